@@ -88,3 +88,4 @@ mod unreadable_cluster;
 mod unreadable_registry;
 mod weeks;
 mod without_selector;
+mod worlds;

@@ -1,0 +1,92 @@
+//! One world, one oracle: random worlds in which everything can change that the function meets, played through the real
+//! handler and clients.
+//!
+//! `world` is plain data: clusters with their Services and endpoints, Cloud Map's namespaces, the settings of the
+//! function. `moves` has a table of all that can happen, each with a generator, a sentence and an effect, which changes
+//! the data and projects it onto the stand-ins. `play` interleaves moves and invocations in paused time; then trouble
+//! ends, and full syncs must reach what `oracle` allows. `oracle::invariants` looks at the registry every few
+//! milliseconds. Neither knows any code of the function.
+//!
+//! To add a move: a function in a file of `moves` that returns a strategy of `Move`, and its line in the table of that
+//! file. To add a rule at rest: a section in `oracle/publish.rs`, called by `at_rest` (another flow has a file of its own
+//! and a line in `play::Scene::come_to_rest`). To add an invariant: a method of `oracle::invariants::Ledger`, called by
+//! `look`.
+//!
+//! `cargo test --test scenarios worlds::play` plays the first 200 seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST`
+//! begins with that seed, and `WORLD=17` repeats one and prints its moves. A world that breaks a rule is cut down to the
+//! moves that are needed for it; its seed goes into `FOUND`.
+
+mod moves;
+mod oracle;
+mod play;
+mod world;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// The worlds that are played if nothing else is asked for.
+const WORLDS: u64 = 60;
+/// The tests that share the worlds, which run side by side.
+const TESTS: u64 = 2;
+/// A failing world is cut down in at most so many plays.
+const CUTS: u32 = 400;
+/// No more worlds are played after so many that broke a rule.
+const MOST: usize = 5;
+
+/// Seeds of worlds that broke a rule once, each with what it found. A seed belongs to the table of moves: if that
+/// changes, a scenario takes its place.
+const FOUND: &[(u64, &str)] = &[];
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Plays the world of a seed; returns the problem and the moves that lead to it.
+fn play(seed: u64) -> Result<(), String> {
+    let config = Config { failure_persistence: None, max_shrink_iters: CUTS, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let story = play::story().new_tree(&mut runner).expect("a story");
+    if number("WORLD").is_some() {
+        println!("{}", story.current());
+    }
+    match runner.run_one(story, |story| play::play(&story).map_err(TestCaseError::fail)) {
+        Ok(_) => Ok(()),
+        Err(TestError::Fail(problem, story)) => {
+            Err(format!("world {seed}, cut down:\n{story}\n{problem}"))
+        }
+        Err(TestError::Abort(problem)) => Err(format!("world {seed}: {problem}")),
+    }
+}
+
+fn play_all(of_test: u64) {
+    let (first, count) = match number("WORLD") {
+        Some(seed) => (seed, 1),
+        None => (number("WORLDS_FIRST").unwrap_or(1), number("WORLDS").unwrap_or(WORLDS)),
+    };
+    let found = FOUND.iter().map(|(seed, _)| *seed);
+    let seeds = found.chain(first..first + count).filter(|seed| seed % TESTS == of_test);
+    let (mut played, mut broken) = (0, Vec::new());
+    for seed in seeds {
+        played += 1;
+        if let Err(problem) = play(seed) {
+            broken.push(format!("after {played} worlds: {problem}\nWORLD={seed} repeats it"));
+            if broken.len() >= MOST {
+                break;
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} of {played} worlds:\n{}", broken.len(), broken.join("\n\n"));
+}
+
+#[test]
+fn play_even_worlds() {
+    play_all(0);
+}
+
+#[test]
+fn play_odd_worlds() {
+    play_all(1);
+}

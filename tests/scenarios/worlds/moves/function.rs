@@ -1,0 +1,116 @@
+//! The function: its schedule, its messages, people who call it, its deployments and the ends of its processes.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::super::play::PROCESSES;
+use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
+use super::{Move, Table};
+use crate::queue::{batch, message};
+
+pub fn table() -> Table {
+    vec![
+        (10, full_sync().boxed()),
+        (12, messages().boxed()),
+        (2, person().boxed()),
+        (2, process_ends().boxed()),
+        (2, deployment().boxed()),
+    ]
+}
+
+/// The time of an invocation: as the template has it, or next to nothing.
+fn time() -> impl Strategy<Value = u64> {
+    select(&[300, 300, 300, 8][..])
+}
+
+fn full_sync() -> impl Strategy<Value = Move> {
+    (0..PROCESSES, time()).prop_map(|(process, time)| {
+        Move::new(format!("process {process} begins a full sync with {time} s"), move |scene| {
+            scene.invoke(process, json!({ "action": "sync" }), Duration::from_secs(time));
+        })
+    })
+}
+
+/// A batch about Services of any clusters, also twice about one; what no queue delivers is simply not there.
+fn messages() -> impl Strategy<Value = Move> {
+    let about = (0..CLUSTERS.len(), 0..=NAMES.len());
+    (0..PROCESSES, vec(about, 1..4), time()).prop_map(|(process, about, time)| {
+        let bodies: Vec<Value> =
+            about.iter().map(|(cluster, name)| body(*cluster, *name)).collect();
+        let listed: Vec<String> = bodies.iter().map(ToString::to_string).collect();
+        let sentence = format!("process {process} gets {} with {time} s", listed.join(" and "));
+        Move::new(sentence, move |scene| {
+            let numbered = bodies.iter().enumerate();
+            let records = numbered.map(|(number, body)| message(&number.to_string(), body));
+            let payload = batch(&records.collect::<Vec<_>>());
+            scene.invoke(process, payload, Duration::from_secs(time));
+        })
+    })
+}
+
+/// The body of a message; one that anybody sent asks for what only a person may.
+fn body(cluster: usize, name: usize) -> Value {
+    match NAMES.get(name) {
+        Some(name) => json!({"cluster": CLUSTERS[cluster], "namespace": SHOP, "service": name}),
+        None => json!({"action": "purge", "cluster": CLUSTERS[cluster], "confirm": true}),
+    }
+}
+
+fn person() -> impl Strategy<Value = Move> {
+    let actions = [
+        json!({ "action": "plan" }),
+        json!({ "action": "confirm" }),
+        json!({ "action": "adopt" }),
+        json!({ "action": "purge", "cluster": "green" }),
+        json!({ "action": "purge", "cluster": "green", "confirm": true }),
+        json!({ "action": "cleanup" }),
+        json!({ "action": "status" }),
+    ];
+    (0..PROCESSES, select(actions.to_vec())).prop_map(|(process, payload)| {
+        Move::new(format!("a person sends {payload} to process {process}"), move |scene| {
+            if payload["action"] == "purge" {
+                NAMES.iter().for_each(|name| scene.ledger.unsettle(1, name));
+            }
+            scene.invoke(process, payload.clone(), Duration::from_mins(5));
+        })
+    })
+}
+
+fn process_ends() -> impl Strategy<Value = Move> {
+    (0..PROCESSES).prop_map(|process| {
+        Move::new(format!("process {process} is killed, and another one starts"), move |scene| {
+            scene.kill(process);
+        })
+    })
+}
+
+type Change = (&'static str, fn(&mut Settings));
+
+/// One setting is changed, or changed back.
+fn deployment() -> impl Strategy<Value = Move> {
+    const CHANGES: [Change; 11] = [
+        ("OWNER_ID other", |it| it.owner = "other"),
+        ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
+        ("POLICY upsert-only", |it| it.policy = "upsert-only"),
+        ("POLICY create-only", |it| it.policy = "create-only"),
+        ("POLICY sync", |it| it.policy = "sync"),
+        ("ANNOTATION_PREFIX example.com/", |it| it.prefix = "example.com/"),
+        ("CLUSTERS green,blue", |it| it.clusters = "green,blue"),
+        ("CLUSTERS blue", |it| it.clusters = "blue"),
+        ("CLUSTERS with a name beside its ARN", |it| {
+            it.clusters = "blue,green,arn:aws:eks:eu-central-1:111122223333:cluster/green";
+        }),
+        ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
+        ("GUARD_MINIMUM 2", |it| it.guard_minimum = 2),
+    ];
+    select(&CHANGES[..]).prop_map(|(sentence, change)| {
+        Move::new(format!("the function is deployed with {sentence}"), move |scene| {
+            change(&mut scene.world.settings);
+            scene.deploy();
+        })
+    })
+}

@@ -1,0 +1,170 @@
+//! What other parties do in Cloud Map: namespaces, services and instances of their own, and hands on those of ours.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::oracle;
+use super::super::play::Scene;
+use super::super::world::{NAMES, Namespace};
+use super::{Move, Table};
+use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
+use testbed::cloud_map::ServiceKind;
+
+const OTHER_ACCOUNT: &str = "444455556666";
+/// The most attributes of an instance.
+const FULL: usize = 30;
+
+/// The records of services that others make; none are HTTP services.
+const RECORDS: &[&[RecordType]] = &[&[A], &[A], &[Aaaa], &[A, Aaaa], &[Srv], &[]];
+
+pub fn table() -> Table {
+    vec![
+        (2, second_namespace().boxed()),
+        (3, service_of_another_party().boxed()),
+        (3, foreign_instance().boxed()),
+        (1, foreign_instance_goes().boxed()),
+        (2, attributes_are_added().boxed()),
+        (1, ours_is_withdrawn().boxed()),
+        (1, empty_service_is_deleted().boxed()),
+    ]
+}
+
+fn key() -> impl Strategy<Value = (usize, &'static str)> {
+    (0..4_usize, select(&NAMES[1..]))
+}
+
+impl Scene {
+    /// The id of a Cloud Map service, if it is there.
+    fn service_id(&self, (namespace, name): (usize, &str)) -> Option<String> {
+        let id = &self.world.namespace(namespace).id;
+        let services = self.fleet.cloud_map.services(id).into_iter();
+        services.filter(|view| view.name == name).map(|view| view.id).next()
+    }
+
+    fn unsettle_name(&mut self, name: &str) {
+        (0..2).for_each(|cluster| self.ledger.unsettle(cluster, name));
+    }
+}
+
+fn second_namespace() -> impl Strategy<Value = Move> {
+    (0..2_usize, any::<bool>()).prop_map(|(number, is_shared)| {
+        let whose = if is_shared { "shared by another account" } else { "of another VPC" };
+        let name = ["prod", "prod.local"][number];
+        Move::new(format!("a second namespace {name} appears, {whose}"), move |scene| {
+            if scene.world.namespaces.len() >= 4 {
+                return;
+            }
+            let first = scene.world.namespaces[number].clone();
+            let cloud_map = &scene.fleet.cloud_map;
+            let id = match is_shared {
+                true => cloud_map.shared_namespace(first.name, first.kind, OTHER_ACCOUNT),
+                // No account has two HTTP namespaces of one name.
+                false if number == 0 => return,
+                false => cloud_map.namespace(first.name, first.kind),
+            };
+            scene.world.namespaces.push(Namespace { id, is_shared, ..first });
+            for service in scene.world.services.clone().into_values() {
+                scene.world.note_asked(&service);
+            }
+        })
+    })
+}
+
+fn service_of_another_party() -> impl Strategy<Value = Move> {
+    let records = select(RECORDS);
+    (key(), records, any::<bool>()).prop_map(|((namespace, name), records, custom_health)| {
+        let sentence = format!("another party makes {name} in namespace {namespace}: {records:?}");
+        Move::new(sentence, move |scene| {
+            let there = scene.world.namespace(namespace).clone();
+            if scene.service_id((namespace, name)).is_some() {
+                return;
+            }
+            let is_dns = there.name.contains('.') && !records.is_empty();
+            let records = records.iter().map(|it| (*it, 60)).collect();
+            let kind = ServiceKind::Dns { records, custom_health };
+            let kind = if is_dns { kind } else { ServiceKind::Http };
+            scene.fleet.cloud_map.service(&there.id, name, kind);
+        })
+    })
+}
+
+fn foreign_instance() -> impl Strategy<Value = Move> {
+    (key(), 1..4_u8, any::<bool>()).prop_map(|(key, number, is_ours)| {
+        // An address of a pod, too: an equal address does not stop ours.
+        let address = if is_ours { format!("10.0.1.{number}") } else { format!("10.0.9.{number}") };
+        let sentence = format!("another party registers {address} under {} in {}", key.1, key.0);
+        Move::new(sentence, move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let attributes = [
+                ("AWS_INSTANCE_IPV4", address.as_str()),
+                ("AWS_INSTANCE_IPV6", "fd00::99"),
+                ("AWS_INSTANCE_PORT", "80"),
+                ("colour", "red"),
+            ];
+            let id = format!("by-hand-{number}");
+            scene.fleet.cloud_map.instance(&service, &id, &attributes);
+        })
+    })
+}
+
+fn foreign_instance_goes() -> impl Strategy<Value = Move> {
+    (key(), 1..4_u8).prop_map(|(key, number)| {
+        let sentence = format!("another party deregisters its {number} of {} in {}", key.1, key.0);
+        Move::new(sentence, move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let id = format!("by-hand-{number}");
+            if scene.fleet.cloud_map.instances(&service).contains_key(&id) {
+                scene.fleet.cloud_map.withdraw(&service, &id);
+            }
+        })
+    })
+}
+
+fn attributes_are_added() -> impl Strategy<Value = Move> {
+    (key(), any::<bool>()).prop_map(|(key, is_full)| {
+        let count =
+            if is_full { "as many attributes as there is room for" } else { "an attribute" };
+        let sentence = format!("another party adds {count} to ours under {} in {}", key.1, key.0);
+        Move::new(sentence, move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            for (id, mut attributes) in scene.fleet.cloud_map.instances(&service) {
+                if oracle::marks(&scene.world, &attributes).is_none() {
+                    continue;
+                }
+                let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+                let last = if is_full { FULL } else { (own + 1).min(FULL) };
+                let added = (own..last).map(|it| (format!("by-hand-{it}"), "x".to_owned()));
+                attributes.extend(added);
+                scene.fleet.put(&service, &id, &attributes);
+            }
+        })
+    })
+}
+
+fn ours_is_withdrawn() -> impl Strategy<Value = Move> {
+    key().prop_map(|key| {
+        let sentence =
+            format!("another party deregisters one of ours under {} in {}", key.1, key.0);
+        Move::new(sentence, move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let instances = scene.fleet.cloud_map.instances(&service).into_iter();
+            let mut ours = instances.filter(|(_, it)| oracle::marks(&scene.world, it).is_some());
+            if let Some((id, _)) = ours.next() {
+                scene.unsettle_name(key.1);
+                scene.fleet.cloud_map.withdraw(&service, &id);
+            }
+        })
+    })
+}
+
+fn empty_service_is_deleted() -> impl Strategy<Value = Move> {
+    key().prop_map(|key| {
+        let sentence = format!("another party deletes {} in {} if it is empty", key.1, key.0);
+        Move::new(sentence, move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            if scene.fleet.cloud_map.instances(&service).is_empty() {
+                scene.fleet.cloud_map.remove_service(&service);
+            }
+        })
+    })
+}

@@ -1,0 +1,99 @@
+//! Calls that fail, once or for a while, and API servers that do not answer, answer late, half or something else.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::super::world::CLUSTERS;
+use super::{Move, Table};
+use testbed::aws_fault::{AwsFault, AwsFaultKind};
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+
+const PATHS: [&str; 4] =
+    ["/", "/api/v1/services", "/apis/discovery.k8s.io", "/api/v1/namespaces/shop"];
+
+pub fn table() -> Table {
+    vec![(5, call_fails().boxed()), (4, cluster_fails().boxed()), (1, eks_fails().boxed())]
+}
+
+fn call_fails() -> impl Strategy<Value = Move> {
+    let operations = [
+        "ListNamespaces",
+        "ListServices",
+        "ListInstances",
+        "ListTagsForResource",
+        "CreateService",
+        "UpdateService",
+        "RegisterInstance",
+        "RegisterInstance",
+        "DeregisterInstance",
+        "DeregisterInstance",
+        "GetOperation",
+        "GetInstance",
+        "*",
+    ];
+    let kinds = [
+        FaultKind::Throttling,
+        FaultKind::ServerError,
+        FaultKind::Unavailable,
+        FaultKind::AccessDenied,
+        FaultKind::Reset,
+        FaultKind::Cut,
+        FaultKind::TruncatedJson,
+        FaultKind::FailAfterEffect,
+        FaultKind::DropAfterEffect,
+        FaultKind::Late(Duration::from_secs(2)),
+        FaultKind::OperationFails("INTERNAL_FAILURE"),
+        FaultKind::Error(400, "ResourceLimitExceeded", "said by a test"),
+        FaultKind::Error(400, "DuplicateRequest", "said by a test"),
+    ];
+    let all = (select(operations.to_vec()), select(kinds.to_vec()), 0..6_usize, 1..8_usize);
+    all.prop_map(|(operation, kind, after, times)| {
+        let sentence = format!("after {after} calls of {operation} {times} end as {kind:?}");
+        Move::new(sentence, move |scene| {
+            let fault = Fault::on(operation, kind.clone()).after(after).times(times);
+            scene.fleet.cloud_map.inject(fault);
+        })
+    })
+}
+
+fn cluster_fails() -> impl Strategy<Value = Move> {
+    let kinds = [
+        ClusterFaultKind::Status(500),
+        ClusterFaultKind::Status(403),
+        ClusterFaultKind::Status(401),
+        ClusterFaultKind::Status(429),
+        ClusterFaultKind::TruncatedBody,
+        ClusterFaultKind::NotJson,
+        ClusterFaultKind::Slow(Duration::from_secs(2)),
+        ClusterFaultKind::Late(Duration::from_secs(40)),
+    ];
+    let all = (0..CLUSTERS.len(), select(&PATHS[..]), select(kinds.to_vec()), 1..8_usize);
+    all.prop_map(|(cluster, path, kind, times)| {
+        let name = CLUSTERS[cluster];
+        let sentence = format!("{name} answers {times} requests below {path} with {kind:?}");
+        Move::new(sentence, move |scene| {
+            let fault = ClusterFault { times, ..ClusterFault::once(path, kind.clone()) };
+            scene.cluster(cluster).fail(fault);
+        })
+    })
+}
+
+fn eks_fails() -> impl Strategy<Value = Move> {
+    let kinds = [
+        AwsFaultKind::Reset,
+        AwsFaultKind::Half,
+        AwsFaultKind::Body("{\"cluster\": {}}"),
+        AwsFaultKind::Refused(403, "AccessDeniedException"),
+        AwsFaultKind::Refused(404, "ResourceNotFoundException"),
+    ];
+    (select(kinds.to_vec()), 1..6_usize).prop_map(|(kind, times)| {
+        Move::new(format!("EKS answers {times} times with {kind:?}"), move |scene| {
+            let (operation, kind) = ("DescribeCluster".to_owned(), kind.clone());
+            let fault = AwsFault { operation, kind, after: 0, times };
+            scene.fleet.sandbox.aws().faults.inject(fault);
+        })
+    })
+}

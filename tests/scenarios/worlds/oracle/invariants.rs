@@ -1,0 +1,135 @@
+//! What holds at every moment: nothing foreign is touched, a registered endpoint stays registered while it is ready and
+//! its Service alone claims the name, and a name that such a Service holds is not empty while any of its endpoints is
+//! ready. An endpoint that was away for a moment is left out until all is quiet: its removal may be under way
+//! (docs/guarantees.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::world::World;
+use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
+
+type Name = (usize, Key);
+type Names = BTreeMap<Name, BTreeSet<String>>;
+
+/// What was seen so far.
+#[derive(Default)]
+pub struct Ledger {
+    /// Ready endpoints at the last look, of names that one Service claims.
+    ready: Names,
+    /// Those among them that are registered.
+    kept: Names,
+    /// Names that hold something of ours and have a ready endpoint.
+    served: BTreeSet<Name>,
+    /// Endpoints that went since all was quiet, and those that came back.
+    gone: BTreeSet<(Name, String)>,
+    back: BTreeSet<(Name, String)>,
+    /// Names whose claims changed since all was quiet.
+    unsettled: BTreeSet<(usize, String)>,
+}
+
+impl Ledger {
+    /// The claims of a name change, or another party changes what is registered under it.
+    pub fn unsettle(&mut self, cluster: usize, name: &str) {
+        self.unsettled.insert((cluster, name.to_owned()));
+    }
+
+    /// No run is under way, nor any operation.
+    pub fn is_quiet(&mut self) {
+        self.gone.clear();
+        self.back.clear();
+        self.unsettled.clear();
+    }
+
+    /// Everything may change: what a person asks for, or other settings.
+    pub fn forget(&mut self) {
+        self.kept.clear();
+        self.served.clear();
+    }
+
+    /// Compares the registry with what was there at the last look.
+    pub fn look(&mut self, world: &World, registry: &Registry) -> Result<(), String> {
+        let ready = self.ready_now(world);
+        let there = registered(world, registry);
+        for (name, was) in &self.ready {
+            let now = ready.get(name);
+            let left = was.iter().filter(|it| now.is_none_or(|now| !now.contains(*it)));
+            self.gone.extend(left.map(|it| (name.clone(), it.clone())));
+        }
+        for (name, now) in &ready {
+            let was = self.ready.get(name);
+            let came = now.iter().filter(|it| was.is_none_or(|was| !was.contains(*it)));
+            let came = came.map(|it| (name.clone(), it.clone()));
+            self.back.extend(came.filter(|it| self.gone.contains(it)));
+        }
+        self.ready = ready;
+        let nothing = BTreeSet::new();
+        for (name, kept) in &self.kept {
+            let now = self.ready.get(name).unwrap_or(&nothing);
+            let present = there.get(name).unwrap_or(&nothing);
+            let is_back = |it: &&String| self.back.contains(&(name.clone(), (*it).clone()));
+            let lost = kept.intersection(now).filter(|it| !is_back(it) && !present.contains(*it));
+            let lost: Vec<&String> = lost.collect();
+            if !lost.is_empty() {
+                return Err(format!("{name:?} lost {lost:?}, which are ready; left: {present:?}"));
+            }
+        }
+        for name in &self.served {
+            let is_ready = self.ready.get(name).is_some_and(|it| !it.is_empty());
+            let returns = self.back.iter().any(|(it, _)| it == name);
+            if is_ready && !returns && there.get(name).is_none_or(BTreeSet::is_empty) {
+                return Err(format!("{name:?} is empty, and {:?} are ready", self.ready[name]));
+            }
+        }
+        let both = self.ready.iter().filter_map(|(name, ready)| {
+            let present = there.get(name)?;
+            Some((name.clone(), ready.intersection(present).cloned().collect()))
+        });
+        self.kept = both.collect();
+        let has_some = |name: &&Name| there.get(name).is_some_and(|it| !it.is_empty());
+        self.served = self.ready.keys().filter(has_some).cloned().collect();
+        Ok(())
+    }
+
+    /// The ready endpoints under each name that one Service of its cluster claims, or several that share it.
+    fn ready_now(&self, world: &World) -> Names {
+        let mut ready = Names::new();
+        for cluster in (0..2).filter(|it| is_served(world, *it)) {
+            let mut claimants: BTreeMap<Key, Vec<_>> = BTreeMap::new();
+            for (_, service) in opted_in(world, cluster) {
+                for key in possible_keys(world, &service.claim) {
+                    claimants.entry(key).or_default().push(service);
+                }
+            }
+            for (key, claimants) in claimants {
+                let is_owed = claimants.len() == 1
+                    && claimants[0].claim.is_published
+                    && claimants[0].claim.maximum.is_none()
+                    && claimants[0].claim.bad.is_none();
+                if !is_owed || self.unsettled.contains(&(cluster, key.1.clone())) {
+                    continue;
+                }
+                let seen = endpoints(cluster, claimants[0], false).into_iter();
+                let addresses = seen.flat_map(|it| it.v4.into_iter().chain(it.v6));
+                let addresses: BTreeSet<String> = addresses.collect();
+                if !addresses.is_empty() {
+                    ready.insert((cluster, key), addresses);
+                }
+            }
+        }
+        ready
+    }
+}
+
+/// The addresses that are registered under each name by each cluster.
+fn registered(world: &World, registry: &Registry) -> Names {
+    let mut there = Names::new();
+    for (key, held) in registry {
+        for attributes in held.instances.values() {
+            if let Some((cluster, _)) = marks(world, attributes) {
+                let addresses = addresses_of(attributes).cloned();
+                there.entry((cluster, key.clone())).or_default().extend(addresses);
+            }
+        }
+    }
+    there
+}

@@ -1,0 +1,413 @@
+//! What Cloud Map may hold at rest for annotated Services: one section for each rule. `start` is the registry as it was
+//! when trouble ended, since the rules keep what stands; `rest` is what the full syncs after that led to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::world::{CLUSTERS, Claim, NAMES, Service, World};
+use super::{Held, Key, Registry, Seen, endpoints, is_served, marks, opted_in, possible_keys};
+use crate::fleet::Attributes;
+use testbed::cloud_map::{NamespaceKind, RecordType};
+
+/// An instance as a rule expects it: its addresses, and its port if it is an instance of its own for that.
+type Entry = (Option<String>, Option<String>, Option<String>);
+
+/// The whole relation: returns the first rule that is broken.
+pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    for cluster in 0..CLUSTERS.len() {
+        if is_served(world, cluster) {
+            let view = View { world, start, rest, cluster };
+            view.names()?;
+            view.leftovers()?;
+            view.attributes()?;
+        } else {
+            unserved(world, start, rest, cluster)?;
+        }
+    }
+    records(world, rest)?;
+    deletions(world, start, rest)
+}
+
+/// The rules for one cluster, to which other clusters are foreign.
+struct View<'a> {
+    world: &'a World,
+    start: &'a Registry,
+    rest: &'a Registry,
+    cluster: usize,
+}
+
+// A cluster that the function does not serve keeps its instances: only a purge removes them.
+fn unserved(
+    world: &World,
+    start: &Registry,
+    rest: &Registry,
+    cluster: usize,
+) -> Result<(), String> {
+    for (key, held) in start {
+        for (id, attributes) in &held.instances {
+            let is_of_cluster = marks(world, attributes).is_some_and(|(of, _)| of == cluster);
+            let now = rest.get(key).and_then(|held| held.instances.get(id));
+            if is_of_cluster && now != Some(attributes) {
+                return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+// Namespaces: of several with one name the Service's instances decide; then the only one that has a service of the name;
+// then the cluster's instances; then the account. Without an answer nothing is registered.
+impl View<'_> {
+    /// The namespace of a Service, if the rules have one.
+    fn namespace(&self, name: usize, claim: &Claim) -> Option<String> {
+        let candidates = self.world.candidates(claim);
+        if let [only] = candidates[..] {
+            return Some(only.id.clone());
+        }
+        let ids: BTreeSet<&String> = candidates.iter().map(|it| &it.id).collect();
+        let holds = |service: Option<&str>| -> BTreeSet<&String> {
+            let of = |attributes: &Attributes| {
+                marks(self.world, attributes).is_some_and(|(cluster, it)| {
+                    cluster == self.cluster && service.is_none_or(|service| service == it)
+                })
+            };
+            let has = |key: &&Key| self.start[*key].instances.values().any(of);
+            self.start.keys().filter(has).map(|key| &key.0).filter(|id| ids.contains(id)).collect()
+        };
+        if let Some(first) = holds(Some(NAMES[name])).first() {
+            return Some((*first).clone());
+        }
+        let has_name = |id: &&&String| {
+            let key = |name: &&str| ((**id).clone(), (*name).to_owned());
+            claim.names.iter().any(|name| self.start.contains_key(&key(name)))
+        };
+        let named: Vec<_> = ids.iter().filter(has_name).collect();
+        if let [only] = named[..] {
+            return Some((*only).clone());
+        }
+        if let [only] = holds(None).into_iter().collect::<Vec<_>>()[..] {
+            return Some(only.clone());
+        }
+        let own: Vec<_> = candidates.iter().filter(|it| !it.is_shared).collect();
+        if let [only] = own[..] { Some(only.id.clone()) } else { None }
+    }
+
+    /// The keys that a Service claims; none while its namespace is ambiguous.
+    fn keys(&self, name: usize, claim: &Claim) -> BTreeSet<Key> {
+        let Some(namespace) = self.namespace(name, claim) else { return BTreeSet::new() };
+        claim.names.iter().map(|name| (namespace.clone(), (*name).to_owned())).collect()
+    }
+}
+
+// Endpoints: a pod is one instance with both addresses in HTTP, SRV and A+AAAA services, else one for the address that
+// fits. Of an A+AAAA service only endpoints with both addresses are accepted. SRV records need a port.
+impl View<'_> {
+    fn wanted(&self, key: &Key, service: &Service, are_terminating: bool) -> BTreeSet<Entry> {
+        let seen = endpoints(self.cluster, service, are_terminating);
+        let port = service.claim.port.map(|it| number(it).to_owned());
+        let records = self.rest.get(key).and_then(|held| held.records.as_deref());
+        match records {
+            None => {
+                seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
+            }
+            Some([RecordType::Srv]) if port.is_none() => BTreeSet::new(),
+            Some([RecordType::Srv]) => {
+                seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
+            }
+            Some([RecordType::A]) => seen
+                .into_iter()
+                .filter(|it| it.v4.is_some())
+                .map(|it| (it.v4, None, None))
+                .collect(),
+            Some([RecordType::Aaaa]) => seen
+                .into_iter()
+                .filter(|it| it.v6.is_some())
+                .map(|it| (None, it.v6, None))
+                .collect(),
+            Some(_) => {
+                let both = seen.into_iter().flat_map(apart);
+                let both = both.filter(|it| it.v4.is_some() && it.v6.is_some());
+                both.map(|it| (it.v4, it.v6, None)).collect()
+            }
+        }
+    }
+
+    /// What stands for this cluster under a key, by the Service in its marks.
+    fn standing(&self, registry: &Registry, key: &Key) -> BTreeMap<String, BTreeSet<Entry>> {
+        let mut standing: BTreeMap<String, BTreeSet<Entry>> = BTreeMap::new();
+        let Some(held) = registry.get(key) else { return standing };
+        for attributes in held.instances.values() {
+            if let Some((cluster, service)) = marks(self.world, attributes)
+                && cluster == self.cluster
+            {
+                standing.entry(service.to_owned()).or_default().insert(entry(held, attributes));
+            }
+        }
+        standing
+    }
+}
+
+fn number(port: &str) -> &str {
+    match port {
+        "http" => "8080",
+        "admin" => "9090",
+        number => number,
+    }
+}
+
+/// Only entries of a Pod are one endpoint.
+fn apart(seen: Seen) -> Vec<Seen> {
+    if seen.is_pod || seen.v4.is_none() || seen.v6.is_none() {
+        return vec![seen];
+    }
+    let (v4, v6) = (Seen { v6: None, ..seen.clone() }, Seen { v4: None, ..seen });
+    vec![v4, v6]
+}
+
+fn entry(held: &Held, attributes: &Attributes) -> Entry {
+    let value = |key: &str| attributes.get(key).cloned();
+    let has_ports = matches!(held.records.as_deref(), None | Some([RecordType::Srv]));
+    let port = value("AWS_INSTANCE_PORT").filter(|_| has_ports);
+    (value("AWS_INSTANCE_IPV4"), value("AWS_INSTANCE_IPV6"), port)
+}
+
+// Names: the Service that holds a name keeps it while it claims it; a free name goes to the older Service; `shared` by
+// all is a union. The holder has all of its ready endpoints registered, and nothing else.
+impl View<'_> {
+    fn claimants(&self, key: &Key) -> Vec<(usize, &Service)> {
+        let claim =
+            |(name, service): &(usize, &Service)| self.keys(*name, &service.claim).contains(key);
+        let mut all: Vec<_> = opted_in(self.world, self.cluster).filter(claim).collect();
+        all.sort_by_key(|(_, service)| service.created);
+        all
+    }
+
+    /// The Service that stood under a key and still claims it; of several the older.
+    fn holder(&self, key: &Key) -> Option<(usize, &Service)> {
+        let stood = self.standing(self.start, key);
+        self.claimants(key).into_iter().find(|(name, _)| stood.contains_key(NAMES[*name]))
+    }
+
+    fn names(&self) -> Result<(), String> {
+        for key in self.all_keys() {
+            let claimants = self.claimants(&key);
+            if claimants.is_empty() || claimants.iter().any(|(_, it)| it.claim.bad.is_some()) {
+                continue;
+            }
+            let now: BTreeSet<Entry> =
+                self.standing(self.rest, &key).into_values().flatten().collect();
+            let stood: BTreeSet<Entry> =
+                self.standing(self.start, &key).into_values().flatten().collect();
+            let are_sharing = claimants.iter().all(|(_, it)| it.claim.is_shared);
+            let holders = if are_sharing {
+                vec![claimants.clone()]
+            } else {
+                // One that holds the name without an endpoint leaves no trace: the older one is next.
+                let holder = self.holder(&key).into_iter();
+                let holder =
+                    holder.filter(|(_, it)| !endpoints(self.cluster, it, false).is_empty());
+                let holder: Vec<_> = holder.collect();
+                match holder[..] {
+                    [only] => vec![vec![only]],
+                    _ => claimants.iter().map(|it| vec![*it]).collect(),
+                }
+            };
+            if !holders.iter().any(|holders| self.is_whole(&key, holders, &now, &stood)) {
+                return Err(format!(
+                    "{} has {now:?} under {key:?}, and it was {stood:?}; claimed by {claimants:?}",
+                    CLUSTERS[self.cluster]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what stands under a key is what these holders want together.
+    fn is_whole(
+        &self,
+        key: &Key,
+        holders: &[(usize, &Service)],
+        now: &BTreeSet<Entry>,
+        stood: &BTreeSet<Entry>,
+    ) -> bool {
+        let published = holders.iter().filter(|(_, it)| it.claim.is_published);
+        let mut wanted: BTreeSet<Entry> =
+            published.clone().flat_map(|(_, it)| self.wanted(key, it, false)).collect();
+        let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
+        let mut may: BTreeSet<Entry> =
+            serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
+        if !self.rest.contains_key(key) {
+            // Nothing is created for an endpoint that the new records would not take.
+            wanted.retain(|_| self.creates(key, holders));
+        }
+        if self.world.settings.policy == "create-only" {
+            may.extend(stood.iter().cloned());
+        }
+        if holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
+            let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
+            let most = most.fold(0, usize::saturating_add).max(1);
+            let least = wanted.len().min(1);
+            return now.is_subset(&(&wanted | &may))
+                && (least..=most).contains(&now.len().max(least));
+        }
+        if wanted.is_empty()
+            && holders.iter().any(|(_, it)| it.claim.keeps_last && it.claim.is_published)
+        {
+            // The last ready set stays, and no name that had one is empty.
+            return now.is_subset(stood)
+                && (now.is_empty() == stood.is_empty() || self.is_handed_on(key));
+        }
+        // What another Service left stays until the holder has something ready.
+        if wanted.is_empty() {
+            may.extend(stood.iter().cloned().filter(|_| self.is_handed_on(key)));
+        }
+        wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
+    }
+
+    /// Whether a missing service would be created: its records are those of an endpoint.
+    fn creates(&self, key: &Key, holders: &[(usize, &Service)]) -> bool {
+        let kind = self.world.namespaces.iter().find(|it| it.id == key.0).map(|it| it.kind);
+        if kind == Some(NamespaceKind::Http) {
+            return true;
+        }
+        let seen = holders.iter().flat_map(|(_, it)| endpoints(self.cluster, it, false));
+        let is_both = holders.iter().any(|(_, it)| it.has_selector && it.families.len() > 1);
+        let has_port = holders.iter().any(|(_, it)| it.claim.port.is_some());
+        !is_both || has_port || seen.into_iter().any(|it| it.v4.is_some() && it.v6.is_some())
+    }
+
+    /// Whether a Service that does not hold the key stood under it.
+    fn is_handed_on(&self, key: &Key) -> bool {
+        let claimants = self.claimants(key);
+        let is_first = |name: &String| claimants.first().is_some_and(|(it, _)| NAMES[*it] == name);
+        self.standing(self.start, key).keys().any(|name| !is_first(name))
+    }
+
+    fn all_keys(&self) -> BTreeSet<Key> {
+        let claimed = opted_in(self.world, self.cluster);
+        let claimed = claimed.flat_map(|(name, service)| self.keys(name, &service.claim));
+        claimed.chain(self.start.keys().cloned()).chain(self.rest.keys().cloned()).collect()
+    }
+}
+
+// What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name, for
+// a mistake to be mended, or for an endpoint to leave a namespace of the same name; and what the policy keeps.
+impl View<'_> {
+    fn leftovers(&self) -> Result<(), String> {
+        if self.world.settings.policy != "sync" {
+            return Ok(());
+        }
+        for key in self.all_keys() {
+            if !self.claimants(&key).is_empty() {
+                continue;
+            }
+            for (name, left) in self.standing(self.rest, &key) {
+                let service = opted_in(self.world, self.cluster).find(|(it, _)| NAMES[*it] == name);
+                let waits = service.is_some_and(|(name, service)| {
+                    service.claim.bad.is_some()
+                        || possible_keys(self.world, &service.claim).contains(&key)
+                        || !self.is_satisfied(name, service)
+                });
+                if !waits {
+                    let cluster = CLUSTERS[self.cluster];
+                    return Err(format!("{cluster}/{name} left {left:?} under {key:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a Service has its names: one that does not stays under its former ones.
+    fn is_satisfied(&self, name: usize, service: &Service) -> bool {
+        let keys = self.keys(name, &service.claim);
+        let ready = endpoints(self.cluster, service, false);
+        !keys.is_empty()
+            && keys.iter().all(|key| {
+                let standing = self.standing(self.rest, key);
+                let wanted = self.wanted(key, service, false);
+                let is_alone = self.claimants(key).len() == 1;
+                let fits = wanted.len() >= ready.len();
+                (is_alone && ready.is_empty() && !service.claim.keeps_last)
+                    || fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
+            })
+    }
+}
+
+// Attributes: the marks and the annotated attributes are right on every instance that the rules may rewrite, and what
+// others added is still there.
+impl View<'_> {
+    fn attributes(&self) -> Result<(), String> {
+        for (key, held) in self.rest {
+            for (id, attributes) in &held.instances {
+                let Some((cluster, name)) = marks(self.world, attributes) else { continue };
+                if cluster != self.cluster {
+                    continue;
+                }
+                let before = self.start.get(key).and_then(|held| held.instances.get(id));
+                let added =
+                    before.into_iter().flatten().filter(|(it, _)| it.starts_with("by-hand"));
+                for (attribute, value) in added {
+                    if attributes.get(attribute) != Some(value) {
+                        return Err(format!("{id} in {key:?} lost {attribute}: {attributes:?}"));
+                    }
+                }
+                let is_full = attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15;
+                let service = opted_in(self.world, cluster).find(|(it, _)| NAMES[*it] == name);
+                let Some((number, service)) = service else { continue };
+                let is_owed = self.world.settings.policy == "sync"
+                    && service.claim.bad.is_none()
+                    && self.holder(key).is_none_or(|(it, _)| it == number)
+                    && self.wanted(key, service, false).contains(&entry(held, attributes));
+                let team = attributes.get("team").map(String::as_str);
+                if is_owed && !is_full && service.claim.team.is_some() && team != service.claim.team
+                {
+                    return Err(format!(
+                        "{id} in {key:?} has team {team:?} of {:?}",
+                        service.claim
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+// Records: a service that the function created has the records that a claim asked for.
+fn records(world: &World, rest: &Registry) -> Result<(), String> {
+    for (key, held) in rest.iter().filter(|(_, held)| held.is_tagged) {
+        let asked = world.asked.get(key).cloned().unwrap_or_default();
+        let kind = world.namespaces.iter().find(|it| it.id == key.0).map(|it| it.kind);
+        let is_right = match held.records.as_deref() {
+            None => kind == Some(NamespaceKind::Http),
+            Some([RecordType::A]) => asked.contains("IPv4"),
+            Some([RecordType::Aaaa]) => asked.contains("IPv6"),
+            Some([RecordType::Srv]) => asked.contains("SRV"),
+            Some(_) => asked.contains("both"),
+        };
+        if !is_right {
+            return Err(format!("{key:?} was created with {:?}, asked: {asked:?}", held.records));
+        }
+    }
+    Ok(())
+}
+
+// Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster.
+fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
+    for (key, held) in start.iter().filter(|(key, _)| !rest.contains_key(*key)) {
+        if !may_delete || !held.is_tagged {
+            return Err(format!("{key:?} was deleted: {held:?}"));
+        }
+    }
+    if !may_delete || !(0..CLUSTERS.len()).all(|it| is_served(world, it)) {
+        return Ok(());
+    }
+    let claimed = world.services.values().filter(|it| it.prefix == world.settings.prefix);
+    let claimed: BTreeSet<Key> = claimed.flat_map(|it| possible_keys(world, &it.claim)).collect();
+    let empty = |(key, held): &(&Key, &Held)| {
+        held.is_tagged && held.instances.is_empty() && !claimed.contains(*key)
+    };
+    match rest.iter().find(empty) {
+        Some((key, _)) => Err(format!("{key:?} is empty, ours and claimed by nobody, and stays")),
+        None => Ok(()),
+    }
+}

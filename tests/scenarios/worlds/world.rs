@@ -1,0 +1,325 @@
+//! The world as plain data, and its projection onto the stand-ins. Things are named by small numbers, so that a move
+//! also fits a world in which others were left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::fleet::namespace_arn;
+use testbed::cloud_map::NamespaceKind;
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
+
+/// The clusters.
+pub const CLUSTERS: [&str; 2] = ["blue", "green"];
+/// The names of Services, and those that they claim.
+pub const NAMES: [&str; 4] = ["api", "cart", "pay", "web"];
+/// The Kubernetes namespace of all Services.
+pub const SHOP: &str = "shop";
+
+/// The world but for what Cloud Map holds, which its stand-in has.
+#[derive(Debug, Default)]
+pub struct World {
+    /// The Services by their cluster's and their own number.
+    pub services: BTreeMap<(usize, usize), Service>,
+    pub namespaces: Vec<Namespace>,
+    pub settings: Settings,
+    /// What claims of a name ever asked of its records: ("IPv4", "IPv6", both in one endpoint, "SRV").
+    pub asked: BTreeMap<(String, String), BTreeSet<&'static str>>,
+    /// Services that were made so far: the order of their creation, and their UIDs.
+    made: u32,
+}
+
+/// A Cloud Map namespace.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    pub id: String,
+    pub name: &'static str,
+    pub kind: NamespaceKind,
+    pub is_shared: bool,
+}
+
+/// The settings of the function that moves change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub owner: &'static str,
+    pub prefix: &'static str,
+    pub policy: &'static str,
+    pub clusters: &'static str,
+    pub deletes_empty_services: bool,
+    pub guard_minimum: u32,
+}
+
+/// A headless Service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub claim: Claim,
+    /// The prefix of its annotations.
+    pub prefix: &'static str,
+    pub has_selector: bool,
+    pub families: Vec<&'static str>,
+    pub endpoints: BTreeMap<u8, Endpoint>,
+    pub created: u32,
+}
+
+/// What its annotations ask for.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub names: Vec<&'static str>,
+    pub namespace: Reference,
+    pub port: Option<&'static str>,
+    pub ttl: Option<u32>,
+    pub is_shared: bool,
+    pub is_published: bool,
+    pub keeps_last: bool,
+    pub serves_on: bool,
+    pub maximum: Option<usize>,
+    pub team: Option<&'static str>,
+    /// An annotation with a value that is none.
+    pub bad: Option<(&'static str, &'static str)>,
+}
+
+/// How a claim refers to its namespace: by its number in the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    Name(usize),
+    Id(usize),
+    Arn(usize),
+}
+
+/// One endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub is_ready: bool,
+    pub is_terminating: bool,
+    pub has_v4: bool,
+    pub has_v6: bool,
+    /// Whether its entries name a Pod; only those without a selector may not.
+    pub is_pod: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            owner: "cloud-map-sync",
+            prefix: "cloudmap.controller/",
+            policy: "sync",
+            clusters: "blue,green",
+            deletes_empty_services: false,
+            guard_minimum: 1000,
+        }
+    }
+}
+
+impl Settings {
+    /// The environment of a process.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("CLUSTERS", self.clusters.to_owned()),
+            ("OWNER_ID", self.owner.to_owned()),
+            ("ANNOTATION_PREFIX", self.prefix.to_owned()),
+            ("POLICY", self.policy.to_owned()),
+            ("DELETE_EMPTY_SERVICES", self.deletes_empty_services.to_string()),
+            ("GUARD_MINIMUM", self.guard_minimum.to_string()),
+        ]
+    }
+}
+
+impl Default for Claim {
+    fn default() -> Self {
+        Self {
+            names: vec!["web"],
+            namespace: Reference::Name(0),
+            port: None,
+            ttl: None,
+            is_shared: false,
+            is_published: true,
+            keeps_last: false,
+            serves_on: false,
+            maximum: None,
+            team: None,
+            bad: None,
+        }
+    }
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Self { is_ready: true, is_terminating: false, has_v4: true, has_v6: false, is_pod: true }
+    }
+}
+
+/// The addresses of an endpoint: those of a cluster are its own, and its Services share them.
+pub fn addresses(cluster: usize, number: u8) -> (String, String) {
+    (format!("10.0.{}.{number}", cluster + 1), format!("fd00::{}:{number:x}", cluster + 1))
+}
+
+impl World {
+    /// The namespace that a reference means; a number too large means another one.
+    pub fn namespace(&self, number: usize) -> &Namespace {
+        &self.namespaces[number % self.namespaces.len()]
+    }
+
+    /// The namespaces that a claim may mean: those of its name, or the one that it names by id.
+    pub fn candidates(&self, claim: &Claim) -> Vec<&Namespace> {
+        match claim.namespace {
+            Reference::Id(number) | Reference::Arn(number) => vec![self.namespace(number)],
+            Reference::Name(number) => {
+                let name = self.namespace(number).name;
+                self.namespaces.iter().filter(|it| it.name == name).collect()
+            }
+        }
+    }
+
+    /// Makes a Service, with a time of creation and a UID of its own, or replaces its spec and annotations.
+    pub fn put(&mut self, place: (usize, usize), service: Service) {
+        let created = match self.services.get(&place) {
+            Some(present) => present.created,
+            None => {
+                self.made += 1;
+                self.made
+            }
+        };
+        self.services.insert(place, Service { created, ..service });
+    }
+
+    /// Brings a Service of a cluster's API server to what it is here.
+    pub fn project(&mut self, place: (usize, usize), server: &KubernetesServer) {
+        let name = NAMES[place.1];
+        let Some(service) = self.services.get(&place).cloned() else {
+            server.delete_service(SHOP, name);
+            return delete_slices(server, name);
+        };
+        server.service(self.headless(name, &service));
+        delete_slices(server, name);
+        if service.has_selector {
+            server.pods(SHOP, name, &service.pods(place));
+        } else {
+            put_slices(server, name, place.0, &service);
+        }
+        self.note_asked(&service);
+    }
+
+    fn headless(&self, name: &str, service: &Service) -> Headless {
+        let claim = &service.claim;
+        let namespace = match claim.namespace {
+            Reference::Name(number) => self.namespace(number).name.to_owned(),
+            Reference::Id(number) => self.namespace(number).id.clone(),
+            Reference::Arn(number) => namespace_arn(&self.namespace(number).id),
+        };
+        let mut annotations = vec![("hostname", claim.names.join(",")), ("namespace", namespace)];
+        let mut add = |key, value: Option<String>| annotations.extend(value.map(|it| (key, it)));
+        add("port", claim.port.map(str::to_owned));
+        add("ttl", claim.ttl.map(|it| it.to_string()));
+        add("claim", claim.is_shared.then(|| "shared".to_owned()));
+        add("publish", (!claim.is_published).then(|| "false".to_owned()));
+        add("when-none-ready", claim.keeps_last.then(|| "keep".to_owned()));
+        add("terminating", claim.serves_on.then(|| "keep-serving".to_owned()));
+        add("max-instances", claim.maximum.map(|it| it.to_string()));
+        add("attributes", claim.team.map(|it| format!("team={it}")));
+        if let Some((key, value)) = claim.bad {
+            annotations.retain(|(other, _)| *other != key);
+            annotations.push((key, value.to_owned()));
+        }
+        let created = format!("2026-01-01T00:{:02}:00Z", service.created % 60);
+        let new = Headless::new(SHOP, name).port("http", 8080).port("admin", 9090);
+        let new = new.created(&created).uid(&format!("uid-{name}-{}", service.created));
+        let new = annotations.into_iter().fold(new, |new, (key, value)| {
+            new.annotate(&format!("{}{key}", service.prefix), &value)
+        });
+        if service.has_selector { new.families(&service.families) } else { new.without_selector() }
+    }
+
+    /// Remembers what a claim asks of the records of its names.
+    pub fn note_asked(&mut self, service: &Service) {
+        let ids: Vec<String> =
+            self.candidates(&service.claim).into_iter().map(|it| it.id.clone()).collect();
+        for (id, name) in ids.into_iter().flat_map(|id| {
+            service.claim.names.iter().map(move |name| (id.clone(), (*name).to_owned()))
+        }) {
+            let asked = self.asked.entry((id, name)).or_default();
+            asked.extend(service.claim.port.map(|_| "SRV"));
+            if service.has_selector {
+                asked.extend(&service.families);
+                asked.extend((service.families.len() > 1).then_some("both"));
+            }
+            for endpoint in service.endpoints.values().filter(|_| !service.has_selector) {
+                asked.extend(endpoint.has_v4.then_some("IPv4"));
+                asked.extend(endpoint.has_v6.then_some("IPv6"));
+                let is_both = endpoint.has_v4 && endpoint.has_v6 && endpoint.is_pod;
+                asked.extend(is_both.then_some("both"));
+            }
+        }
+    }
+}
+
+impl Service {
+    fn pods(&self, (cluster, name): (usize, usize)) -> Vec<Pod> {
+        let pods = self.endpoints.iter().map(|(number, endpoint)| {
+            let (v4, v6) = addresses(cluster, *number);
+            let name = format!("{}-{number}", NAMES[name]);
+            let pod = match (endpoint.has_v4, endpoint.has_v6) {
+                (true, true) => Pod::new(&name, &v4).address(&v6),
+                (false, true) => Pod::new(&name, &v6),
+                _ => Pod::new(&name, &v4),
+            };
+            let pod = if endpoint.is_ready { pod } else { pod.not_ready() };
+            if endpoint.is_terminating { pod.terminating() } else { pod }
+        });
+        pods.collect()
+    }
+}
+
+fn delete_slices(server: &KubernetesServer, service: &str) {
+    for slice in server.objects("endpointslices", SHOP) {
+        let metadata = &slice["metadata"];
+        if metadata["labels"]["kubernetes.io/service-name"] == service {
+            let name = metadata["name"].as_str().expect("a name");
+            server.delete("endpointslices", SHOP, name);
+        }
+    }
+}
+
+/// The slices of a Service without a selector, as another controller writes them: one of each family.
+fn put_slices(server: &KubernetesServer, name: &str, cluster: usize, service: &Service) {
+    for family in ["IPv4", "IPv6"] {
+        let of_family = |endpoint: &&(&u8, &Endpoint)| match family {
+            "IPv4" => endpoint.1.has_v4,
+            _ => endpoint.1.has_v6,
+        };
+        let endpoints = service.endpoints.iter().collect::<Vec<_>>();
+        let endpoints = endpoints.iter().filter(of_family).map(|(number, endpoint)| {
+            let (v4, v6) = addresses(cluster, **number);
+            let target = match endpoint.is_pod {
+                true => {
+                    json!({"kind": "Pod", "namespace": SHOP, "name": format!("{name}-{number}")})
+                }
+                // As a database operator writes them: all addresses refer to one object.
+                false => json!({"kind": "Database", "namespace": SHOP, "name": "db"}),
+            };
+            json!({
+                "addresses": [if family == "IPv4" { v4 } else { v6 }],
+                "conditions": {
+                    "ready": endpoint.is_ready && !endpoint.is_terminating,
+                    "serving": endpoint.is_ready, "terminating": endpoint.is_terminating,
+                },
+                "targetRef": target,
+            })
+        });
+        let endpoints: Vec<_> = endpoints.collect();
+        if endpoints.is_empty() {
+            continue;
+        }
+        server.put(json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
+            "metadata": {
+                "name": format!("{name}-by-hand-{}", family.to_lowercase()), "namespace": SHOP,
+                "labels": {"kubernetes.io/service-name": name},
+            },
+            "endpoints": endpoints,
+            "ports": [
+                {"name": "http", "port": 8080, "protocol": "TCP"},
+                {"name": "admin", "port": 9090, "protocol": "TCP"},
+            ],
+        }));
+    }
+}
