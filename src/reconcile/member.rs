@@ -102,7 +102,7 @@ impl Joined {
     pub fn is_new(&self, members: &Members<'_>) -> bool {
         let has_record = members.holder_of(&self.member.cluster).is_some();
         let imports_count = members.is_unread() || !self.multi_cluster.exports();
-        !has_record && !(imports_count && self.has_imports())
+        !(has_record || imports_count && self.has_imports())
     }
 
     /// The other cluster that holds the id of this one: nothing is exported or imported here then.

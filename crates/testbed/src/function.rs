@@ -53,11 +53,10 @@ impl Sandbox {
             .endpoint_url(self.endpoint_url())
             .credentials_provider(credentials)
             .time_source(TokioTime);
-        let config = match self.uses_sockets() {
-            true => config,
-            false => config.http_client(self.aws.connector()),
-        };
-        config.load().await
+        if self.uses_sockets() {
+            return config.load().await;
+        }
+        config.http_client(self.aws.connector()).load().await
     }
 }
 
