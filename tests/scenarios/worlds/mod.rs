@@ -28,7 +28,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 const WORLDS: u64 = 60;
 /// The tests that share the worlds, which run side by side.
 const TESTS: u64 = 2;
-/// A failing world is cut down in at most so many plays.
+/// A failing world is cut down in at most so many plays, unless `CUTS` has another number.
 const CUTS: u32 = 400;
 /// No more worlds are played after so many that broke a rule.
 const MOST: usize = 5;
@@ -43,7 +43,8 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Plays the world of a seed; returns the problem and the moves that lead to it.
 fn play(seed: u64) -> Result<(), String> {
-    let config = Config { failure_persistence: None, max_shrink_iters: CUTS, ..Config::default() };
+    let cuts = number("CUTS").and_then(|it| it.try_into().ok()).unwrap_or(CUTS);
+    let config = Config { failure_persistence: None, max_shrink_iters: cuts, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
@@ -72,12 +73,15 @@ fn play_all(of_test: u64) {
     for seed in seeds {
         played += 1;
         if let Err(problem) = play(seed) {
-            broken.push(format!("after {played} worlds: {problem}\nWORLD={seed} repeats it"));
+            let problem = format!("after {played} worlds: {problem}\nWORLD={seed} repeats it");
+            println!("{problem}");
+            broken.push(problem);
             if broken.len() >= MOST {
                 break;
             }
         }
     }
+    println!("{played} worlds");
     assert!(broken.is_empty(), "{} of {played} worlds:\n{}", broken.len(), broken.join("\n\n"));
 }
 

@@ -190,6 +190,11 @@ impl Scene {
         self.world.project(place, &server);
     }
 
+    /// Whether no run is under way, nor any operation.
+    pub fn is_idle(&self) -> bool {
+        self.runs.is_empty() && self.quiet >= self.behaviour.operation_delay
+    }
+
     /// Ends all processes, and starts others with the settings of the world.
     pub fn deploy(&mut self) {
         self.runs.drain(..).for_each(|(_, run)| run.abort());

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use crate::fleet::namespace_arn;
 use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::{ACCOUNT, REGION};
 
 /// The clusters.
 pub const CLUSTERS: [&str; 2] = ["blue", "green"];
@@ -15,6 +15,9 @@ pub const CLUSTERS: [&str; 2] = ["blue", "green"];
 pub const NAMES: [&str; 4] = ["api", "cart", "pay", "web"];
 /// The Kubernetes namespace of all Services.
 pub const SHOP: &str = "shop";
+
+/// The account that shares its namespaces with the function's.
+pub const OTHER_ACCOUNT: &str = "444455556666";
 
 /// The world but for what Cloud Map holds, which its stand-in has.
 #[derive(Debug, Default)]
@@ -36,6 +39,13 @@ pub struct Namespace {
     pub name: &'static str,
     pub kind: NamespaceKind,
     pub is_shared: bool,
+}
+
+impl Namespace {
+    fn arn(&self) -> String {
+        let account = if self.is_shared { OTHER_ACCOUNT } else { ACCOUNT };
+        format!("arn:aws:servicediscovery:{REGION}:{account}:namespace/{}", self.id)
+    }
 }
 
 /// The settings of the function that moves change.
@@ -204,7 +214,7 @@ impl World {
         let namespace = match claim.namespace {
             Reference::Name(number) => self.namespace(number).name.to_owned(),
             Reference::Id(number) => self.namespace(number).id.clone(),
-            Reference::Arn(number) => namespace_arn(&self.namespace(number).id),
+            Reference::Arn(number) => self.namespace(number).arn(),
         };
         let mut annotations = vec![("hostname", claim.names.join(",")), ("namespace", namespace)];
         let mut add = |key, value: Option<String>| annotations.extend(value.map(|it| (key, it)));

@@ -5,12 +5,11 @@ use proptest::sample::select;
 
 use super::super::oracle;
 use super::super::play::Scene;
-use super::super::world::{NAMES, Namespace};
+use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT};
 use super::{Move, Table};
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 use testbed::cloud_map::ServiceKind;
 
-const OTHER_ACCOUNT: &str = "444455556666";
 /// The most attributes of an instance.
 const FULL: usize = 30;
 

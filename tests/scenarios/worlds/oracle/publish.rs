@@ -54,48 +54,53 @@ fn unserved(
     Ok(())
 }
 
-// Namespaces: of several with one name the Service's instances decide; then the only one that has a service of the name;
-// then the cluster's instances; then the account. Without an answer nothing is registered.
+// Namespaces: of several with one name the Service's instances decide, those under the name before others; then the only
+// one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
+// registered.
 impl View<'_> {
-    /// The namespace of a Service, if the rules have one.
-    fn namespace(&self, name: usize, claim: &Claim) -> Option<String> {
+    /// The namespace of a name that a Service claims, if the rules have one.
+    fn namespace(&self, service: usize, claim: &Claim, name: &str) -> Option<String> {
         let candidates = self.world.candidates(claim);
         if let [only] = candidates[..] {
             return Some(only.id.clone());
         }
         let ids: BTreeSet<&String> = candidates.iter().map(|it| &it.id).collect();
-        let holds = |service: Option<&str>| -> BTreeSet<&String> {
-            let of = |attributes: &Attributes| {
+        let holds = |service: Option<&str>, name: Option<&str>| -> BTreeSet<&String> {
+            let is_marked = |attributes: &Attributes| {
                 marks(self.world, attributes).is_some_and(|(cluster, it)| {
                     cluster == self.cluster && service.is_none_or(|service| service == it)
                 })
             };
-            let has = |key: &&Key| self.start[*key].instances.values().any(of);
-            self.start.keys().filter(has).map(|key| &key.0).filter(|id| ids.contains(id)).collect()
+            let has = |(key, held): &(&Key, &Held)| {
+                let is_named = name.is_none_or(|name| name == key.1);
+                is_named && ids.contains(&key.0) && held.instances.values().any(is_marked)
+            };
+            self.start.iter().filter(has).map(|(key, _)| &key.0).collect()
         };
-        if let Some(first) = holds(Some(NAMES[name])).first() {
-            return Some((*first).clone());
-        }
-        let has_name = |id: &&&String| {
-            let key = |name: &&str| ((**id).clone(), (*name).to_owned());
-            claim.names.iter().any(|name| self.start.contains_key(&key(name)))
+        let own = NAMES[service];
+        let by_own = holds(Some(own), Some(name)).into_iter().chain(holds(Some(own), None)).next();
+        let only = |found: Vec<&String>| match found[..] {
+            [only] => Some(only.clone()),
+            _ => None,
         };
-        let named: Vec<_> = ids.iter().filter(has_name).collect();
-        if let [only] = named[..] {
-            return Some((*only).clone());
-        }
-        if let [only] = holds(None).into_iter().collect::<Vec<_>>()[..] {
-            return Some(only.clone());
-        }
-        let own: Vec<_> = candidates.iter().filter(|it| !it.is_shared).collect();
-        if let [only] = own[..] { Some(only.id.clone()) } else { None }
+        let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name))).copied();
+        let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| &it.id);
+        by_own
+            .cloned()
+            .or_else(|| only(named.collect()))
+            .or_else(|| only(holds(None, None).into_iter().collect()))
+            .or_else(|| only(of_account.collect()))
     }
 
-    /// The keys that a Service claims; none while its namespace is ambiguous.
-    fn keys(&self, name: usize, claim: &Claim) -> BTreeSet<Key> {
-        let Some(namespace) = self.namespace(name, claim) else { return BTreeSet::new() };
-        claim.names.iter().map(|name| (namespace.clone(), (*name).to_owned())).collect()
+    /// The keys that a Service claims; none for a name whose namespace is ambiguous.
+    fn keys(&self, service: usize, claim: &Claim) -> BTreeSet<Key> {
+        let of_name = |name: &&str| Some(key(&self.namespace(service, claim, name)?, name));
+        claim.names.iter().filter_map(of_name).collect()
     }
+}
+
+fn key(namespace: &str, name: &str) -> Key {
+    (namespace.to_owned(), name.to_owned())
 }
 
 // Endpoints: a pod is one instance with both addresses in HTTP, SRV and A+AAAA services, else one for the address that
@@ -256,9 +261,12 @@ impl View<'_> {
             return now.is_subset(stood)
                 && (now.is_empty() == stood.is_empty() || self.is_handed_on(key));
         }
-        // What another Service left stays until the holder has something ready.
-        if wanted.is_empty() {
-            may.extend(stood.iter().cloned().filter(|_| self.is_handed_on(key)));
+        // What another Service left stays until the holder has something ready, and what stands until one of the ready
+        // endpoints is registered.
+        let is_none_ready =
+            holders.iter().all(|(_, it)| endpoints(self.cluster, it, false).is_empty());
+        if wanted.is_empty() && (!is_none_ready || self.is_handed_on(key)) {
+            may.extend(stood.iter().cloned());
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
     }
