@@ -59,7 +59,6 @@ mod new_namespaces;
 mod one_pod;
 mod operations;
 mod order;
-mod overlapping;
 mod payloads;
 mod policies;
 mod ports;

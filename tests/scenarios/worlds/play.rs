@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(25);
 /// After so long nothing that was begun is under way any more.
 const REST: Duration = Duration::from_mins(2);
 /// A run that ended leaves no operation behind after so long.
-const QUIET: Duration = Duration::from_secs(30);
+const QUIET: Duration = Duration::from_mins(2);
 /// Longer than `GUARD_WAIT`.
 const GUARD: Duration = Duration::from_mins(11);
 
@@ -57,7 +57,7 @@ pub fn story() -> impl Strategy<Value = Story> {
     let all = (
         vec(moves::of_world(), 2..10),
         prop::bool::weighted(0.8),
-        select(&[30, 30, 300, 3000][..]),
+        select(&[30, 30, 300, 3000, 20_000, 90_000][..]),
         select(&[0, 0, 0, 500][..]),
         vec((moves::any(), pauses), 2..24),
         0..PROCESSES,

@@ -72,10 +72,6 @@ const FOUND: &[(&str, &str)] = &[
         "cc cdb9f9dad2d10dad3ff4bf98ebce20b9b23a2ca409a8aa2f9db386c2b141ecf6",
     ),
     (
-        "overlapping::overlapping_runs_come_to_rest_and_lose_nothing_on_the_way",
-        "cc b628fad94963043410f57991b662c83b9c1da13c076e1daea471c314b4da04a5",
-    ),
-    (
         "publish::plan::tests::guard::convergence::a_guard_holds_for_a_time_and_changes_nothing_in_the_end",
         "cc e9c69033ca9b6810506231efde5eca331c08659f67570b87b7db6953b070d1c1",
     ),

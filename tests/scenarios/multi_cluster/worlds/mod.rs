@@ -6,6 +6,7 @@ mod moves;
 mod oracle;
 mod play;
 mod story;
+mod trouble;
 
 use proptest::prelude::*;
 

@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::oracle;
 use super::story::{Plot, Run, SERVICES, State, Story};
+use super::trouble::PROCESSES;
 use crate::fleet::Fleet;
 use crate::multi_cluster::{Members, amber_attributes, in_full, pods};
-use crate::overlapping::trouble::PROCESSES;
 use crate::queue::{batch, message};
 use crate::run::sync;
 use testbed::cloud_map::{Behaviour, NamespaceKind, ServiceKind};

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::moves::{Move, moves};
-use crate::overlapping::trouble::{PROCESSES, Trouble, trouble};
+use super::trouble::{PROCESSES, Trouble, trouble};
 
 /// The names of exported Services.
 pub const NAMES: [&str; 2] = ["cart", "web"];

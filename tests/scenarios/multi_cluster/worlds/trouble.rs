@@ -1,19 +1,11 @@
-//! What disturbs a random world: slow operations, lists that lag, calls that fail, and runs that overlap, which may have
-//! little time or end in the middle. All times are milliseconds.
+//! What disturbs a random world: slow operations, lists that lag and calls that fail. All times are milliseconds.
 
 use std::time::Duration;
 
-use cloud_map_sync::function::Function;
-use cloud_map_sync::time::Deadline;
-use futures_util::future::join_all;
 use proptest::collection::vec;
-use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::queue::{batch, message};
 use testbed::cloud_map::{Behaviour, CloudMap, Fault as CloudMapFault, FaultKind};
 use testbed::kubernetes::{
     Fault as KubernetesFault, FaultKind as KubernetesFaultKind, KubernetesServer,
@@ -50,26 +42,6 @@ struct ClusterFault {
     times: usize,
 }
 
-/// One invocation of one process. Those of one process come one after the other.
-#[derive(Clone, Debug)]
-pub struct Run {
-    pub process: usize,
-    pub start: u64,
-    pub cause: Cause,
-    /// The time that it is given.
-    pub timeout: u64,
-    /// When its process ends in the middle of it.
-    pub killed: Option<u64>,
-}
-
-/// Why a run is.
-#[derive(Clone, Copy, Debug)]
-pub enum Cause {
-    Schedule,
-    /// A message about the Service of this number.
-    Message(usize),
-}
-
 impl Trouble {
     /// The times of Cloud Map meanwhile.
     pub fn behaviour(&self) -> Behaviour {
@@ -95,45 +67,6 @@ impl Trouble {
             cluster(fault.cluster).fail(KubernetesFault { times: fault.times, ..once });
         }
     }
-}
-
-impl Run {
-    /// The invocation, whatever comes of it.
-    async fn invoke(&self, process: &Function, payload: &Value) {
-        let deadline = Deadline::after(Duration::from_millis(self.timeout));
-        let end = Duration::from_millis(self.killed.unwrap_or(self.timeout));
-        drop(timeout(end, process.invoke(payload, deadline)).await);
-    }
-
-    /// Its payload. A message is about one of these Services, of which each has its cluster and name.
-    fn payload(&self, services: &[(&str, &str)]) -> Value {
-        match self.cause {
-            Cause::Schedule => json!({ "action": "sync" }),
-            Cause::Message(number) => {
-                let (cluster, name) = services[number];
-                let body = json!({ "cluster": cluster, "namespace": "shop", "service": name });
-                batch(&[message("one", &body)])
-            }
-        }
-    }
-}
-
-/// Takes all runs, those of one process one after the other.
-pub async fn take_runs(
-    runs: &[Run],
-    processes: &[Function],
-    services: &[(&str, &str)],
-    start: Instant,
-) {
-    let of_process = |number: usize| async move {
-        let mut runs: Vec<&Run> = runs.iter().filter(|it| it.process == number).collect();
-        runs.sort_by_key(|run| run.start);
-        for run in runs {
-            sleep_until(start + Duration::from_millis(run.start)).await;
-            run.invoke(&processes[number], &run.payload(services)).await;
-        }
-    };
-    join_all((0..processes.len()).map(of_process)).await;
 }
 
 /// Trouble of all kinds, with requests to these paths of `blue` and `green`, and operations that take one of these times.
@@ -193,17 +126,4 @@ fn cluster_fault(paths: &'static [&'static str]) -> impl Strategy<Value = Cluste
     ];
     let all = (select(&["blue", "green"][..]), select(paths), select(kinds), 1..8_usize);
     all.prop_map(|(cluster, path, kind, times)| ClusterFault { cluster, path, kind, times })
-}
-
-/// A run of the schedule, or for a message about one of so many Services.
-pub fn run(services: usize) -> impl Strategy<Value = Run> {
-    let causes = prop_oneof![
-        1 => Just(Cause::Schedule),
-        1 => (0..services).prop_map(Cause::Message),
-    ];
-    let timeout = select(&[300_000, 300_000, 8000][..]);
-    let killed = option::weighted(0.15, 100..5000_u64);
-    (0..PROCESSES, 0..6000_u64, causes, timeout, killed).prop_map(
-        |(process, start, cause, timeout, killed)| Run { process, start, cause, timeout, killed },
-    )
 }
