@@ -27,33 +27,64 @@ impl Unread {
 }
 
 /// The instances of several services, as read.
-pub struct Reads(Vec<(ServiceKey, Instances)>);
+pub struct Reads(Vec<(ServiceKey, Reading)>);
 
-/// `None` if the service does not exist.
-type Instances = Result<Option<Held>, Error>;
-
-struct Held {
-    instances: BTreeMap<String, Attributes>,
-    registered_by: BTreeSet<String>,
+/// The result of a read of the instances of a service.
+#[derive(Clone, Debug)]
+pub enum Reading {
+    Instances {
+        instances: BTreeMap<String, Attributes>,
+        /// The accounts that registered them.
+        registered_by: BTreeSet<String>,
+    },
+    /// The service does not exist.
+    Gone,
+    Failed {
+        error: String,
+        is_denied: bool,
+    },
 }
 
 impl Reads {
+    pub fn iter(&self) -> impl Iterator<Item = &(ServiceKey, Reading)> {
+        self.0.iter()
+    }
+
     /// Puts the instances into their services. A service that could not be read is marked as unreadable; one that does
     /// not exist is removed.
     pub fn enter(self, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
-        for (key, read) in self.0 {
-            let Some(service) = services.get_mut(&key) else { continue };
-            match read {
-                Ok(Some(Held { instances, registered_by })) => {
-                    (service.instances, service.registered_by) = (Some(instances), registered_by);
-                    (service.unreadable, service.is_denied) = (None, false);
-                }
-                Ok(None) => _ = services.remove(&key),
-                Err(error) => {
-                    service.instances = None;
-                    service.is_denied = error.class == Class::Denied;
-                    service.unreadable = Some(error.in_full());
-                }
+        for (key, reading) in self.0 {
+            if matches!(reading, Reading::Gone) {
+                services.remove(&key);
+            } else if let Some(service) = services.get_mut(&key) {
+                reading.enter(service);
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn of(read: Result<Option<Self>, Error>) -> Self {
+        match read {
+            Ok(read) => read.unwrap_or(Self::Gone),
+            Err(error) => {
+                let is_denied = error.class == Class::Denied;
+                Self::Failed { error: error.in_full(), is_denied }
+            }
+        }
+    }
+
+    /// Puts the instances into a service, or marks it as unreadable.
+    pub fn enter(self, service: &mut CloudMapService) {
+        match self {
+            Self::Instances { instances, registered_by } => {
+                (service.instances, service.registered_by) = (Some(instances), registered_by);
+                (service.unreadable, service.is_denied) = (None, false);
+            }
+            Self::Gone => {}
+            Self::Failed { error, is_denied } => {
+                (service.instances, service.is_denied) = (None, is_denied);
+                service.unreadable = Some(error);
             }
         }
     }
@@ -70,13 +101,13 @@ impl CloudMap {
     /// Reads the instances of services while the services are still being listed.
     pub async fn instances_of(&self, services: impl Stream<Item = Unread>) -> Reads {
         let reads = services.map(|Unread { key, arn, name }| async move {
-            (key, self.instances(&arn, &name).await)
+            (key, Reading::of(self.instances(&arn, &name).await))
         });
         Reads(reads.buffer_unordered(SIDE_BY_SIDE).collect().await)
     }
 
     /// All instances of a service, from the control plane; `None` if the service does not exist.
-    async fn instances(&self, arn: &str, name: &str) -> Result<Option<Held>, Error> {
+    async fn instances(&self, arn: &str, name: &str) -> Result<Option<Reading>, Error> {
         let action = || format!("list the instances of Cloud Map service {name}");
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
         let pages = self.client.list_instances().service_id(arn).into_paginator().send();
@@ -95,7 +126,7 @@ impl CloudMap {
             Some((instance.id?, from_cloud_map(instance.attributes.unwrap_or_default())))
         });
         let instances = instances.collect();
-        Ok(Some(Held { instances, registered_by }))
+        Ok(Some(Reading::Instances { instances, registered_by }))
     }
 
     /// Reads single instances of a service in place of all. An error, also one about a service that does not exist, is

@@ -53,6 +53,27 @@ impl CloudMapService {
         self.instances.as_ref().map_or(counted, BTreeMap::len)
     }
 
+    /// Its entry in the list of services alone.
+    #[must_use]
+    pub fn without_reads(&self) -> Self {
+        let (arn, name, kind) = (self.arn.clone(), self.name.clone(), self.kind);
+        let (ttls, routing_policy) = (self.ttls.clone(), self.routing_policy);
+        let (health_check, custom_health) = (self.health_check.clone(), self.custom_health);
+        let (description, created_by) = (self.description.clone(), self.created_by.clone());
+        Self {
+            description,
+            ttls,
+            routing_policy,
+            health_check,
+            instance_count: self.instance_count,
+            instances: None,
+            created_by,
+            custom_health,
+            health: KnownHealth::Unread,
+            ..Self::created(arn, &name, kind)
+        }
+    }
+
     /// Replaces the data of the list by those of a newer list, and keeps all other data.
     #[must_use]
     pub fn listed_anew(self, listed: Self) -> Self {

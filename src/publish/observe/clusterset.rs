@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, stream};
 
 use super::SharedRegistry;
-use super::memory::{Namespaces, Services};
+use super::mirror::{Namespaces, Services};
 use super::records::FEW;
 use super::registry::Failure;
 use crate::cloud_map::SIDE_BY_SIDE;
@@ -82,10 +82,12 @@ impl SharedRegistry {
     ) -> Result<ReadClusterset, Failure> {
         let (mut registry, names) = match (self.known().await, names) {
             (None, Some(names)) => (Registry::default(), Some(names)),
-            (Some(known), _) => {
+            (Some(mut known), _) => {
                 let of_records = record::namespace(clusterset);
-                let has_records = known.namespaces.values().any(|it| it.name == of_records);
-                (if has_records { known } else { self.read_anew(known).await? }, None)
+                if known.namespaces.values().all(|it| it.name != of_records) {
+                    self.look_for_namespaces(&mut known).await?;
+                }
+                (known, None)
             }
             (None, None) => (self.read().await?, None),
         };
@@ -112,18 +114,15 @@ impl SharedRegistry {
         }
         let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         // An export step that this import rests on read its services after the objects of the import.
-        let so_far = if served.overlays.is_empty() {
-            Services::default()
-        } else {
-            self.read_so_far.lock().await.clone()
-        };
+        let so_far =
+            if served.overlays.is_empty() { Services::default() } else { self.read_so_far(&keys) };
         let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
             keys.into_iter().partition(|key| so_far.contains_key(key));
         if !served.is_fresh && !has_exports(&registry) {
             // No record exports these names, and lists of services are scarce.
             unread.retain(|key| self.may_exist(key));
         }
-        registry.services.extend(so_far.into_iter().filter(|(key, _)| known.contains(key)));
+        registry.services.extend(so_far);
         let earlier = Some(known);
         self.read_services(&mut registry, &unread).await?;
         served.leave_other_records_out(&mut registry, clusterset);
@@ -187,7 +186,8 @@ impl SharedRegistry {
             Some(earlier) => keys.retain(|key| earlier.contains(key)),
             None if records.iter().any(|key| !registry.services.contains_key(key)) => {
                 // A member may have joined since.
-                for (key, service) in self.list_services(namespaces.iter()).await? {
+                let now = self.memory().mirror().take_moment();
+                for (key, service) in self.list_services(namespaces.iter(), now).await? {
                     registry.services.entry(key).or_insert(service);
                 }
             }
@@ -197,15 +197,16 @@ impl SharedRegistry {
             registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
         };
         keys.retain(is_readable);
-        self.cloud_map().read_instances(registry, &keys).await;
+        self.read_instances(registry, &keys).await;
         served.leave_other_records_out(registry, clusterset);
         Ok(())
     }
 
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
     fn may_exist(&self, key: &ServiceKey) -> bool {
-        let lists = self.memory().lists();
-        lists.service(key).is_some() || lists.recent_services(&key.namespace, self.now()).is_none()
+        let mirror = self.memory().mirror();
+        mirror.service(key).is_some()
+            || mirror.recent_services(&key.namespace, self.now()).is_none()
     }
 
     /// The services of the records of all members, without instances, and whether they were listed now.
@@ -217,8 +218,8 @@ impl SharedRegistry {
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
-        let known = all.iter().map(|it| self.memory().lists().recent_services(&it.id, self.now()));
-        if let Some(known) = known.collect::<Option<Vec<_>>>() {
+        let recent = |it: &&Namespace| self.memory().mirror().recent_services(&it.id, self.now());
+        if let Some(known) = all.iter().map(recent).collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
             let has =
                 |member: &ClusterId| known.values().any(|service| service.name == member.as_str());
@@ -226,7 +227,8 @@ impl SharedRegistry {
                 return Ok((known, false));
             }
         }
-        Ok((self.list_services(all.into_iter()).await?, true))
+        let now = self.memory().mirror().take_moment();
+        Ok((self.list_services(all.into_iter(), now).await?, true))
     }
 
     /// Leaves the other members out that only import, as far as that is remembered. Returns whether there were none: such a

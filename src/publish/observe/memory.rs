@@ -1,24 +1,20 @@
-//! The memory of a process about one Cloud Map from one invocation to the next: its namespaces, the entries of its
-//! services (`lists`), the places where each Kubernetes Service has or had instances, the members of clustersets, and
-//! what Cloud Map has refused. It saves reads of lists, which are scarce (2 calls a second for services, one in 2
-//! seconds for namespaces). No change rests on memory alone: instances are always read, and an entry that would be
-//! changed or is unknown is looked up again.
-
-mod lists;
+//! The memory of a process about one Cloud Map from one invocation to the next: its `mirror`, the places where each
+//! Kubernetes Service has or had instances, the members of clustersets, and what Cloud Map has refused. It saves reads of
+//! lists, which are scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory
+//! alone: instances are always read, and an entry that would be changed or is unknown is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::mirror::Mirror;
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
     Attributes, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
 use crate::publish::plan::Refusals;
-use lists::Lists;
-pub(super) use lists::{Namespaces, Services};
 
 /// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
-const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
 /// The same for the record of a member that only imports.
 const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
 
@@ -29,7 +25,7 @@ const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
 /// The memory about one Cloud Map.
 #[derive(Debug, Default)]
 pub struct Memory {
-    lists: Mutex<Lists>,
+    mirror: Mutex<Mirror>,
     known: Mutex<Known>,
     refusals: Mutex<Refusals>,
 }
@@ -48,9 +44,9 @@ struct Known {
 }
 
 impl Memory {
-    /// The last lists of namespaces and services.
-    pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was last read of it.
+    pub(super) fn mirror(&self) -> MutexGuard<'_, Mirror> {
+        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The changes that Cloud Map has refused.

@@ -1,5 +1,5 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
-//! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory`, and a turn reads
+//! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a turn reads
 //! again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that cannot be
 //! read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and nothing is
 //! changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
@@ -7,6 +7,7 @@
 mod again;
 mod clusterset;
 mod memory;
+mod mirror;
 mod part;
 mod records;
 mod registry;
@@ -117,7 +118,7 @@ impl World<'_> {
                 return Ok(observed);
             }
             let mut observation = observed.observation;
-            self.registry.cloud_map().read_instances(&mut observation.registry, &keys).await;
+            self.registry.read_instances(&mut observation.registry, &keys).await;
             let part = Part::new(Observed::new(observation, selection));
             observed = self.complete_part(part).await?;
         }

@@ -64,7 +64,7 @@ impl World<'_> {
         }
         if is_whole {
             if registry.services.get(&key).is_some_and(|service| service.instances.is_none()) {
-                self.registry.cloud_map().read_instances(&mut registry, &keys).await;
+                self.registry.read_instances(&mut registry, &keys).await;
             }
         } else if !self.registry.read_records_of(&mut registry, &key, names).await? {
             self.registry.read_services(&mut registry, &keys).await?;

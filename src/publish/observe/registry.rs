@@ -1,21 +1,24 @@
-//! One Cloud Map in one invocation, shared by all clusters that are kept in it: read as a whole at most once, or by
-//! discovery (`glance`), or service by service with the help of the process's memory (`lookup`).
+//! One Cloud Map in one invocation, shared by all clusters that are kept in it. Its content is that of the process's
+//! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
+//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read. `glance` is a first read by
+//! discovery.
 
-mod anew;
 mod asked;
 mod glance;
 mod lists;
 mod lookup;
 mod way;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
+use futures_util::stream;
 use tokio::sync::{Mutex, OnceCell};
-use tokio::time::Instant;
 
-use super::memory::{Memory, Namespaces, Services};
+use super::memory::Memory;
+use super::mirror::{Moment, Namespaces, Services};
 use crate::cloud_map::admission::Admissions;
+use crate::cloud_map::instances::Unread;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
@@ -31,23 +34,19 @@ pub struct SharedRegistry {
     only: Vec<NamespaceReference>,
     memory: Arc<Memory>,
     now: Timestamp,
-    namespaces: OnceCell<Result<Namespaces, Failure>>,
-    read: OnceCell<Result<Registry, Failure>>,
+    /// The start of the invocation among the reads of the process.
+    began: Moment,
+    /// The namespaces, once the services of all that are read whole were read.
+    read: OnceCell<Result<Namespaces, Failure>>,
     glance: OnceCell<Result<Registry, Failure>>,
-    /// The same with the namespaces that exist now, if the namespace of a clusterset was not among the remembered ones.
-    with_new: OnceCell<Result<Registry, Failure>>,
-    /// The ids of the namespaces of which the services were listed in this invocation.
-    listed: Mutex<BTreeSet<String>>,
-    /// The services that were read one by one, with the instances that they had then.
-    pub(super) read_so_far: Mutex<Services>,
-    /// Lists that were made since other writers created services, by the namespace's id, each with its start time.
-    anew: Mutex<BTreeMap<String, (Instant, Services)>>,
+    /// One list at a time: lists of services are scarce, two a second, and all requests during one share the next one.
+    listing: Mutex<()>,
     /// The account of the registry, if it is known.
     account: OnceLock<String>,
     /// The ids of the namespaces in which something of ours was seen before this invocation.
     seen: BTreeSet<String>,
-    /// The claimed services of other accounts' namespaces, by the namespace's id.
-    shared: Mutex<BTreeMap<String, Services>>,
+    /// The ids of other accounts' namespaces that were read because claims name them.
+    shared: Mutex<BTreeSet<String>>,
     new_namespaces: NewNamespaces,
     new_services: NewServices,
     admissions: Admissions,
@@ -63,7 +62,7 @@ impl SharedRegistry {
         memory: Arc<Memory>,
         now: Timestamp,
     ) -> Self {
-        let seen = memory.namespaces_of_places();
+        let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment());
         Self {
             cloud_map,
             only,
@@ -72,13 +71,10 @@ impl SharedRegistry {
             shared: Mutex::default(),
             memory,
             now,
-            namespaces: OnceCell::new(),
+            began,
             read: OnceCell::new(),
             glance: OnceCell::new(),
-            with_new: OnceCell::new(),
-            listed: Mutex::default(),
-            read_so_far: Mutex::default(),
-            anew: Mutex::default(),
+            listing: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
             new_services: NewServices::default(),
             admissions: Admissions::default(),
@@ -154,39 +150,43 @@ impl SharedRegistry {
             let services = self.read_namespaces(whole).await?;
             let registry = self.ascertain(namespaces, services).await?;
             self.remember_members(&registry);
-            Ok(registry)
+            Ok(registry.namespaces)
         });
-        let read = read.await.clone()?;
-        Ok(self.with_shared(read).await)
+        let namespaces = read.await.clone()?;
+        Ok(self.read_of(namespaces).await)
     }
 
     /// The registry, if it was read as a whole in this invocation.
     pub async fn known(&self) -> Option<Registry> {
-        let known = self.read.get().or_else(|| self.glance.get())?.as_ref().ok()?;
+        if let Some(read) = self.read.get() {
+            return Some(self.read_of(read.clone().ok()?).await);
+        }
+        let known = self.glance.get()?.as_ref().ok()?;
         Some(self.with_shared(known.clone()).await)
     }
 
-    /// The registry with the namespaces that exist now, looked for at most once in this invocation.
-    pub(super) async fn read_anew(&self, mut known: Registry) -> Result<Registry, Failure> {
-        let read = self.with_new.get_or_init(|| async move {
-            self.look_for_namespaces(&mut known).await?;
-            Ok(known)
-        });
-        read.await.clone()
+    /// These namespaces with their services, as this invocation has read them.
+    async fn read_of(&self, namespaces: Namespaces) -> Registry {
+        let whole = namespaces.values().filter(|it| self.is_read_whole(it));
+        let whole = whole.map(|it| it.id.clone()).collect();
+        let services = self.memory.mirror().services_since(&whole, self.began);
+        let account = self.account.get().cloned();
+        let read = Registry { namespaces, services, account, ..Registry::default() };
+        self.with_shared(read).await
     }
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
-        let read = self.read.get().or_else(|| self.glance.get())?.as_ref().ok()?;
-        Some(read.namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
+        let read = self.read.get().map(|read| read.as_ref().ok());
+        let glance = || Some(self.glance.get()?.as_ref().ok().map(|it| &it.namespaces));
+        let namespaces = read.or_else(glance)??;
+        Some(namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
     /// Adds the namespaces of other accounts that were read because claims name them.
     async fn with_shared(&self, mut registry: Registry) -> Registry {
         let shared = self.shared.lock().await;
-        registry
-            .services
-            .extend(shared.values().flatten().map(|(key, it)| (key.clone(), it.clone())));
+        registry.services.extend(self.memory.mirror().services_since(&shared, self.began));
         registry
     }
 
@@ -219,9 +219,23 @@ impl SharedRegistry {
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
         let found = self.find_new_services(registry, keys).await?;
-        self.cloud_map.read_instances(registry, keys).await;
+        self.read_instances(registry, keys).await;
         self.cloud_map.read_tags(registry, &found).await;
         Ok(())
+    }
+
+    /// Reads the instances of the services under `keys` into `registry`.
+    pub(super) async fn read_instances(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) {
+        let began = self.memory.mirror().take_moment();
+        let unread =
+            keys.iter().filter_map(|key| Some(Unread::new(key, registry.services.get(key)?)));
+        let reads = self.cloud_map.instances_of(stream::iter(unread)).await;
+        self.memory.mirror().keep_reads(&reads, &registry.services, began);
+        reads.enter(&mut registry.services);
     }
 }
 

@@ -63,7 +63,7 @@ impl World<'_> {
         observation: &mut Observation,
         ids: &BTreeSet<String>,
     ) -> Result<bool, Error> {
-        let may_be_gone = self.registry.may_be_gone(ids).await;
+        let may_be_gone = self.registry.may_be_gone(ids);
         if may_be_gone {
             self.look_for_namespaces(observation).await?;
             observation.expect_namespaces();
@@ -121,8 +121,7 @@ impl World<'_> {
             holders.keys().chain(&candidates).filter(unread).cloned().collect();
         match self.read_by {
             ReadBy::List => {
-                let cloud_map = self.registry.cloud_map();
-                cloud_map.read_instances(&mut observation.registry, &unread).await;
+                self.registry.read_instances(&mut observation.registry, &unread).await;
             }
             ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
         }

@@ -19,7 +19,7 @@ impl SharedRegistry {
         let glance = self.glance.get_or_init(|| async {
             let namespaces = self.some_namespaces().await?;
             let whole = namespaces.values().filter(|it| self.is_read_whole(it));
-            let services = self.list_services(whole).await?;
+            let services = self.list_services(whole, self.began).await?;
             let mut registry = self.ascertain(namespaces, services).await?;
             let services = registry.services.iter();
             let unread = services.filter(|(_, it)| it.instances.is_none() && it.held() > 0);
@@ -69,6 +69,6 @@ impl SharedRegistry {
                 "{count} Cloud Map services are listed, since discovery failed: {error}"
             );
         }
-        self.cloud_map.read_instances(registry, &untold).await;
+        self.read_instances(registry, &untold).await;
     }
 }

@@ -18,7 +18,7 @@ use crate::cloud_map::instances::Unread;
 use crate::cloud_map::{Class, Error, SIDE_BY_SIDE};
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, ServiceKey};
-use crate::publish::observe::memory::Services;
+use crate::publish::observe::mirror::{Moment, Services};
 
 /// The list of all services did not become a list of each namespace.
 enum Problem {
@@ -29,8 +29,8 @@ enum Problem {
 }
 
 impl SharedRegistry {
-    /// The services of namespaces, with the instances of those that have any. The instances are read while the lists go
-    /// on, since the lists take longer with more namespaces.
+    /// The services of namespaces, with the instances of those that have any, as they were read in this invocation. The
+    /// instances are read while the lists go on, since the lists take longer with more namespaces.
     pub(in crate::publish::observe) async fn read_namespaces(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
@@ -40,36 +40,52 @@ impl SharedRegistry {
             // A namespace that is listed a second time shows its services again.
             let begun = Mutex::new(BTreeSet::new());
             let filled = |key: &ServiceKey, service: &CloudMapService| {
+                let is_read = self.memory.mirror().is_read_since(key, self.began);
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-                if service.held() > 0 && begun.insert(service.arn.clone()) {
+                if service.held() > 0 && !is_read && begun.insert(service.arn.clone()) {
                     // The receiver exists until this sender is dropped.
                     _ = tell.send(Unread::new(key, service));
                 }
             };
-            self.list(namespaces, filled).await
+            self.list(namespaces, self.began, filled).await
         };
+        let began = self.memory.mirror().take_moment();
         let reads = self.cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
-        let (mut services, reads) = try_join!(lists, reads.map(Ok))?;
-        reads.enter(&mut services);
-        Ok(services)
+        let (services, reads) = try_join!(lists, reads.map(Ok))?;
+        let mut mirror = self.memory.mirror();
+        mirror.keep_reads(&reads, &services, began);
+        Ok(mirror
+            .services_since(&services.into_keys().map(|key| key.namespace).collect(), self.began))
     }
 
-    /// Lists the services of namespaces.
+    /// The services of namespaces, listed at or after a moment, without instances.
     pub(in crate::publish::observe) async fn list_services(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
+        since: Moment,
     ) -> Result<Services, Failure> {
-        self.list(namespaces, |_, _| ()).await
+        self.list(namespaces, since, |_, _| ()).await
     }
 
-    /// Lists the services of namespaces, and sends each as soon as it is known.
+    /// Lists the services of those namespaces that were not listed at or after a moment, and sends each service as soon
+    /// as it is known.
     async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
+        since: Moment,
         tell: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<Services, Failure> {
-        let (own, mut each): (Vec<_>, Vec<_>) = namespaces.partition(|it| !self.is_of_other(it));
+        let _alone = self.listing.lock().await;
         let mut services = Services::default();
+        let is_known = |it: &Namespace| self.memory.mirror().is_listed_since(&it.id, since);
+        let (known, unknown): (Vec<_>, Vec<_>) = namespaces.partition(|it| is_known(it));
+        for namespace in known {
+            let listed = self.memory.mirror().listed_services(&namespace.id);
+            listed.iter().for_each(|(key, service)| tell(key, service));
+            services.extend(listed);
+        }
+        let (own, mut each): (Vec<_>, Vec<_>) =
+            unknown.into_iter().partition(|it| !self.is_of_other(it));
         match self.way(own.len()) {
             Way::Each => each.extend(own),
             Way::Together => {
@@ -84,7 +100,7 @@ impl SharedRegistry {
     }
 
     fn way(&self, namespaces: usize) -> Way {
-        let lists = self.memory.lists();
+        let lists = self.memory.mirror();
         let account = self.account.get().map(String::as_str);
         if lists.is_denied(self.now) {
             return Way::Each;
@@ -98,19 +114,19 @@ impl SharedRegistry {
         namespace: &Namespace,
         tell: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<Services, Failure> {
+        let began = self.memory.mirror().take_moment();
         let services = match self.cloud_map.services(namespace, tell).await {
             Ok(services) => services.into_iter().collect(),
             // A remembered namespace that is gone.
             Err(error) if error.class == Class::NotFound => Services::default(),
             Err(error) => return Err(Arc::new(error)),
         };
-        self.keep_list(namespace, &services).await;
+        self.keep_list(namespace, &services, began);
         Ok(services)
     }
 
-    async fn keep_list(&self, namespace: &Namespace, services: &Services) {
-        self.memory.lists().keep_services(&namespace.id, services, self.now);
-        self.listed.lock().await.insert(namespace.id.clone());
+    fn keep_list(&self, namespace: &Namespace, services: &Services, began: Moment) {
+        self.memory.mirror().keep_services(&namespace.id, services, (began, self.now));
     }
 
     /// Lists all services once. Returns those of namespaces for which the list is believed, and the other namespaces.
@@ -119,6 +135,7 @@ impl SharedRegistry {
         namespaces: Vec<&'a Namespace>,
         tell: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(Services, Vec<&'a Namespace>), Failure> {
+        let began = self.memory.mirror().take_moment();
         let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
         let mut listed = match self.services_by_namespace(&wanted.collect(), tell).await {
             Ok(listed) => listed,
@@ -131,9 +148,9 @@ impl SharedRegistry {
         let (mut believed, mut others) = (Services::default(), Vec::new());
         for namespace in namespaces {
             let services = listed.remove(&namespace.id).unwrap_or_default();
-            let expected = self.memory.lists().expected(&namespace.id);
+            let expected = self.memory.mirror().expected(&namespace.id);
             if expected.is_some_and(|expected| services.len() >= expected) {
-                self.keep_list(namespace, &services).await;
+                self.keep_list(namespace, &services, began);
                 believed.extend(services);
             } else {
                 others.push(namespace);
@@ -148,7 +165,7 @@ impl SharedRegistry {
         wanted: &BTreeMap<&str, &Namespace>,
         tell: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<BTreeMap<String, Services>, Problem> {
-        let known = self.memory.lists().namespaces_of_services();
+        let known = self.memory.mirror().namespaces_of_services();
         let account = self.account.get();
         let known = &known;
         let listed = self.cloud_map.all_services().map_err(Problem::List);
@@ -178,14 +195,14 @@ impl SharedRegistry {
                 all.insert(service.arn, id);
             }
         }
-        self.memory.lists().keep_elsewhere(all);
+        self.memory.mirror().keep_elsewhere(all);
         Ok(services)
     }
 
     /// Logs why the namespaces are listed one by one; if that is denied, not again for a while.
     fn note_problem(&self, error: &Error) {
         if error.class == Class::Denied {
-            self.memory.lists().note_denial(self.now);
+            self.memory.mirror().note_denial(self.now);
         }
         let error = chain(error);
         tracing::info!(
@@ -198,7 +215,7 @@ impl SharedRegistry {
         // A namespace that was created in this run has its name as its id.
         let id = namespace.arn.as_ref().and_then(|reference| reference.rsplit('/').next());
         if let Some(id) = id {
-            self.memory.lists().note_service(arn.to_owned(), id.to_owned());
+            self.memory.mirror().note_service(arn.to_owned(), id.to_owned());
         }
     }
 }

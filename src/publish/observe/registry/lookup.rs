@@ -5,42 +5,43 @@ use std::sync::Arc;
 
 use super::{Failure, SharedRegistry, missing};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
-use crate::publish::observe::memory::Namespaces;
+use crate::publish::observe::mirror::{Namespaces, Services};
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
     pub(in crate::publish::observe) async fn some_namespaces(&self) -> Result<Namespaces, Failure> {
-        let remembered = self.memory.lists().namespaces(self.now);
+        let remembered = self.memory.mirror().recent_namespaces(self.now);
         match remembered {
             Some(namespaces) => Ok(namespaces),
             None => self.list_namespaces().await,
         }
     }
 
-    /// Lists the namespaces, once in an invocation.
+    /// The namespaces, listed in this invocation.
     async fn list_namespaces(&self) -> Result<Namespaces, Failure> {
-        let list = || async {
-            let listed = self.cloud_map.namespaces().await.map_err(Arc::new)?;
-            let only = |it: &Namespace| {
-                self.only.is_empty() || self.only.iter().any(|reference| matches(reference, it))
-            };
-            Ok(self.memory.lists().keep_namespaces(listed, only, self.now))
+        let _alone = self.listing.lock().await;
+        if let Some(namespaces) = self.memory.mirror().namespaces_since(self.began) {
+            return Ok(namespaces);
+        }
+        let began = self.memory.mirror().take_moment();
+        let listed = self.cloud_map.namespaces().await.map_err(Arc::new)?;
+        let only = |it: &Namespace| {
+            self.only.is_empty() || self.only.iter().any(|reference| matches(reference, it))
         };
-        self.namespaces.get_or_init(list).await.clone()
+        Ok(self.memory.mirror().keep_namespaces(listed, only, (began, self.now)))
     }
 
     /// The next invocation lists the namespaces: with those that are remembered it would read the services of new ones
     /// once for each cluster.
     pub fn forget_namespaces(&self) {
-        self.memory.lists().forget_namespaces();
+        self.memory.mirror().outdate_namespaces();
     }
 
     /// Whether one of these namespaces shows no service in a list of this invocation: it may be empty or gone, and Cloud
     /// Map's lists do not tell these apart.
-    pub(in crate::publish::observe) async fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
-        let listed = self.listed.lock().await;
-        let lists = self.memory.lists();
-        ids.intersection(&listed).any(|id| lists.is_empty(id))
+    pub(in crate::publish::observe) fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
+        let mirror = self.memory.mirror();
+        ids.iter().any(|id| mirror.is_listed_since(id, self.began) && mirror.is_empty(id))
     }
 
     /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
@@ -68,11 +69,9 @@ impl SharedRegistry {
         let namespaces = named.iter().filter_map(|id| registry.namespaces.get(id));
         let unread = namespaces.filter(|it| it.arn.is_some() && !self.is_read_whole(it));
         for namespace in unread {
-            if !shared.contains_key(&namespace.id) {
-                let services = self.read_namespaces(std::iter::once(namespace)).await?;
-                shared.insert(namespace.id.clone(), services);
-            }
-            registry.services.extend(shared[&namespace.id].clone());
+            let services = self.read_namespaces(std::iter::once(namespace)).await?;
+            shared.insert(namespace.id.clone());
+            registry.services.extend(services);
         }
         Ok(())
     }
@@ -85,17 +84,10 @@ impl SharedRegistry {
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
         self.recall(registry, keys).await?;
-        self.cloud_map.read_instances(registry, keys).await;
+        self.read_instances(registry, keys).await;
         let gone = missing(registry, keys);
         if self.look_up(registry, &gone).await? {
-            self.cloud_map.read_instances(registry, &gone).await;
-        }
-        let mut read = self.read_so_far.lock().await;
-        for key in keys {
-            match registry.services.get(key) {
-                Some(service) => _ = read.insert(key.clone(), service.clone()),
-                None => _ = read.remove(key),
-            }
+            self.read_instances(registry, &gone).await;
         }
         Ok(())
     }
@@ -108,7 +100,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let mut unknown = BTreeSet::new();
         for key in keys {
-            let remembered = self.memory.lists().service(key);
+            let remembered = self.memory.mirror().service(key);
             match remembered {
                 Some(service) => _ = registry.services.insert(key.clone(), service),
                 None => _ = unknown.insert(key.clone()),
@@ -125,14 +117,14 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<bool, Failure> {
-        let listed = self.listed.lock().await.clone();
         let ids: BTreeSet<&String> = keys.iter().map(|key| &key.namespace).collect();
-        let ids = ids.into_iter().filter(|id| !listed.contains(*id));
+        let is_listed = |id: &str| self.memory.mirror().is_listed_since(id, self.began);
+        let ids = ids.into_iter().filter(|id| !is_listed(id));
         let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
-        let mut services = self.list_services(ids.filter_map(there)).await?;
+        let services = self.list_services(ids.filter_map(there), self.began).await?;
         let is_new = !services.is_empty();
         for key in keys {
-            let found = services.remove(key).or_else(|| self.memory.lists().service(key));
+            let found = self.memory.mirror().service(key);
             let Some(found) = found else { continue };
             let known = registry.services.remove(key);
             let found = match known.filter(|known| known.arn == found.arn) {
@@ -142,6 +134,33 @@ impl SharedRegistry {
             registry.services.insert(key.clone(), found);
         }
         Ok(is_new)
+    }
+}
+
+impl SharedRegistry {
+    /// Adds services that did not exist when the registry was read, and returns their keys.
+    pub(super) async fn find_new_services(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<BTreeSet<ServiceKey>, Failure> {
+        let asked = self.memory.mirror().take_moment();
+        let missing = missing(registry, keys);
+        let ids: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
+        for id in ids {
+            let namespace = registry.namespaces.get(id).filter(|it| it.arn.is_some()).cloned();
+            let Some(namespace) = namespace else { continue };
+            let listed = self.list_services(std::iter::once(&namespace), asked).await?;
+            registry.services.extend(listed.into_iter().filter(|(key, _)| missing.contains(key)));
+        }
+        Ok(missing)
+    }
+
+    /// The services under `keys` that were read in this invocation, with their instances.
+    pub(in crate::publish::observe) fn read_so_far(&self, keys: &BTreeSet<ServiceKey>) -> Services {
+        let mirror = self.memory.mirror();
+        let read = |key: &ServiceKey| Some((key.clone(), mirror.service_since(key, self.began)?));
+        keys.iter().filter_map(read).collect()
     }
 }
 

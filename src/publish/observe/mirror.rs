@@ -1,0 +1,289 @@
+//! The mirror of one Cloud Map in a process: what it last read of it. It has the namespaces, the services of each with
+//! their entries from the lists, and the instances of each service, all with the moment at which the read began.
+//! [`SharedRegistry`](super::SharedRegistry) asks for content that was read at or after a moment, and reads the rest:
+//! nothing is decided on older content, which only saves calls to find services and namespaces. It is lost with the
+//! process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::memory::MEMBERS_STAND;
+use crate::cloud_map::instances::{Reading, Reads};
+use crate::cloud_map::read::ListedNamespace;
+use crate::model::{CloudMapService, Namespace, ServiceKey, SignedDuration, Timestamp};
+
+/// Namespaces by id.
+pub(super) type Namespaces = BTreeMap<String, Namespace>;
+/// Services, of one namespace or of several.
+pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
+
+/// Namespaces are not listed again for this time, unless there is a sign that they have changed.
+const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
+
+/// A denied GetService is not tried again for this time.
+const DENIAL_STANDS: SignedDuration = SignedDuration::from_hours(1);
+
+/// A point in the order of all reads and questions of a process. Clocks may show one time for two of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+#[derive(Debug, Default)]
+pub(super) struct Mirror {
+    last_moment: Moment,
+    namespaces: Option<ReadNamespaces>,
+    /// All namespaces of the last list by id, with those that are not read.
+    counts: BTreeMap<String, Count>,
+    /// When the services of a namespace were listed last, by its id.
+    lists: BTreeMap<String, Listed>,
+    services: BTreeMap<ServiceKey, Entry>,
+    /// The namespaces, by id, of the services that are in none of these lists, by ARN.
+    elsewhere: BTreeMap<String, String>,
+    denied: Option<Timestamp>,
+}
+
+/// The list of namespaces.
+#[derive(Debug)]
+struct ReadNamespaces {
+    listed: Listed,
+    /// Whether it is known to lack some that exist.
+    is_outdated: bool,
+    namespaces: Namespaces,
+}
+
+/// The start of a list.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    began: Moment,
+    at: Timestamp,
+}
+
+/// One service.
+#[derive(Debug)]
+struct Entry {
+    /// Its entry in the last list, without instances.
+    listed: CloudMapService,
+    /// The last read of its instances, and the start of that read.
+    read: Option<(Moment, Reading)>,
+}
+
+/// The services of one namespace.
+#[derive(Debug)]
+struct Count {
+    /// The account of the namespace.
+    owner: Option<String>,
+    /// Cloud Map's count, or that of the last list of its services; `None` if Cloud Map returned none.
+    services: Option<usize>,
+}
+
+impl Mirror {
+    /// A new moment, after all that were taken before.
+    pub fn take_moment(&mut self) -> Moment {
+        self.last_moment.0 += 1;
+        self.last_moment
+    }
+
+    /// The namespaces, if they were listed recently.
+    pub fn recent_namespaces(&self, now: Timestamp) -> Option<Namespaces> {
+        let read = self.namespaces.as_ref()?;
+        let stands = now.duration_since(read.listed.at) < NAMESPACES_STAND;
+        (stands && !read.is_outdated).then(|| read.namespaces.clone())
+    }
+
+    /// The namespaces, if they were listed at or after a moment.
+    pub fn namespaces_since(&self, since: Moment) -> Option<Namespaces> {
+        let read = self.namespaces.as_ref().filter(|read| read.listed.began >= since)?;
+        Some(read.namespaces.clone())
+    }
+
+    /// Keeps those namespaces of a list that `is_read` accepts, and returns them.
+    pub fn keep_namespaces(
+        &mut self,
+        all: Vec<ListedNamespace>,
+        is_read: impl Fn(&Namespace) -> bool,
+        (began, at): (Moment, Timestamp),
+    ) -> Namespaces {
+        let count = |ListedNamespace { namespace, services }: &ListedNamespace| {
+            (namespace.id.clone(), Count { owner: namespace.owner.clone(), services: *services })
+        };
+        self.counts = all.iter().map(count).collect();
+        let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
+        let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
+        let listed = Listed { began, at };
+        let (is_outdated, read) = (false, namespaces.clone());
+        self.namespaces = Some(ReadNamespaces { listed, is_outdated, namespaces: read });
+        namespaces
+    }
+
+    /// The next invocation does not use the list of namespaces.
+    pub fn outdate_namespaces(&mut self) {
+        if let Some(read) = &mut self.namespaces {
+            read.is_outdated = true;
+        }
+    }
+
+    /// The entry of a service in the last list, without instances.
+    pub fn service(&self, key: &ServiceKey) -> Option<CloudMapService> {
+        Some(self.services.get(key)?.listed.clone())
+    }
+
+    /// Keeps the list of the services of a namespace, and the instances of those that have the same ARN as before. Their
+    /// number replaces Cloud Map's count, which may be older.
+    pub fn keep_services(
+        &mut self,
+        namespace: &str,
+        services: &Services,
+        (began, at): (Moment, Timestamp),
+    ) {
+        if let Some(count) = self.counts.get_mut(namespace) {
+            count.services = Some(services.len());
+        }
+        self.elsewhere.retain(|_, id| id != namespace);
+        let gone: Vec<ServiceKey> = self.keys_of(namespace).cloned().collect();
+        for key in gone.iter().filter(|key| !services.contains_key(*key)) {
+            self.services.remove(key);
+        }
+        for (key, service) in services {
+            self.keep_entry(key, service);
+        }
+        self.lists.insert(namespace.to_owned(), Listed { began, at });
+    }
+
+    fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
+        let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
+        let (listed, read) = (service.without_reads(), before.and_then(|it| it.read));
+        self.services.entry(key.clone()).insert_entry(Entry { listed, read }).into_mut()
+    }
+
+    /// Keeps reads of instances that began at a moment or later; `services` are the services that were read.
+    pub fn keep_reads(&mut self, reads: &Reads, services: &Services, began: Moment) {
+        for (key, reading) in reads.iter() {
+            match (reading, services.get(key)) {
+                (Reading::Gone, _) => _ = self.services.remove(key),
+                (_, Some(service)) if !self.has_service(key, &service.arn) => {
+                    self.keep_entry(key, service).read = Some((began, reading.clone()));
+                }
+                _ => {
+                    if let Some(entry) = self.services.get_mut(key) {
+                        entry.read = Some((began, reading.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_service(&self, key: &ServiceKey, arn: &str) -> bool {
+        self.services.get(key).is_some_and(|entry| entry.listed.arn == arn)
+    }
+
+    /// Whether the instances of a service were read at or after a moment.
+    pub fn is_read_since(&self, key: &ServiceKey, since: Moment) -> bool {
+        let read = self.services.get(key).and_then(|entry| entry.read.as_ref());
+        read.is_some_and(|(began, _)| *began >= since)
+    }
+
+    /// A service with its instances, if these were read at or after a moment.
+    pub fn service_since(&self, key: &ServiceKey, since: Moment) -> Option<CloudMapService> {
+        self.is_read_since(key, since).then(|| self.services[key].since(since))
+    }
+
+    /// The services of namespaces, with the instances of those that were read at or after a moment.
+    pub fn services_since(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
+        let keys = namespaces.iter().flat_map(|id| self.keys_of(id));
+        keys.map(|key| (key.clone(), self.services[key].since(since))).collect()
+    }
+
+    /// Whether the services of a namespace were listed at or after a moment.
+    pub fn is_listed_since(&self, namespace: &str, since: Moment) -> bool {
+        self.lists.get(namespace).is_some_and(|listed| listed.began >= since)
+    }
+
+    /// The entries of the services of a namespace in its last list.
+    pub fn listed_services(&self, namespace: &str) -> Services {
+        let keys = self.keys_of(namespace);
+        keys.map(|key| (key.clone(), self.services[key].listed.clone())).collect()
+    }
+
+    /// Whether the last list of a namespace had no service.
+    pub fn is_empty(&self, namespace: &str) -> bool {
+        self.lists.contains_key(namespace) && self.keys_of(namespace).next().is_none()
+    }
+
+    /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
+    pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
+        let listed = self.lists.get(namespace)?;
+        let stands = now.duration_since(listed.at) < MEMBERS_STAND;
+        stands.then(|| self.listed_services(namespace))
+    }
+
+    /// The namespace, by id, of each service that was ever seen, by ARN.
+    pub fn namespaces_of_services(&self) -> BTreeMap<String, String> {
+        let listed = self.services.iter();
+        let listed = listed.map(|(key, it)| (it.listed.arn.clone(), key.namespace.clone()));
+        let elsewhere = self.elsewhere.iter().map(|(arn, id)| (arn.clone(), id.clone()));
+        elsewhere.chain(listed).collect()
+    }
+
+    /// Keeps the namespace of a service that was created.
+    pub fn note_service(&mut self, arn: String, namespace: String) {
+        self.elsewhere.insert(arn, namespace);
+    }
+
+    /// Keeps the namespaces of the services of the list of all services: those that it lacks are gone.
+    pub fn keep_elsewhere(&mut self, namespaces_of_services: BTreeMap<String, String>) {
+        self.elsewhere = namespaces_of_services;
+        self.elsewhere.retain(|_, id| !self.lists.contains_key(id));
+    }
+
+    /// The number of services that a list of this namespace must show; `None` if it is unknown.
+    pub fn expected(&self, namespace: &str) -> Option<usize> {
+        self.counts.get(namespace)?.services
+    }
+
+    /// The number of the services in all namespaces, and of those in namespaces of `account` that were never seen.
+    pub fn all_and_unseen(&self, account: Option<&str>) -> (usize, usize) {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let elsewhere = self.elsewhere.values().filter(|id| !self.lists.contains_key(*id));
+        let listed = self.services.keys().map(|key| &key.namespace);
+        elsewhere.chain(listed).for_each(|id| *seen.entry(id).or_default() += 1);
+        let unseen =
+            self.counts.iter().filter(|(_, count)| count.is_of(account)).map(|(id, count)| {
+                let seen = seen.get(id.as_str()).copied().unwrap_or_default();
+                count.services.unwrap_or_default().saturating_sub(seen)
+            });
+        let all = self.counts.values().filter_map(|count| count.services).sum();
+        (all, unseen.sum())
+    }
+
+    /// Whether GetService was denied a while ago.
+    pub fn is_denied(&self, now: Timestamp) -> bool {
+        self.denied.is_some_and(|at| now.duration_since(at) < DENIAL_STANDS)
+    }
+
+    pub fn note_denial(&mut self, now: Timestamp) {
+        self.denied = Some(now);
+    }
+
+    fn keys_of(&self, namespace: &str) -> impl Iterator<Item = &ServiceKey> + use<'_> {
+        let (namespace, name) = (namespace.to_owned(), String::new());
+        let first = ServiceKey { namespace: namespace.clone(), name };
+        let keys = self.services.range(first..).map(|(key, _)| key);
+        keys.take_while(move |key| key.namespace == namespace)
+    }
+}
+
+impl Entry {
+    /// The service, with the instances if they were read at or after a moment.
+    fn since(&self, since: Moment) -> CloudMapService {
+        let mut service = self.listed.clone();
+        if let Some((_, reading)) = self.read.as_ref().filter(|(began, _)| *began >= since) {
+            reading.clone().enter(&mut service);
+        }
+        service
+    }
+}
+
+impl Count {
+    /// Whether the namespace may be of an account; `None`: of any.
+    fn is_of(&self, account: Option<&str>) -> bool {
+        account.is_none() || self.owner.is_none() || account == self.owner.as_deref()
+    }
+}
