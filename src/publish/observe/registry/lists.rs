@@ -81,7 +81,9 @@ impl SharedRegistry {
         let (known, unknown): (Vec<_>, Vec<_>) = namespaces.partition(|it| is_known(it));
         for namespace in known {
             let listed = self.memory.mirror().listed_services(&namespace.id);
-            listed.iter().for_each(|(key, service)| tell(key, service));
+            for (key, service) in &listed {
+                tell(key, service);
+            }
             services.extend(listed);
         }
         let (own, mut each): (Vec<_>, Vec<_>) =
