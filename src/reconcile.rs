@@ -42,12 +42,37 @@ pub enum Error {
     /// The cluster or its registry could not be read.
     #[error(transparent)]
     Observe(#[from] observe::Error),
+    /// The same, after a first part of the sync has made changes.
+    #[error("Cloud Map could not be read to the end")]
+    Rest {
+        #[source]
+        error: observe::Error,
+        made: Box<ClusterReport>,
+    },
     /// The exports of the cluster could not be read, for a cleanup.
     #[error("its exports could not be read: {0}")]
     Exports(String),
 }
 
+impl From<publish::Failed> for Error {
+    fn from(failed: publish::Failed) -> Self {
+        let publish::Failed { error, made } = failed;
+        match made {
+            None => Self::Observe(error),
+            Some(made) => Self::Rest { error, made },
+        }
+    }
+}
+
 impl Error {
+    /// The changes that were made all the same.
+    pub fn into_made(self) -> Option<ClusterReport> {
+        match self {
+            Self::Rest { made, .. } => Some(*made),
+            _ => None,
+        }
+    }
+
     /// Whether EKS has no such cluster in the configured account and Region.
     pub fn is_cluster_not_found(&self) -> bool {
         let not_found = |error: &eks::Error| matches!(error, eks::Error::NotFound { .. });

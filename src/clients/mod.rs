@@ -23,7 +23,8 @@ use crate::settings::{Cluster, Role};
 pub use config::sdk_config;
 pub use connection::{Connection, Error};
 
-/// The longest wait for an answer of EKS on which nothing else may wait: the ARN of a name, or whether a cluster exists.
+/// The longest wait for an answer of EKS on which nothing else may wait: the ARN of a name, or whether a cluster
+/// exists.
 const BRIEF: Duration = Duration::from_secs(5);
 
 /// One account's Cloud Map in one Region.

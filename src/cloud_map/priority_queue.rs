@@ -1,6 +1,6 @@
-//! A priority queue before the token bucket of one kind of call. Urgent calls come before bulk calls, and both before
-//! turns that have not begun, which wait at a gate. Within a priority, calls are served in order of arrival: the first
-//! one polls the bucket and the others wait for its lock.
+//! A priority queue before the token bucket of one kind of call. Urgent calls come before bulk calls, these before the
+//! reads of the rest, and the first two before turns that have not begun, which wait at a gate. Within a priority,
+//! calls are served in order of arrival: the first one polls the bucket and the others wait for its lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,37 +43,29 @@ impl Drop for Token {
 #[derive(Debug)]
 pub(super) struct PriorityQueue {
     bucket: Mutex<Bucket>,
-    urgent: FairMutex<()>,
-    bulk: FairMutex<()>,
-    urgent_waiting: AtomicUsize,
-    bulk_waiting: AtomicUsize,
+    /// By urgency.
+    queues: [FairMutex<()>; 3],
+    waiting: [AtomicUsize; 3],
     /// The number of calls that wait for something else first.
     planned: AtomicUsize,
-    gates: [FairMutex<()>; 2],
+    gates: [FairMutex<()>; 3],
     /// Notifies waiting calls of a token that arrives before the time that they computed.
     tokens_added: Notify,
 }
 
 impl PriorityQueue {
     pub(super) fn new(bucket: Bucket) -> Self {
-        let (urgent, bulk) = (FairMutex::default(), FairMutex::default());
-        let (urgent_waiting, bulk_waiting) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (queues, waiting) = Default::default();
         let (bucket, planned) = (Mutex::new(bucket), AtomicUsize::new(0));
         let (gates, tokens_added) = (Default::default(), Notify::new());
-        Self { bucket, urgent, bulk, urgent_waiting, bulk_waiting, planned, gates, tokens_added }
+        Self { bucket, queues, waiting, planned, gates, tokens_added }
     }
 
     pub(super) async fn take_token(&self, urgency: Urgency) {
-        let _waiting = Waiting::new(match urgency {
-            Urgency::Urgent => &self.urgent_waiting,
-            Urgency::Bulk => &self.bulk_waiting,
-        });
-        let _first = match urgency {
-            Urgency::Urgent => self.urgent.lock().await,
-            Urgency::Bulk => self.bulk.lock().await,
-        };
-        let has_to_yield = || urgency == Urgency::Bulk && has_any(&self.urgent_waiting);
-        self.take_token_unless(has_to_yield).await;
+        let index = urgency as usize;
+        let _waiting = Waiting::new(&self.waiting[index]);
+        let _first = self.queues[index].lock().await;
+        self.take_token_unless(|| self.waiting[..index].iter().any(has_any)).await;
     }
 
     pub(super) fn plan(&self) -> Planned<'_> {
@@ -82,12 +74,9 @@ impl PriorityQueue {
 
     /// Takes a token after all waiting calls of the same or a higher priority, and after all planned calls.
     pub(super) async fn take_token_last(&self, urgency: Urgency) {
-        let _first = self.gates[usize::from(urgency == Urgency::Bulk)].lock().await;
-        let has_to_yield = || {
-            let is_bulk = urgency == Urgency::Bulk;
-            let before = [&self.urgent_waiting, &self.planned];
-            before.into_iter().any(has_any) || is_bulk && has_any(&self.bulk_waiting)
-        };
+        let index = urgency as usize;
+        let _first = self.gates[index].lock().await;
+        let has_to_yield = || has_any(&self.planned) || self.waiting[..=index].iter().any(has_any);
         self.take_token_unless(has_to_yield).await;
     }
 

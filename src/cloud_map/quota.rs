@@ -54,12 +54,14 @@ impl Default for QuotaShare {
 }
 
 /// The priority of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// A targeted sync, or a full sync with few changes.
     Urgent,
     /// A full sync with many changes.
     Bulk,
+    /// Reads by which a full sync finds what it does not know of.
+    Rest,
 }
 
 /// The rate limits of one account in one Region.

@@ -1,6 +1,6 @@
 //! One invocation: parses the payload, resolves the clusters and Services of its scope, reconciles each cluster
-//! independently of the others (`run`), then their `clustersets`, logs the report, and returns the response for the kind
-//! of payload.
+//! independently of the others (`run`), then their `clustersets`, logs the report, and returns the response for the
+//! kind of payload.
 
 mod answer;
 mod cleanup;

@@ -133,6 +133,9 @@ pub(super) fn conclude(
         Err(error) if error.is_named_twice() => {
             (ClusterReport::held_back(cluster.label(), &error), Some(Claimed::default()))
         }
-        Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
+        Err(error) => {
+            let report = ClusterReport::unreadable(cluster.label(), &error);
+            (error.into_made().into_iter().fold(report, ClusterReport::with), None)
+        }
     }
 }

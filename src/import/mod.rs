@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`plan`] decides for one importing cluster and one name, and [`guard`] for all names together. They are pure, like
-//! [`sources`]. The objects of the cluster are read before the exports: nothing leaves an import by a read that is older
-//! than the import, and a change of an object that has changed since is refused.
+//! [`sources`]. The objects of the cluster are read before the exports: nothing leaves an import by a read that is
+//! older than the import, and a change of an object that has changed since is refused.
 
 pub mod apply;
 pub mod aws;

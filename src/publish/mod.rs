@@ -4,6 +4,7 @@
 //! observe ─> plan ─> apply additions ─> observe again ─> plan again ─> apply removals ─> report
 //! ```
 //!
+//! A full sync registers `first` what it sees to be missing, while it still observes the rest of Cloud Map.
 //! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans also use.
 //! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
@@ -14,6 +15,7 @@ mod all_clusters;
 pub mod apply;
 pub mod events;
 pub mod exports;
+mod first;
 mod lines;
 pub mod observe;
 mod order;
@@ -37,10 +39,11 @@ use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 use lines::Lines;
 use observe::World;
-use passes::{Results, Turn};
+use passes::{Made, Results, Turn};
 use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
 
 pub use all_clusters::{claims, share_ttls};
+pub use first::Failed;
 pub use order::Order;
 pub use task::Task;
 use turn::Beginnings;
@@ -92,17 +95,25 @@ pub struct Published {
 /// cluster and the notices for the owners of its Services.
 ///
 /// # Errors
-/// Returns an error if the cluster or the registry could not be read completely. Nothing was changed then.
+/// Returns an error if the cluster or the registry could not be read completely. It has the changes of a first part;
+/// else nothing was changed.
 pub async fn publish(
     world: &World<'_>,
     selection: &Selection,
     adoption: Option<&Adoption>,
     options: Options,
-) -> Result<(ClusterReport, Claimed, Vec<Notice>), observe::Error> {
-    let observed = timeout_at(options.deadline.stop(), Box::pin(world.observe(selection))).await;
-    let observed = observed.map_err(|_| observe::Error::Deadline)??;
+) -> Result<(ClusterReport, Claimed, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync(world), |adoption| Task::Adopt(world, adoption));
-    let published = carry_out(&task, observed.basis(), options).await;
+    let is_whole = *selection == Selection::Everything && task.is_sync();
+    let (observed, published) = if is_whole && options.mode == Mode::Sync {
+        Box::pin(first::publish(world, options)).await?
+    } else {
+        let observed = Box::pin(world.observe(selection));
+        let observed = timeout_at(options.deadline.stop(), observed).await;
+        let observed = observed.map_err(|_| observe::Error::Deadline)??;
+        let published = carry_out(&task, observed.basis(), options).await;
+        (observed, published)
+    };
     // An adoption removes nothing, so there is no loss to hold.
     if task.is_sync() {
         world.note_what_is_held(observed.basis(), published.report.guard.is_some());
@@ -115,15 +126,16 @@ pub async fn publish(
 
 /// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
 pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> Published {
-    carry_out_plan(task, basis, task.intent().plan(basis), options).await
+    carry_out_plan(task, basis, task.intent().plan(basis), (options, &Made::default())).await
 }
 
-/// Carries out a plan of the task on the observation, unless only the plan is asked for.
+/// Carries out a plan of the task on the observation, unless only the plan is asked for. `made` are those of its
+/// changes that were made before.
 async fn carry_out_plan(
     task: &Task<'_>,
     basis: Basis<'_>,
     mut plan: Plan,
-    options: Options,
+    (options, made): (Options, &Made),
 ) -> Published {
     let cluster = basis.observation.owner.cluster.as_str();
     let leaving = plan.leaving();
@@ -136,7 +148,15 @@ async fn carry_out_plan(
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
-    let (results, lines) = take_turns(task, basis, changes, judged.as_ref(), options).await;
+    let (mut results, mut lines) =
+        (Results::default(), made.superseded().cloned().collect::<Lines>());
+    let judged = judged.as_ref();
+    take_turns(task, basis, changes, judged, (options, made), |mut of_turn| {
+        lines.extend(std::mem::take(&mut of_turn.applied));
+        results.extend(of_turn);
+    })
+    .await;
+    lines.sort();
     if creates_namespaces {
         task.registry().forget_namespaces();
     }
@@ -152,30 +172,28 @@ async fn carry_out_plan(
     Published { report, held_back, leaving, created: results.created }
 }
 
-/// Takes turns side by side. The failure of one Service stops no other, and near the deadline nothing new begins.
+/// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and
+/// near the deadline nothing new begins.
 async fn take_turns(
     task: &Task<'_>,
     basis: Basis<'_>,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<&Arc<Judged>>,
-    options: Options,
-) -> (Results, Lines) {
+    (options, made): (Options, &Made),
+    mut on_end: impl FnMut(Results),
+) {
     let registers = |change: &&Change| change.stage() == Stage::Register;
     let registrations = changes.values().flatten().filter(registers).count();
     let options = Options { is_bulk: registrations > MANY, ..options };
-    let (mut results, mut lines) = (Results::default(), Lines::default());
     let turns =
         Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
     let beginnings = &Beginnings::default();
     let turns = turns.map(|changes| {
         let turn = Turn::of(task.intent(), basis, changes, judged);
-        turn::run(task, turn, options, beginnings)
+        turn::run(task, turn, (options, made), beginnings)
     });
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
-    while let Some(mut of_turn) = turns.next().await {
-        lines.extend(std::mem::take(&mut of_turn.applied));
-        results.extend(of_turn);
+    while let Some(of_turn) = turns.next().await {
+        on_end(of_turn);
     }
-    lines.sort();
-    (results, lines)
 }

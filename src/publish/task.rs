@@ -12,6 +12,8 @@ use crate::publish::plan::{
 pub enum Task<'a> {
     /// Cloud Map is made to match the cluster.
     Sync(&'a World<'a>),
+    /// The first part of a sync: what Cloud Map lacks is registered.
+    Additions(&'a World<'a>),
     /// Names that several clusters share get the TTL that all of them ask for.
     SharedTtls(&'a World<'a>),
     /// Instances of others become ours.
@@ -33,6 +35,7 @@ impl Task<'_> {
     pub fn registry(&self) -> &SharedRegistry {
         match self {
             Self::Sync(world)
+            | Self::Additions(world)
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
             | Self::AdoptExports(world, _) => world.registry,
@@ -46,6 +49,7 @@ impl Task<'_> {
     pub fn intent(&self) -> Intent<'_> {
         match self {
             Self::Sync(_) => Intent::Sync,
+            Self::Additions(_) => Intent::Additions,
             Self::SharedTtls(_) => Intent::SharedTtls,
             Self::Adopt(_, adoption) => Intent::Adopt(adoption),
             Self::AdoptExports(_, adoption) => Intent::AdoptExports(adoption),
@@ -56,9 +60,9 @@ impl Task<'_> {
         }
     }
 
-    /// Whether Cloud Map is made to match the cluster.
+    /// Whether Cloud Map is made to match the cluster, or a first part of it.
     pub fn is_sync(&self) -> bool {
-        matches!(self, Self::Sync(_))
+        matches!(self, Self::Sync(_) | Self::Additions(_))
     }
 
     /// Reads again the data that the open changes of a turn rest on.
@@ -72,6 +76,7 @@ impl Task<'_> {
     ) -> Result<Observed, observe::Error> {
         match self {
             Self::Sync(world)
+            | Self::Additions(world)
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
             | Self::AdoptExports(world, _) => world.observe_again(observation, scope).await,
@@ -92,6 +97,7 @@ impl Task<'_> {
     pub async fn read_endpoints(&self, services: Desired) -> Result<Desired, observe::Error> {
         match self {
             Self::Sync(world)
+            | Self::Additions(world)
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
             | Self::AdoptExports(world, _) => world.observe_endpoints(services).await,

@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::model::Desired;
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
-use crate::publish::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
+use crate::publish::passes::{Effect, Made, NO_TIME, Outcome, Results, Step, Turn};
 use crate::publish::plan::{Change, Observed, Refused, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
@@ -22,15 +22,15 @@ const BULK: Duration = Duration::from_secs(2);
 /// The same limit if this run has met another one.
 const CROWDED: Duration = Duration::from_secs(1);
 
-/// The turns of one run begin one after the other, by their first call and their urgency: many plans that were made at a
-/// time would be old again when they are due.
+/// The turns of one run begin one after the other, by their first call and their urgency: many plans that were made at
+/// a time would be old again when they are due.
 #[derive(Default)]
 pub(super) struct Beginnings([Mutex<()>; 4]);
 
 impl Beginnings {
     fn of(&self, call: Call, urgency: Urgency) -> &Mutex<()> {
         let creates = usize::from(call == Call::CreateService);
-        &self.0[2 * creates + usize::from(urgency == Urgency::Bulk)]
+        &self.0[2 * creates + usize::from(urgency != Urgency::Urgent)]
     }
 }
 
@@ -53,13 +53,14 @@ struct Shell<'a> {
 pub(super) async fn run<'a>(
     task: &'a Task<'a>,
     turn: Turn<'a>,
-    options: Options,
+    (options, made): (Options, &Made),
     beginnings: &'a Beginnings,
 ) -> Results {
     let cloud_map = task.registry().cloud_map().clone();
     let (observed, has_begun, token) = (options.observed, !task.is_sync(), None);
     let mut shell =
         Shell { task, cloud_map, options, beginnings, turn, observed, has_begun, token };
+    shell.turn.record_made(made);
     let tried = shell.refusals(shell.turn.open()).iter().filter(|it| it.is_none()).count();
     shell.options.urgency = options.urgency(tried);
     shell.cloud_map = shell.cloud_map.with(shell.options.urgency);

@@ -10,6 +10,7 @@ mod accounts;
 mod admin_alias;
 mod adoption;
 mod calls;
+mod changes_first;
 mod changes_that_fail;
 mod cleanup;
 mod clusters;

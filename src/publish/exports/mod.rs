@@ -6,8 +6,9 @@
 //! ```
 //!
 //! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
-//! takes over the exports of AWS's controller, and `aws` has its signs. `former` takes away the records under an id that
-//! the cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports are `unregistered`.
+//! takes over the exports of AWS's controller, and `aws` has its signs. `former` takes away the records under an id
+//! that the cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports
+//! are `unregistered`.
 
 mod adopt;
 mod aws;
@@ -24,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
+use super::passes::Made;
 use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan};
 use super::{Options, Published, Task, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
@@ -86,9 +88,9 @@ impl Overlay {
     }
 }
 
-/// What importers of the same invocation take in place of what Cloud Map says of a cluster: offered once, as soon as its
-/// exports were read if the guard has nothing to decide, so that nobody waits for Cloud Map's operations, else after they
-/// were published.
+/// What importers of the same invocation take in place of what Cloud Map says of a cluster: offered once, as soon as
+/// its exports were read if the guard has nothing to decide, so that nobody waits for Cloud Map's operations, else
+/// after they were published.
 pub enum Offer {
     Exports {
         overlay: Overlay,
@@ -103,8 +105,8 @@ pub enum Offer {
     Nothing,
 }
 
-/// Publishes the selected exports of a member, or plans it, and offers the exports to importers before. A member that has
-/// imports, and no record here, is refused unless a person confirms it: this may not be its Cloud Map.
+/// Publishes the selected exports of a member, or plans it, and offers the exports to importers before. A member that
+/// has imports, and no record here, is refused unless a person confirms it: this may not be its Cloud Map.
 ///
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely, and the reason if the member's id is
@@ -173,7 +175,7 @@ pub async fn publish(
     let filled = kept.fill(&plan, options).await;
     let task = Task::Sync(world);
     let Published { report, held_back, leaving, .. } =
-        carry_out_plan(&task, observed.basis(), plan, options).await;
+        carry_out_plan(&task, observed.basis(), plan, (options, &Made::default())).await;
     world.note_what_is_held(observed.basis(), report.guard.is_some());
     let outcomes = outcome::before_records(&observed, selection, &report, &held_back);
     let observation = &observed.observation;

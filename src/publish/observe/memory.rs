@@ -1,7 +1,7 @@
 //! The memory of a process about one Cloud Map from one invocation to the next: its `mirror`, the places where each
-//! Kubernetes Service has or had instances, the members of clustersets, and what Cloud Map has refused. It saves reads of
-//! lists, which are scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory
-//! alone: instances are always read, and an entry that would be changed or is unknown is looked up again.
+//! Kubernetes Service has or had instances, the members of clustersets, and what Cloud Map has refused. It saves reads
+//! of lists, which are scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on
+//! memory alone: instances are always read, and an entry that would be changed or is unknown is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -191,6 +191,11 @@ impl Mirror {
         keys.map(|key| (key.clone(), self.services[key].since(since))).collect()
     }
 
+    /// The services of namespaces, with the instances of those that were ever read.
+    pub fn services_of<'a>(&self, namespaces: impl Iterator<Item = &'a String>) -> Services {
+        self.services_since(&namespaces.cloned().collect(), Moment::default())
+    }
+
     /// Whether the services of a namespace were listed at or after a moment.
     pub fn is_listed_since(&self, namespace: &str, since: Moment) -> bool {
         self.lists.get(namespace).is_some_and(|listed| listed.began >= since)

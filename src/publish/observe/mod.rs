@@ -1,11 +1,12 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
-//! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a turn reads
-//! again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that cannot be
-//! read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and nothing is
-//! changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
+//! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a
+//! turn reads again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that
+//! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and
+//! nothing is changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
 
 mod again;
 mod clusterset;
+mod first;
 mod memory;
 mod mirror;
 mod part;
@@ -25,6 +26,7 @@ use crate::model::{Desired, Flow, Owner, Selection, ServiceRef, Timestamp};
 use crate::publish::plan::{self, Basis, Extent, Observed, Rules};
 
 pub use clusterset::{ReadClusterset, Served};
+pub use first::{First, ReadCluster};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
@@ -95,7 +97,20 @@ impl World<'_> {
                 return Ok(part);
             }
         }
-        let mut whole = self.complete_part(self.observe_whole(selection).await?).await?;
+        self.observe_all(selection, None).await
+    }
+
+    /// The same from all of Cloud Map, after a full sync has read the cluster.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster or the registry could not be read completely.
+    pub async fn observe_all(
+        &self,
+        selection: &Selection,
+        cluster: Option<ReadCluster>,
+    ) -> Result<Observed, Error> {
+        let whole = self.observe_whole(selection, cluster).await?;
+        let mut whole = self.complete_part(whole).await?;
         if self.read_by == ReadBy::Discover {
             whole = self.settle_doubts(selection, whole).await?;
         }

@@ -1,7 +1,7 @@
 //! One Cloud Map in one invocation, shared by all clusters that are kept in it. Its content is that of the process's
 //! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
-//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read. `glance` is a first read by
-//! discovery.
+//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read. `glance` is a first read
+//! by discovery.
 
 mod asked;
 mod glance;
@@ -124,6 +124,11 @@ impl SharedRegistry {
         namespace.is_of_other(self.account.get().map(String::as_str))
     }
 
+    /// The account of the registry, if it is known.
+    pub(super) fn account(&self) -> Option<String> {
+        self.account.get().cloned()
+    }
+
     /// The start of the invocation.
     pub(super) fn now(&self) -> Timestamp {
         self.now
@@ -170,7 +175,7 @@ impl SharedRegistry {
         let whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let whole = whole.map(|it| it.id.clone()).collect();
         let services = self.memory.mirror().services_since(&whole, self.began);
-        let account = self.account.get().cloned();
+        let account = self.account();
         let read = Registry { namespaces, services, account, ..Registry::default() };
         self.with_shared(read).await
     }
@@ -200,7 +205,7 @@ impl SharedRegistry {
         let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
         let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let all_have_services = whole.all(has_services);
-        let account = self.account.get().cloned();
+        let account = self.account();
         let mut registry = Registry { namespaces, services, account, ..Registry::default() };
         if !all_have_services {
             self.look_for_namespaces(&mut registry).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::part::Part;
-use super::{Error, ReadBy, World};
+use super::{Error, ReadBy, ReadCluster, World};
 use crate::cloud_map::{self, CloudMap};
 use crate::clusterset::record;
 use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, Tags};
@@ -15,9 +15,22 @@ const MOST_ASKED: usize = 20;
 
 impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
-    pub(super) async fn observe_whole(&self, selection: &Selection) -> Result<Part, Error> {
-        let (desired, registry) =
-            tokio::join!(self.source.whole(self.kubernetes), self.read_registry());
+    pub(super) async fn observe_whole(
+        &self,
+        selection: &Selection,
+        cluster: Option<ReadCluster>,
+    ) -> Result<Part, Error> {
+        let (desired, registry) = match cluster {
+            None => tokio::join!(self.source.whole(self.kubernetes), self.read_registry()),
+            Some(cluster) => {
+                let registry = self.read_registry().await;
+                let desired = match cluster.recent() {
+                    Some(desired) => Ok(desired),
+                    None => self.source.whole(self.kubernetes).await,
+                };
+                (desired, registry)
+            }
+        };
         let mut observation = self.observation(selection, desired?, registry?);
         if plan::lacks_namespace(&observation) {
             self.look_for_namespaces(&mut observation).await?;
@@ -128,7 +141,8 @@ impl World<'_> {
     }
 }
 
-/// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be there.
+/// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
+/// there.
 pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
     for key in plan::services_for_notes(observation).into_iter().take(MOST_ASKED) {
         let registry = &mut observation.registry;

@@ -11,6 +11,7 @@
 //! none in a later pass that the first plan did not announce: that plan saw all Services.
 
 mod due;
+mod made;
 mod outcome;
 mod record;
 mod reread;
@@ -25,6 +26,7 @@ use crate::publish::plan::{
     Basis, Change, Extent, Holders, InTurn, Intent, Judged, Observation, RereadScope, in_turns,
 };
 
+pub use made::Made;
 pub use outcome::{Applied, Effect, Outcome, Results};
 pub use turn::{NO_TIME, Step, Turn};
 
@@ -47,7 +49,8 @@ impl<'a> Turn<'a> {
         judged: Option<&Arc<Judged>>,
     ) -> Self {
         let Basis { observation, holders, .. } = basis;
-        let is_part = observation.extent == Extent::Part;
+        // The whole sync that follows reads what it doubts.
+        let is_part = observation.extent == Extent::Part && !matches!(intent, Intent::Additions);
         if let Some(judged) = judged {
             let judged = Some(Arc::clone(judged));
             let observation =

@@ -37,6 +37,13 @@ impl Observed {
         Self { observation, holders, affected }
     }
 
+    /// Decides again all that follows from the observation.
+    pub fn decide_again(&mut self, selection: &Selection) {
+        self.observation.choose_namespaces(selection);
+        self.holders = Holders::decide(&self.observation);
+        self.affected = affected(&self.observation, &self.holders, selection);
+    }
+
     /// An observation that was read again for a turn.
     pub fn reread(observation: Observation, scope: &RereadScope) -> Self {
         let holders = Holders::decide(&observation);

@@ -13,6 +13,8 @@ use crate::model::Owner;
 pub enum Intent<'a> {
     /// Cloud Map is made to match the cluster.
     Sync,
+    /// What the cluster has and Cloud Map lacks is registered, and nothing else is changed.
+    Additions,
     /// Names that several clusters share get the TTL that all of them ask for, and nothing else is changed.
     SharedTtls,
     /// Instances of other owners become ours.
@@ -34,6 +36,7 @@ impl Intent<'_> {
     pub fn plan(self, basis: Basis<'_>) -> Plan {
         match self {
             Self::Sync => plan(basis),
+            Self::Additions => plan(basis).additions_alone(),
             Self::SharedTtls => plan(basis).updates_alone(),
             Self::Adopt(adoption) => adopt(basis, adoption),
             Self::AdoptExports(adoption) => adopt_exports(basis, adoption),

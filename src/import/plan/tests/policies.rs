@@ -174,8 +174,8 @@ proptest! {
     }
 }
 
-/// Whether no Service leads to the endpoints but that of the import: another owner's is not, nor one that is left of the
-/// time before the import became headless.
+/// Whether no Service leads to the endpoints but that of the import: another owner's is not, nor one that is left of
+/// the time before the import became headless.
 fn has_service_of_its_own(present: &Present) -> bool {
     let is_headless = |it: &ServiceImport| it.spec.kind == ImportType::Headless;
     let is_left = present.import.as_ref().is_some_and(is_headless);

@@ -1,5 +1,5 @@
-//! The lists of services: one of each namespace, or one of all (`way`). The list of all is believed for a namespace only
-//! if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by itself.
+//! The lists of services: one of each namespace, or one of all (`way`). The list of all is believed for a namespace
+//! only if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -15,7 +15,7 @@ use tokio::try_join;
 use super::way::{Counts, Way};
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::instances::Unread;
-use crate::cloud_map::{Class, Error, SIDE_BY_SIDE};
+use crate::cloud_map::{Class, Error, SIDE_BY_SIDE, Urgency};
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, ServiceKey};
 use crate::publish::observe::mirror::{Moment, Services};
@@ -50,7 +50,9 @@ impl SharedRegistry {
             self.list(namespaces, self.began, filled).await
         };
         let began = self.memory.mirror().take_moment();
-        let reads = self.cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
+        // What a sync does first, and its turns, do not wait for these.
+        let cloud_map = self.cloud_map.with(Urgency::Rest);
+        let reads = cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
         let (services, reads) = try_join!(lists, reads.map(Ok))?;
         let mut mirror = self.memory.mirror();
         mirror.keep_reads(&reads, &services, began);

@@ -1,6 +1,6 @@
-//! The namespace of a name, if several have the name that its Service refers to: private DNS namespaces of several VPCs, or
-//! one that another account shares beside an own one. Registered instances decide first, so that a namespace that is new
-//! moves nothing.
+//! The namespace of a name, if several have the name that its Service refers to: private DNS namespaces of several
+//! VPCs, or one that another account shares beside an own one. Registered instances decide first, so that a namespace
+//! that is new moves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,8 @@ impl Observation {
         Ok(ServiceKey::new(namespace, name.as_str()))
     }
 
-    /// Chooses the namespace of each name that may be in several. A targeted run has not read the rest of the cluster and of
-    /// Cloud Map, so it goes by the instances of the Service alone.
+    /// Chooses the namespace of each name that may be in several. A targeted run has not read the rest of the cluster
+    /// and of Cloud Map, so it goes by the instances of the Service alone.
     pub fn choose_namespaces(&mut self, selection: &Selection) {
         self.desired.namespaces = self.choices(selection.is_targeted());
     }
@@ -78,6 +78,11 @@ impl Observation {
         keys
     }
 
+    /// The Services with claims to names in several namespaces.
+    pub fn claims_to_choose(&self) -> impl Iterator<Item = &ServiceRef> {
+        self.ambiguous().map(|(service, ..)| service)
+    }
+
     /// The claims to names in several namespaces.
     fn ambiguous(&self) -> impl Iterator<Item = (&ServiceRef, &Claims, Vec<&Namespace>)> {
         self.desired.services.iter().filter_map(|(service, published)| {
@@ -114,8 +119,8 @@ impl Observation {
         all.clone().find(under_name).or_else(|| all.find(under_any)).copied()
     }
 
-    /// The only one with a Cloud Map service of the name; else with instances of the cluster; else of this account. None if a
-    /// service of the name could not be read: it may have instances of the Service.
+    /// The only one with a Cloud Map service of the name; else with instances of the cluster; else of this account.
+    /// None if a service of the name could not be read: it may have instances of the Service.
     fn with_others<'a>(
         &self,
         name: &ServiceName,

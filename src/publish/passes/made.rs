@@ -1,0 +1,103 @@
+//! The registrations that the first part of a full sync has made, or tried. The plan of the whole sync has them again,
+//! since it rests on Cloud Map as it was before: so it is judged as if nothing had been made, and its turns begin with
+//! these outcomes.
+
+use std::collections::BTreeMap;
+
+use super::{Applied, Effect, Outcome, Results, Turn};
+use crate::model::{CloudMapService, Registry, ServiceKey};
+use crate::publish::plan::{Change, Observation, Plan, Reason, Refused};
+
+/// The registrations of the first part with their outcomes.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// The Cloud Map services that it changed, as they were before.
+    before: BTreeMap<ServiceKey, CloudMapService>,
+    changes: BTreeMap<ServiceKey, Vec<Applied>>,
+    /// Those that a later plan lacks.
+    superseded: Vec<Applied>,
+}
+
+impl Made {
+    /// `before` is what the registrations were planned on.
+    pub fn new(results: Results, before: &Registry) -> Self {
+        let mut made = Self::default();
+        for applied in results.applied {
+            let key = &applied.change.place().key;
+            let service = before.services.get(key).map(|service| (key.clone(), service.clone()));
+            made.before.extend(service);
+            // What was not tried is tried by the whole sync.
+            if !matches!(applied.outcome, Outcome::Undone(_)) {
+                made.changes.entry(key.clone()).or_default().push(applied);
+            }
+        }
+        made
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty()
+    }
+
+    /// All registrations that were made or tried.
+    pub fn into_applied(self) -> impl Iterator<Item = Applied> {
+        self.changes.into_values().flatten().chain(self.superseded)
+    }
+
+    /// The registrations that a later plan lacks.
+    pub fn superseded(&self) -> impl Iterator<Item = &Applied> {
+        self.superseded.iter()
+    }
+
+    /// Puts the instances of the services that were changed back into `registry` as they were before.
+    pub fn undo_in(&self, registry: &mut Registry) {
+        for (key, before) in &self.before {
+            // Else it is gone, or cannot be read any more.
+            if let Some(service) = registry.services.get_mut(key)
+                && service.unreadable.is_none()
+            {
+                service.instances.clone_from(&before.instances);
+            }
+        }
+    }
+
+    /// Separates the registrations that were made and that a plan lacks, since the cluster or the service has changed.
+    /// Returns whether there are any.
+    pub fn supersede_by(&mut self, plan: &Plan) -> bool {
+        let planned = |change: &Change| plan.changes.values().flatten().any(|it| it == change);
+        let is_superseded =
+            |it: &mut Applied| it.outcome == Outcome::Applied && !planned(&it.change);
+        for changes in self.changes.values_mut() {
+            self.superseded.extend(changes.extract_if(.., is_superseded));
+        }
+        !self.superseded.is_empty()
+    }
+
+    /// Records these registrations in an observation.
+    pub fn note_superseded(&self, observation: &mut Observation) {
+        for Applied { service, change, .. } in &self.superseded {
+            observation.note(service, change);
+        }
+    }
+
+    fn outcome(&self, change: &Change) -> Option<&Outcome> {
+        let made = self.changes.get(&change.place().key)?;
+        Some(&made.iter().find(|made| made.change == *change)?.outcome)
+    }
+}
+
+impl Turn<'_> {
+    /// Records the outcomes of those of its changes that the first part has made or tried.
+    pub fn record_made(&mut self, made: &Made) {
+        for change in std::mem::take(&mut self.open) {
+            match (&change, made.outcome(&change)) {
+                (_, None) => self.open.push(change),
+                // The whole sync may have a place for it.
+                (
+                    Change::Register { .. },
+                    Some(Outcome::HeldBack(Reason::QuotaExceeded(message))),
+                ) => self.leave(change, Refused::Full(message.clone())),
+                (_, Some(outcome)) => self.record(change, Effect::Is(outcome.clone())),
+            }
+        }
+    }
+}

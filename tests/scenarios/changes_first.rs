@@ -1,0 +1,186 @@
+//! A process that has synced before registers what has changed before it reads the rest of Cloud Map. Time stands still
+//! in these tests but for waiting, so that what they measure is what was waited for.
+
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::model::Verb;
+use cloud_map_sync::report::{ChangeResult, Report};
+use tokio::time::{Instant, sleep};
+
+use crate::fleet::Fleet;
+use crate::run::{converge, sync};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
+
+const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "no such port");
+
+/// The rates of an account, 20 ms a call and two seconds an operation.
+fn real() -> Behaviour {
+    Behaviour {
+        latency: Duration::from_millis(20),
+        operation_delay: Duration::from_secs(2),
+        quotas: Some(Quotas::of_an_account()),
+        ..Behaviour::default()
+    }
+}
+
+/// So many Services with two pods each in step. See [`in_step_with`].
+async fn in_step(services: usize) -> (Fleet, Function) {
+    in_step_with(services, &[1, 2]).await
+}
+
+/// So many Services with these pods each in step, and a process with the default share of the rates that has seen that.
+async fn in_step_with(services: usize, pods: &[usize]) -> (Fleet, Function) {
+    let fleet = Fleet::start().await;
+    for service in 0..services {
+        let pods: Vec<String> = pods.iter().map(|pod| address(service, *pod)).collect();
+        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        fleet.web(&format!("web-{service}"), "prod", &pods);
+    }
+    converge(&fleet, &fleet.function_with(&[("QUOTA_SHARE", "1000")]).await).await;
+    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+    sync(&function).await;
+    fleet.cloud_map.behave(real());
+    // The tokens of its rates are those of a process that has rested for a minute.
+    sleep(Duration::from_mins(1)).await;
+    fleet.cloud_map.forget_calls();
+    (fleet, function)
+}
+
+fn address(service: usize, pod: usize) -> String {
+    format!("10.{}.{}.{pod}", service / 250, service % 250)
+}
+
+/// The time until an address is registered.
+async fn registered(fleet: &Fleet, service: &str, address: &str) -> Duration {
+    let start = Instant::now();
+    while !fleet.addresses("prod", service).iter().any(|it| it == address) {
+        sleep(Duration::from_millis(50)).await;
+    }
+    start.elapsed()
+}
+
+fn operations(fleet: &Fleet) -> Vec<&'static str> {
+    let known = [
+        "ListServices",
+        "ListInstances",
+        "CreateService",
+        "RegisterInstance",
+        "DeregisterInstance",
+        "GetOperation",
+    ];
+    let calls = fleet.cloud_map.calls().into_iter();
+    calls
+        .map(|call| known.into_iter().find(|it| *it == call.operation).unwrap_or("other"))
+        .collect()
+}
+
+fn position(operations: &[&str], operation: &str) -> usize {
+    operations.iter().position(|it| *it == operation).expect(operation)
+}
+
+fn lines(report: &Report, change: Verb) -> Vec<&ChangeResult> {
+    let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
+    let lines = services.flat_map(|service| &service.changes);
+    lines.filter(|line| line.change == change).map(|line| &line.result).collect()
+}
+
+/// So many reads take so many seconds by the rates, and a process without this order registered after them.
+#[tokio::test(start_paused = true)]
+async fn new_pod_is_registered_within_three_seconds_however_long_the_rest_takes() {
+    for (services, seconds) in [(250, 9), (1000, 39)] {
+        let (fleet, function) = in_step_with(services, &[1]).await;
+        let new = address(7, 3);
+        fleet.pods("web-7", &[&address(7, 1), &new]);
+        let start = Instant::now();
+
+        let (registered, report) = tokio::join!(registered(&fleet, "web-7", &new), sync(&function));
+
+        assert!(registered < Duration::from_secs(3), "{services}: {registered:?}");
+        assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
+        // The rest is read all the same, and each service once.
+        assert!(start.elapsed() > Duration::from_secs(seconds), "{:?}", start.elapsed());
+        assert_eq!(fleet.cloud_map.count("ListInstances"), services);
+        assert_eq!(fleet.cloud_map.throttled(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replaced_pod_is_registered_before_the_rest_is_read_and_removed_after_it() {
+    let (fleet, function) = in_step(200).await;
+    fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
+
+    let report = sync(&function).await;
+
+    assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
+    let made = operations(&fleet);
+    assert_eq!(made[0], "ListInstances");
+    let reads_before = |end: usize| made[..end].iter().filter(|it| **it == "ListInstances").count();
+    assert!(reads_before(position(&made, "RegisterInstance")) < 10, "{made:?}");
+    // Every service once, and the one with the change again.
+    assert_eq!(reads_before(position(&made, "DeregisterInstance")), 201);
+    assert_eq!(fleet.cloud_map.count("ListInstances"), 201);
+    assert_eq!(fleet.cloud_map.count("ListServices"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
+    let (fleet, function) = in_step(250).await;
+    let new = address(7, 3);
+    fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &new]);
+    let ends = async {
+        registered(&fleet, "web-7", &new).await;
+        sleep(Duration::from_secs(1)).await;
+        fleet.pods("web-7", &[&address(7, 1), &address(7, 2)]);
+    };
+
+    let ((), report) = tokio::join!(ends, sync(&function));
+
+    assert_eq!(fleet.addresses("prod", "web-7"), [address(7, 1), address(7, 2)]);
+    assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
+    assert!(report.ok, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_pod_of_every_service_replaced_is_no_loss() {
+    let (fleet, function) = in_step(30).await;
+    for service in 0..30 {
+        let pods = [3, 4].map(|pod| address(service, pod));
+        fleet.pods(&format!("web-{service}"), &pods.each_ref().map(String::as_str));
+    }
+
+    let report = sync(&function).await;
+
+    assert_eq!((report.counts.registered, report.counts.deregistered), (60, 60), "{report}");
+    assert!(report.clusters[0].guard.is_none(), "{report}");
+    assert_eq!(fleet.addresses("prod", "web-29"), [address(29, 3), address(29, 4)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn registrations_are_reported_although_the_rest_could_not_be_read() {
+    let (fleet, function) = in_step(20).await;
+    fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &address(7, 3)]);
+    fleet.cloud_map.inject(Fault::on("ListServices", FaultKind::AccessDenied).always());
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok);
+    assert!(
+        report.clusters[0].error.as_ref().is_some_and(|it| it.contains("ListServices")),
+        "{report}"
+    );
+    assert_eq!(lines(&report, Verb::Register), [&ChangeResult::Applied]);
+    assert_eq!(fleet.addresses("prod", "web-7").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn registration_that_is_refused_is_not_tried_again_by_the_rest_of_the_sync() {
+    let (fleet, function) = in_step(20).await;
+    fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &address(7, 3)]);
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", INVALID).always());
+
+    let report = sync(&function).await;
+
+    assert_eq!(fleet.cloud_map.count("RegisterInstance"), 1, "{report}");
+    assert_eq!(report.counts.held_back, 1, "{report}");
+}
