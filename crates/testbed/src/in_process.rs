@@ -1,6 +1,7 @@
-//! The way from a function to the stand-ins without a socket: `AwsConnector` under the SDK's clients, `api_servers` under
-//! those of Kubernetes. A request goes to the same handlers as over a socket, with its signature, its token and its JSON;
-//! only TCP, TLS and the framing of HTTP are left out. A scenario about one of these calls `Sandbox::use_sockets`.
+//! The way from a function to the stand-ins without a socket: `AwsConnector` under the SDK's clients, `api_servers`
+//! under those of Kubernetes. A request goes to the same handlers as over a socket, with its signature, its token and
+//! its JSON; only TCP, TLS and the framing of HTTP are left out. A scenario about one of these calls
+//! `Sandbox::use_sockets`.
 
 use std::io;
 use std::sync::{Arc, Mutex};

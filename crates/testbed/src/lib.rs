@@ -1,7 +1,7 @@
 //! The sandbox of the tests, the benchmarks and `examples/sandbox`: in-process stand-ins for EKS, STS, SQS, Lambda,
 //! Parameter Store, Cloud Map and the Kubernetes API of each cluster, on loopback. They are servers, which the product
-//! calls with its own clients by the endpoint settings in `Sandbox::environment`; `in_process` is the way to them without
-//! sockets. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
+//! calls with its own clients by the endpoint settings in `Sandbox::environment`; `in_process` is the way to them
+//! without sockets. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
 //! `identity` has the access keys for the signature check of `sigv4`, and `aws_controller` runs beside the function.
 //! `runtime_api` is Lambda's for a program of its own, and `programs` finds those.
 

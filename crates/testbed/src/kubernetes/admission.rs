@@ -1,7 +1,7 @@
 //! The ValidatingAdmissionPolicy of the deployment: whoever is no administrator creates, changes and deletes only
-//! Services, EndpointSlices and ServiceImports with our label, before and after, and of Services and slices only those that
-//! an import consists of. A ServiceImport of AWS's controller may be taken over and handed back, but not deleted without
-//! the label. In the excluded namespaces nothing is created or changed.
+//! Services, EndpointSlices and ServiceImports with our label, before and after, and of Services and slices only those
+//! that an import consists of. A ServiceImport of AWS's controller may be taken over and handed back, but not deleted
+//! without the label. In the excluded namespaces nothing is created or changed.
 
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 //! A stand-in Kubernetes API server for one cluster, over real TLS with its own certificate authority. Tests change its
 //! state with `verbs`; clients read it by HTTP only: `answer` serves the objects of `world`, which `store` keeps.
-//! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`. `writes` takes what clients
-//! send and checks of it what the function reacts to; `recorded` records it, for a real server to check the rest. The API of services across clusters is there once `multi_cluster` serves it.
+//! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`. `writes` takes what
+//! clients send and checks of it what the function reacts to; `recorded` records it, for a real server to check the
+//! rest. The API of services across clusters is there once `multi_cluster` serves it.
 
 mod access;
 mod admission;

@@ -1,6 +1,6 @@
 //! Completes the objects that clients write, as the strategy of their kind does on a real server, and refuses what the
-//! function reacts to: families and addresses that the cluster does not have, and a value that is newer than the server.
-//! An end-to-end test has a real server check the rest (`recorded`).
+//! function reacts to: families and addresses that the cluster does not have, and a value that is newer than the
+//! server. An end-to-end test has a real server check the rest (`recorded`).
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;

@@ -1,5 +1,5 @@
-//! Random stories: Services of two served clusters and of one that AWS's controller serves, which are exported under two
-//! names, their changes, the moves and the runs that overlap, and the calls that fail meanwhile. All times are
+//! Random stories: Services of two served clusters and of one that AWS's controller serves, which are exported under
+//! two names, their changes, the moves and the runs that overlap, and the calls that fail meanwhile. All times are
 //! milliseconds.
 
 use proptest::collection::vec;

@@ -69,7 +69,8 @@ impl Trouble {
     }
 }
 
-/// Trouble of all kinds, with requests to these paths of `blue` and `green`, and operations that take one of these times.
+/// Trouble of all kinds, with requests to these paths of `blue` and `green`, and operations that take one of these
+/// times.
 pub fn trouble(
     paths: &'static [&'static str],
     operations: &'static [u64],
