@@ -8,13 +8,14 @@
 //! milliseconds. Neither knows any code of the function.
 //!
 //! To add a move: a function in a file of `moves` that returns a strategy of `Move`, and its line in the table of that
-//! file. To add a rule at rest: a section in `oracle/publish.rs`, called by `at_rest` (another flow has a file of its own
-//! and a line in `play::Scene::come_to_rest`). To add an invariant: a method of `oracle::invariants::Ledger`, called by
+//! file. To add a rule at rest: a section in `oracle/publish.rs`, called by `at_rest` (another flow has a file of its
+//! own and a line in `play::Scene::come_to_rest`). To add an invariant: a method of `oracle::invariants::Ledger`,
+//! called by
 //! `look`.
 //!
 //! `cargo test --test scenarios worlds::play` plays the first 200 seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST`
-//! begins with that seed, and `WORLD=17` repeats one and prints its moves. A world that breaks a rule is cut down to the
-//! moves that are needed for it; its seed goes into `FOUND`.
+//! begins with that seed, and `WORLD=17` repeats one and prints its moves. A world that breaks a rule is cut down to
+//! the moves that are needed for it; its seed goes into `FOUND`.
 
 mod moves;
 mod oracle;

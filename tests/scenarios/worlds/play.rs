@@ -24,7 +24,7 @@ use crate::faults::play::on_a_runtime;
 use crate::fleet::Fleet;
 use testbed::Sandbox;
 use testbed::clock::tokio_clock;
-use testbed::cloud_map::{Behaviour, NamespaceKind};
+use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::KubernetesServer;
 
@@ -94,7 +94,7 @@ impl fmt::Debug for Story {
 
 /// Plays a story on a runtime of its own; returns the rule that it breaks.
 pub fn play(story: &Story) -> Result<(), String> {
-    on_a_runtime(async { LocalSet::new().run_until(Scene::tell(story)).await })
+    on_a_runtime(async { LocalSet::new().run_until(Scene::play(story)).await })
 }
 
 /// The world, the stand-ins that show it, and the processes of the function.
@@ -125,13 +125,13 @@ impl Process {
                 self.settings.iter().map(|(key, it)| (*key, it.as_str())).collect();
             self.sandbox.function(&settings).await.with_clock(tokio_clock())
         };
-        let function = self.function.get_or_init(|| new).await;
+        let function = Box::pin(self.function.get_or_init(|| new)).await;
         timeout(time, function.invoke(payload, Deadline::after(time))).await.ok()
     }
 }
 
 impl Scene {
-    async fn tell(story: &Story) -> Result<(), String> {
+    async fn play(story: &Story) -> Result<(), String> {
         let mut scene = Self::set(story).await;
         for it in &story.before {
             scene.make(it);
@@ -190,9 +190,10 @@ impl Scene {
         self.world.project(place, &server);
     }
 
-    /// Whether no run is under way, nor any operation.
+    /// Whether no run is under way, nor any operation, and lists show what the last ones did.
     pub fn is_idle(&self) -> bool {
-        self.runs.is_empty() && self.quiet >= self.behaviour.operation_delay
+        let shown = self.behaviour.operation_delay + self.behaviour.list_lag;
+        self.runs.is_empty() && self.quiet >= shown
     }
 
     /// Ends all processes, and starts others with the settings of the world.
@@ -219,7 +220,7 @@ impl Scene {
     /// Begins an invocation, which takes its turn in its process.
     pub fn invoke(&mut self, process: usize, payload: Value, time: Duration) {
         let invoked = self.processes[process].clone();
-        let run = spawn_local(async move { drop(invoked.invoke(&payload, time).await) });
+        let run = spawn_local(async move { drop(Box::pin(invoked.invoke(&payload, time)).await) });
         self.runs.push((process, run));
     }
 
@@ -244,13 +245,21 @@ impl Scene {
         Ok(())
     }
 
-    fn registry(&self) -> Registry {
+    pub fn registry(&self) -> Registry {
         oracle::registry(&self.fleet, &self.world)
     }
 
     fn look(&mut self) -> Result<(), String> {
         let registry = self.registry();
         self.ledger.look(&self.world, &registry)?;
+        if self.world.settings.is_dry {
+            let calls = self.fleet.cloud_map.calls().into_iter();
+            let writes: Vec<_> = calls.filter(Call::is_write).map(|it| it.operation).collect();
+            self.fleet.cloud_map.forget_calls();
+            if !writes.is_empty() {
+                return Err(format!("DRY_RUN is on, and the function writes: {writes:?}"));
+            }
+        }
         match &self.fleet.cloud_map.take_violations()[..] {
             [] => Ok(()),
             violations => Err(format!("something foreign was touched: {}", violations.join("\n"))),
@@ -259,6 +268,10 @@ impl Scene {
 
     /// All trouble ends, and what is under way comes to its end.
     async fn end_trouble(&mut self) -> Result<(), String> {
+        if self.world.settings.is_dry {
+            self.world.settings.is_dry = false;
+            self.deploy();
+        }
         self.fleet.cloud_map.heal();
         self.fleet.sandbox.aws().faults.clear();
         self.behave(|it| *it = Behaviour::default());
@@ -288,7 +301,7 @@ impl Scene {
 
     async fn direct(&mut self, number: usize, payload: Value) -> Result<Report, String> {
         let process = self.processes[number].clone();
-        let run = spawn_local(async move { process.invoke(&payload, TIMEOUT).await });
+        let run = spawn_local(async move { Box::pin(process.invoke(&payload, TIMEOUT)).await });
         while !run.is_finished() {
             sleep(LOOK).await;
             self.look()?;

@@ -19,6 +19,9 @@ pub const SHOP: &str = "shop";
 /// The account that shares its namespaces with the function's.
 pub const OTHER_ACCOUNT: &str = "444455556666";
 
+/// Services that are put are made after so many minutes; those that were there before have lower numbers.
+const OLDEST: u32 = 100;
+
 /// The world but for what Cloud Map holds, which its stand-in has.
 #[derive(Debug, Default)]
 pub struct World {
@@ -30,6 +33,8 @@ pub struct World {
     pub asked: BTreeMap<(String, String), BTreeSet<&'static str>>,
     /// Services that were made so far: the order of their creation, and their UIDs.
     made: u32,
+    /// Services among them that are older than all others.
+    aged: u32,
 }
 
 /// A Cloud Map namespace.
@@ -57,6 +62,7 @@ pub struct Settings {
     pub clusters: &'static str,
     pub deletes_empty_services: bool,
     pub guard_minimum: u32,
+    pub is_dry: bool,
 }
 
 /// A headless Service.
@@ -72,6 +78,7 @@ pub struct Service {
 }
 
 /// What its annotations ask for.
+#[allow(clippy::struct_excessive_bools, reason = "each is a field or an annotation of its own")]
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub names: Vec<&'static str>,
@@ -97,6 +104,7 @@ pub enum Reference {
 }
 
 /// One endpoint.
+#[allow(clippy::struct_excessive_bools, reason = "each is a field or an annotation of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub is_ready: bool,
@@ -116,6 +124,7 @@ impl Default for Settings {
             clusters: "blue,green",
             deletes_empty_services: false,
             guard_minimum: 1000,
+            is_dry: false,
         }
     }
 }
@@ -130,6 +139,7 @@ impl Settings {
             ("POLICY", self.policy.to_owned()),
             ("DELETE_EMPTY_SERVICES", self.deletes_empty_services.to_string()),
             ("GUARD_MINIMUM", self.guard_minimum.to_string()),
+            ("DRY_RUN", self.is_dry.to_string()),
         ]
     }
 }
@@ -182,13 +192,19 @@ impl World {
 
     /// Makes a Service, with a time of creation and a UID of its own, or replaces its spec and annotations.
     pub fn put(&mut self, place: (usize, usize), service: Service) {
-        let created = match self.services.get(&place) {
-            Some(present) => present.created,
-            None => {
-                self.made += 1;
-                self.made
-            }
+        let created = if let Some(present) = self.services.get(&place) {
+            present.created
+        } else {
+            self.made += 1;
+            OLDEST + self.made
         };
+        self.services.insert(place, Service { created, ..service });
+    }
+
+    /// Makes a Service that was there before all others, and opts in only now.
+    pub fn put_aged(&mut self, place: (usize, usize), service: Service) {
+        self.aged += 1;
+        let created = OLDEST.saturating_sub(self.aged);
         self.services.insert(place, Service { created, ..service });
     }
 
@@ -230,7 +246,8 @@ impl World {
             annotations.retain(|(other, _)| *other != key);
             annotations.push((key, value.to_owned()));
         }
-        let created = format!("2026-01-01T00:{:02}:00Z", service.created % 60);
+        let (hour, minute) = (service.created / 60, service.created % 60);
+        let created = format!("2026-01-01T{hour:02}:{minute:02}:00Z");
         let new = Headless::new(SHOP, name).port("http", 8080).port("admin", 9090);
         let new = new.created(&created).uid(&format!("uid-{name}-{}", service.created));
         let new = annotations.into_iter().fold(new, |new, (key, value)| {
@@ -299,12 +316,11 @@ fn put_slices(server: &KubernetesServer, name: &str, cluster: usize, service: &S
         let endpoints = service.endpoints.iter().collect::<Vec<_>>();
         let endpoints = endpoints.iter().filter(of_family).map(|(number, endpoint)| {
             let (v4, v6) = addresses(cluster, **number);
-            let target = match endpoint.is_pod {
-                true => {
-                    json!({"kind": "Pod", "namespace": SHOP, "name": format!("{name}-{number}")})
-                }
+            let target = if endpoint.is_pod {
+                json!({"kind": "Pod", "namespace": SHOP, "name": format!("{name}-{number}")})
+            } else {
                 // As a database operator writes them: all addresses refer to one object.
-                false => json!({"kind": "Database", "namespace": SHOP, "name": "db"}),
+                json!({"kind": "Database", "namespace": SHOP, "name": "db"})
             };
             json!({
                 "addresses": [if family == "IPv4" { v4 } else { v6 }],

@@ -19,6 +19,7 @@ pub fn table() -> Table {
         (2, person().boxed()),
         (2, process_ends().boxed()),
         (2, deployment().boxed()),
+        (1, dry_run().boxed()),
     ]
 }
 
@@ -73,7 +74,9 @@ fn person() -> impl Strategy<Value = Move> {
     (0..PROCESSES, select(actions.to_vec())).prop_map(|(process, payload)| {
         Move::new(format!("a person sends {payload} to process {process}"), move |scene| {
             if payload["action"] == "purge" {
-                NAMES.iter().for_each(|name| scene.ledger.unsettle(1, name));
+                for name in NAMES {
+                    scene.ledger.unsettle(1, name);
+                }
             }
             scene.invoke(process, payload.clone(), Duration::from_mins(5));
         })
@@ -84,6 +87,20 @@ fn process_ends() -> impl Strategy<Value = Move> {
     (0..PROCESSES).prop_map(|process| {
         Move::new(format!("process {process} is killed, and another one starts"), move |scene| {
             scene.kill(process);
+        })
+    })
+}
+
+/// While `DRY_RUN` is on, nothing is written, whoever asks.
+fn dry_run() -> impl Strategy<Value = Move> {
+    any::<bool>().prop_map(|is_dry| {
+        Move::new(format!("the function is deployed with DRY_RUN {is_dry}"), move |scene| {
+            // A call of the processes before may still be on its way.
+            if scene.is_idle() && scene.world.settings.is_dry != is_dry {
+                scene.world.settings.is_dry = is_dry;
+                scene.fleet.cloud_map.forget_calls();
+                scene.deploy();
+            }
         })
     })
 }

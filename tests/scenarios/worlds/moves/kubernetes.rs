@@ -7,6 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::oracle::{Key, is_served, marks, opted_in, possible_keys};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service};
 use super::{Move, Table};
@@ -34,6 +35,7 @@ pub fn table() -> Table {
         (3, claim_changes().boxed()),
         (1, cluster_is_made_anew().boxed()),
         (1, names_are_claimed_by_all().boxed()),
+        (6, older_claims_what_is_held().boxed()),
     ]
 }
 
@@ -212,6 +214,60 @@ impl Scene {
             self.put(place, service);
         }
     }
+}
+
+impl Scene {
+    /// A name that one Service of a cluster has instances under and claims, with that Service and its claim.
+    fn held_name(&self, cluster: usize, number: usize) -> Option<(Key, usize, Claim)> {
+        let registry = self.registry();
+        let held = registry.iter().filter_map(|(key, held)| {
+            let marks = held.instances.values().filter_map(|it| marks(&self.world, it));
+            let mut names = marks.filter(|(of, _)| *of == cluster).map(|(_, name)| name);
+            let first = names.next()?;
+            let mut opted_in = opted_in(&self.world, cluster);
+            let (holder, service) = opted_in.find(|(name, _)| NAMES[*name] == first)?;
+            let claim = &service.claim;
+            let is_certain = names.all(|it| it == first)
+                && claim.bad.is_none()
+                && !claim.is_shared
+                && self.world.candidates(claim).len() == 1
+                && possible_keys(&self.world, claim).contains(key);
+            is_certain.then(|| (key.clone(), holder, claim.clone()))
+        });
+        let held: Vec<_> = held.collect();
+        held.get(number % held.len().max(1)).cloned()
+    }
+}
+
+/// A Service older than the holder of a name opts in with that name: the holder keeps it.
+fn older_claims_what_is_held() -> impl Strategy<Value = Move> {
+    let all = (0..CLUSTERS.len(), 0..8_usize, 1..NAMES.len(), endpoints());
+    all.prop_map(|(cluster, number, other, endpoints)| {
+        let sentence = format!(
+            "an older Service of {} opts in with held name {number}, {other} after its holder, {}",
+            CLUSTERS[cluster],
+            listed(&endpoints)
+        );
+        Move::new(sentence, move |scene| {
+            let Some((key, holder, claim)) = scene.held_name(cluster, number) else { return };
+            let place = (cluster, (holder + other) % NAMES.len());
+            // Only where nothing is under way it is certain who holds the name.
+            if !scene.is_idle() || !is_served(&scene.world, cluster) {
+                return;
+            }
+            let Some(held) = NAMES.into_iter().find(|it| *it == key.1) else { return };
+            scene.remove(place);
+            let claim = Claim { names: vec![held], namespace: claim.namespace, ..Claim::default() };
+            let prefix = scene.world.settings.prefix;
+            let endpoints = endpoints.clone();
+            let (has_selector, families, created) = (true, vec!["IPv4"], 0);
+            let service = Service { claim, prefix, has_selector, families, endpoints, created };
+            scene.world.put_aged(place, service);
+            scene.unsettle(place);
+            scene.ledger.holds((cluster, key), holder);
+            scene.project(place);
+        })
+    })
 }
 
 fn service_is_put() -> impl Strategy<Value = Move> {

@@ -15,7 +15,12 @@ const PATHS: [&str; 4] =
     ["/", "/api/v1/services", "/apis/discovery.k8s.io", "/api/v1/namespaces/shop"];
 
 pub fn table() -> Table {
-    vec![(5, call_fails().boxed()), (4, cluster_fails().boxed()), (1, eks_fails().boxed())]
+    vec![
+        (5, call_fails().boxed()),
+        (4, cluster_fails().boxed()),
+        (1, eks_fails().boxed()),
+        (2, namespaces_are_full().boxed()),
+    ]
 }
 
 fn call_fails() -> impl Strategy<Value = Move> {
@@ -77,6 +82,15 @@ fn cluster_fails() -> impl Strategy<Value = Move> {
         Move::new(sentence, move |scene| {
             let fault = ClusterFault { times, ..ClusterFault::once(path, kind.clone()) };
             scene.cluster(cluster).fail(fault);
+        })
+    })
+}
+
+/// The quota of instances of each namespace, also below what is there.
+fn namespaces_are_full() -> impl Strategy<Value = Move> {
+    (0..10_usize).prop_map(|most| {
+        Move::new(format!("no namespace holds more than {most} instances"), move |scene| {
+            scene.behave(|it| it.instances_per_namespace = most);
         })
     })
 }

@@ -1,5 +1,5 @@
 //! What holds at every moment: nothing foreign is touched, a registered endpoint stays registered while it is ready and
-//! its Service alone claims the name, and a name that such a Service holds is not empty while any of its endpoints is
+//! its Service alone claims the name, or held it when an older one began to claim it, and a name that such a Service holds is not empty while any of its endpoints is
 //! ready. An endpoint that was away for a moment is left out until all is quiet: its removal may be under way
 //! (docs/guarantees.md).
 
@@ -25,12 +25,20 @@ pub struct Ledger {
     back: BTreeSet<(Name, String)>,
     /// Names whose claims changed since all was quiet.
     unsettled: BTreeSet<(usize, String)>,
+    /// Names that a Service held for certain when an older one began to claim them.
+    held: BTreeMap<Name, usize>,
 }
 
 impl Ledger {
     /// The claims of a name change, or another party changes what is registered under it.
     pub fn unsettle(&mut self, cluster: usize, name: &str) {
         self.unsettled.insert((cluster, name.to_owned()));
+        self.held.retain(|(of, key), _| *of != cluster || key.1 != name);
+    }
+
+    /// A Service holds a name, and keeps it from others while it claims it and has an endpoint under it.
+    pub fn holds(&mut self, name: Name, service: usize) {
+        self.held.insert(name, service);
     }
 
     /// No run is under way, nor any operation.
@@ -44,6 +52,7 @@ impl Ledger {
     pub fn forget(&mut self) {
         self.kept.clear();
         self.served.clear();
+        self.held.clear();
     }
 
     /// Compares the registry with what was there at the last look.
@@ -85,6 +94,12 @@ impl Ledger {
             Some((name.clone(), ready.intersection(present).cloned().collect()))
         });
         self.kept = both.collect();
+        // One whose last endpoint goes leaves no trace, and the next claimant follows.
+        let is_kept = |name: &Name| self.kept.get(name).is_some_and(|it| !it.is_empty());
+        let given_up: Vec<Name> = self.held.keys().filter(|it| !is_kept(it)).cloned().collect();
+        for (cluster, key) in &given_up {
+            self.unsettle(*cluster, &key.1);
+        }
         let has_some = |name: &&Name| there.get(name).is_some_and(|it| !it.is_empty());
         self.served = self.ready.keys().filter(has_some).cloned().collect();
         Ok(())
@@ -95,17 +110,22 @@ impl Ledger {
         let mut ready = Names::new();
         for cluster in (0..2).filter(|it| is_served(world, *it)) {
             let mut claimants: BTreeMap<Key, Vec<_>> = BTreeMap::new();
-            for (_, service) in opted_in(world, cluster) {
+            for (name, service) in opted_in(world, cluster) {
                 for key in possible_keys(world, &service.claim) {
-                    claimants.entry(key).or_default().push(service);
+                    claimants.entry(key).or_default().push((name, service));
                 }
             }
             for (key, claimants) in claimants {
+                let holder = self.held.get(&(cluster, key.clone()));
+                let claimants = claimants.into_iter();
+                let claimants = claimants.filter(|(name, _)| holder.is_none_or(|it| it == name));
+                let claimants: Vec<_> = claimants.map(|(_, service)| service).collect();
                 let is_owed = claimants.len() == 1
                     && claimants[0].claim.is_published
                     && claimants[0].claim.maximum.is_none()
                     && claimants[0].claim.bad.is_none();
-                if !is_owed || self.unsettled.contains(&(cluster, key.1.clone())) {
+                let is_unsettled = self.unsettled.contains(&(cluster, key.1.clone()));
+                if !is_owed || is_unsettled && holder.is_none() {
                     continue;
                 }
                 let seen = endpoints(cluster, claimants[0], false).into_iter();

@@ -54,8 +54,8 @@ fn unserved(
     Ok(())
 }
 
-// Namespaces: of several with one name the Service's instances decide, those under the name before others; then the only
-// one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
+// Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
+// only one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
 // registered.
 impl View<'_> {
     /// The namespace of a name that a Service claims, if the rules have one.
@@ -92,10 +92,10 @@ impl View<'_> {
             .or_else(|| only(of_account.collect()))
     }
 
-    /// The keys that a Service claims; none for a name whose namespace is ambiguous.
+    /// The keys that a Service claims; none while the namespace of one of its names is ambiguous.
     fn keys(&self, service: usize, claim: &Claim) -> BTreeSet<Key> {
         let of_name = |name: &&str| Some(key(&self.namespace(service, claim, name)?, name));
-        claim.names.iter().filter_map(of_name).collect()
+        claim.names.iter().map(of_name).collect::<Option<_>>().unwrap_or_default()
     }
 }
 
@@ -244,15 +244,9 @@ impl View<'_> {
             // Nothing is created for an endpoint that the new records would not take.
             wanted.retain(|_| self.creates(key, holders));
         }
-        if self.world.settings.policy == "create-only" {
+        // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
+        if self.world.settings.policy != "sync" {
             may.extend(stood.iter().cloned());
-        }
-        if holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
-            let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
-            let most = most.fold(0, usize::saturating_add).max(1);
-            let least = wanted.len().min(1);
-            return now.is_subset(&(&wanted | &may))
-                && (least..=most).contains(&now.len().max(least));
         }
         if wanted.is_empty()
             && holders.iter().any(|(_, it)| it.claim.keeps_last && it.claim.is_published)
@@ -260,6 +254,13 @@ impl View<'_> {
             // The last ready set stays, and no name that had one is empty.
             return now.is_subset(stood)
                 && (now.is_empty() == stood.is_empty() || self.is_handed_on(key));
+        }
+        if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
+            let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
+            let most = most.fold(0, usize::saturating_add).max(1);
+            let least = wanted.len().min(1);
+            return now.is_subset(&(&wanted | &may))
+                && (least..=most).contains(&now.len().max(least));
         }
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
@@ -297,8 +298,8 @@ impl View<'_> {
     }
 }
 
-// What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name, for
-// a mistake to be mended, or for an endpoint to leave a namespace of the same name; and what the policy keeps.
+// What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name,
+// for a mistake to be mended, or for an endpoint to leave a namespace of the same name; and what the policy keeps.
 impl View<'_> {
     fn leftovers(&self) -> Result<(), String> {
         if self.world.settings.policy != "sync" {
@@ -327,15 +328,18 @@ impl View<'_> {
     /// Whether a Service has its names: one that does not stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
-        let ready = endpoints(self.cluster, service, false);
+        let ready: Vec<Seen> =
+            endpoints(self.cluster, service, false).into_iter().flat_map(apart).collect();
         !keys.is_empty()
             && keys.iter().all(|key| {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
                 let is_alone = self.claimants(key).len() == 1;
                 let fits = wanted.len() >= ready.len();
-                (is_alone && ready.is_empty() && !service.claim.keeps_last)
-                    || fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
+                if ready.is_empty() {
+                    return is_alone && !service.claim.keeps_last;
+                }
+                fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
             })
     }
 }
