@@ -63,6 +63,8 @@ pub struct Settings {
     pub deletes_empty_services: bool,
     pub guard_minimum: u32,
     pub is_dry: bool,
+    /// The only name of namespaces that the function uses.
+    pub namespaces: Option<&'static str>,
 }
 
 /// A headless Service.
@@ -125,6 +127,7 @@ impl Default for Settings {
             deletes_empty_services: false,
             guard_minimum: 1000,
             is_dry: false,
+            namespaces: None,
         }
     }
 }
@@ -132,7 +135,7 @@ impl Default for Settings {
 impl Settings {
     /// The environment of a process.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let mut variables = vec![
             ("CLUSTERS", self.clusters.to_owned()),
             ("OWNER_ID", self.owner.to_owned()),
             ("ANNOTATION_PREFIX", self.prefix.to_owned()),
@@ -140,7 +143,9 @@ impl Settings {
             ("DELETE_EMPTY_SERVICES", self.deletes_empty_services.to_string()),
             ("GUARD_MINIMUM", self.guard_minimum.to_string()),
             ("DRY_RUN", self.is_dry.to_string()),
-        ]
+        ];
+        variables.extend(self.namespaces.map(|it| ("CLOUD_MAP_NAMESPACES", it.to_owned())));
+        variables
     }
 }
 
@@ -179,8 +184,20 @@ impl World {
         &self.namespaces[number % self.namespaces.len()]
     }
 
-    /// The namespaces that a claim may mean: those of its name, or the one that it names by id.
+    /// The namespaces that a claim may mean and the function uses.
     pub fn candidates(&self, claim: &Claim) -> Vec<&Namespace> {
+        let named = self.named(claim).into_iter();
+        named.filter(|it| self.settings.namespaces.is_none_or(|used| used == it.name)).collect()
+    }
+
+    /// Whether the function uses a namespace.
+    pub fn is_used(&self, id: &str) -> bool {
+        let namespace = self.namespaces.iter().find(|it| it.id == id);
+        self.settings.namespaces.is_none_or(|used| namespace.is_some_and(|it| it.name == used))
+    }
+
+    /// The namespaces that a claim may mean: those of its name, or the one that it names by id.
+    fn named(&self, claim: &Claim) -> Vec<&Namespace> {
         match claim.namespace {
             Reference::Id(number) | Reference::Arn(number) => vec![self.namespace(number)],
             Reference::Name(number) => {
@@ -259,7 +276,7 @@ impl World {
     /// Remembers what a claim asks of the records of its names.
     pub fn note_asked(&mut self, service: &Service) {
         let ids: Vec<String> =
-            self.candidates(&service.claim).into_iter().map(|it| it.id.clone()).collect();
+            self.named(&service.claim).into_iter().map(|it| it.id.clone()).collect();
         for (id, name) in ids.into_iter().flat_map(|id| {
             service.claim.names.iter().map(move |name| (id.clone(), (*name).to_owned()))
         }) {

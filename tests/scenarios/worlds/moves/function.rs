@@ -18,8 +18,8 @@ pub fn table() -> Table {
         (12, messages().boxed()),
         (2, person().boxed()),
         (2, process_ends().boxed()),
-        (2, deployment().boxed()),
-        (1, dry_run().boxed()),
+        (3, deployment().boxed()),
+        (3, dry_run().boxed()),
     ]
 }
 
@@ -95,12 +95,12 @@ fn process_ends() -> impl Strategy<Value = Move> {
 fn dry_run() -> impl Strategy<Value = Move> {
     any::<bool>().prop_map(|is_dry| {
         Move::new(format!("the function is deployed with DRY_RUN {is_dry}"), move |scene| {
-            // A call of the processes before may still be on its way.
-            if scene.is_idle() && scene.world.settings.is_dry != is_dry {
+            if scene.world.settings.is_dry != is_dry {
                 scene.world.settings.is_dry = is_dry;
-                scene.fleet.cloud_map.forget_calls();
                 scene.deploy();
+                scene.fleet.cloud_map.forget_calls();
             }
+            scene.invoke(0, json!({ "action": "sync" }), Duration::from_mins(5));
         })
     })
 }
@@ -109,7 +109,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 11] = [
+    const CHANGES: [Change; 15] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -122,6 +122,12 @@ fn deployment() -> impl Strategy<Value = Move> {
             it.clusters = "blue,green,arn:aws:eks:eu-central-1:111122223333:cluster/green";
         }),
         ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
+        ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),
+        ("CLOUD_MAP_NAMESPACES prod.local", |it| it.namespaces = Some("prod.local")),
+        ("all CLOUD_MAP_NAMESPACES", |it| it.namespaces = None),
+        ("all CLOUD_MAP_NAMESPACES and CLUSTERS", |it| {
+            (it.namespaces, it.clusters) = (None, "blue,green");
+        }),
         ("GUARD_MINIMUM 2", |it| it.guard_minimum = 2),
     ];
     select(&CHANGES[..]).prop_map(|(sentence, change)| {

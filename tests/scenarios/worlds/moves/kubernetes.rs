@@ -33,6 +33,7 @@ pub fn table() -> Table {
         (6, endpoint_flips().boxed()),
         (6, claim_moves().boxed()),
         (3, claim_changes().boxed()),
+        (3, ttl_changes().boxed()),
         (1, cluster_is_made_anew().boxed()),
         (1, names_are_claimed_by_all().boxed()),
         (6, older_claims_what_is_held().boxed()),
@@ -344,6 +345,14 @@ fn claim_changes() -> impl Strategy<Value = Move> {
                 let (names, namespace) = (it.claim.names.clone(), it.claim.namespace);
                 it.claim = Claim { names, namespace, ..claim.clone() };
             });
+        })
+    })
+}
+
+fn ttl_changes() -> impl Strategy<Value = Move> {
+    (place(), select(&[15_u32, 30][..])).prop_map(|(place, ttl)| {
+        Move::new(format!("{} asks for a TTL of {ttl}", named(place)), move |scene| {
+            scene.change(place, |it| it.claim.ttl = Some(ttl));
         })
     })
 }

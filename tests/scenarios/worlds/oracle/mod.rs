@@ -17,10 +17,11 @@ pub type Key = (String, String);
 pub type Registry = BTreeMap<Key, Held>;
 
 /// A Cloud Map service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub is_tagged: bool,
     pub records: Option<Vec<RecordType>>,
+    pub ttls: BTreeSet<i64>,
     pub instances: BTreeMap<String, Attributes>,
 }
 
@@ -34,6 +35,7 @@ pub fn registry(fleet: &Fleet, world: &World) -> Registry {
         let held = Held {
             is_tagged: view.tags.get("cloud-map-sync/owner").map(String::as_str)
                 == Some(world.settings.owner),
+            ttls: view.dns.iter().flat_map(|dns| dns.records.iter().map(|(_, it)| *it)).collect(),
             records: view.dns.map(|dns| dns.records.into_iter().map(|(it, _)| it).collect()),
             instances: fleet.cloud_map.instances(&view.id),
         };

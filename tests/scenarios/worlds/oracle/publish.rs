@@ -13,6 +13,12 @@ type Entry = (Option<String>, Option<String>, Option<String>);
 
 /// The whole relation: returns the first rule that is broken.
 pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    unused(world, start, rest)?;
+    let used = |registry: &Registry| -> Registry {
+        let used = registry.iter().filter(|(key, _)| world.is_used(&key.0));
+        used.map(|(key, held)| (key.clone(), held.clone())).collect()
+    };
+    let (start, rest) = (&used(start), &used(rest));
     for cluster in 0..CLUSTERS.len() {
         if is_served(world, cluster) {
             let view = View { world, start, rest, cluster };
@@ -24,7 +30,20 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
         }
     }
     records(world, rest)?;
+    ttls(world, rest)?;
     deletions(world, start, rest)
+}
+
+// A namespace that the function does not use stays as it is, whatever was ours in it and whoever claims a name there.
+fn unused(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    let keys: BTreeSet<&Key> = start.keys().chain(rest.keys()).collect();
+    for key in keys.into_iter().filter(|key| !world.is_used(&key.0)) {
+        if start.get(key) != rest.get(key) {
+            let (was, is) = (start.get(key), rest.get(key));
+            return Err(format!("{key:?} is in a namespace that is not used: {was:?}, now {is:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// The rules for one cluster, to which other clusters are foreign.
@@ -248,12 +267,19 @@ impl View<'_> {
         if self.world.settings.policy != "sync" {
             may.extend(stood.iter().cloned());
         }
+        // What another Service left stays until the holder has something ready, and what stands until one of the ready
+        // endpoints is registered.
+        let is_none_ready =
+            holders.iter().all(|(_, it)| endpoints(self.cluster, it, false).is_empty());
+        if wanted.is_empty() && (!is_none_ready || self.is_handed_on(key)) {
+            may.extend(stood.iter().cloned());
+        }
         if wanted.is_empty()
             && holders.iter().any(|(_, it)| it.claim.keeps_last && it.claim.is_published)
         {
             // The last ready set stays, and no name that had one is empty.
-            return now.is_subset(stood)
-                && (now.is_empty() == stood.is_empty() || self.is_handed_on(key));
+            return now.is_subset(&(stood | &may))
+                && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
         }
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
             let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
@@ -261,13 +287,6 @@ impl View<'_> {
             let least = wanted.len().min(1);
             return now.is_subset(&(&wanted | &may))
                 && (least..=most).contains(&now.len().max(least));
-        }
-        // What another Service left stays until the holder has something ready, and what stands until one of the ready
-        // endpoints is registered.
-        let is_none_ready =
-            holders.iter().all(|(_, it)| endpoints(self.cluster, it, false).is_empty());
-        if wanted.is_empty() && (!is_none_ready || self.is_handed_on(key)) {
-            may.extend(stood.iter().cloned());
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
     }
@@ -397,6 +416,30 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
         };
         if !is_right {
             return Err(format!("{key:?} was created with {:?}, asked: {asked:?}", held.records));
+        }
+    }
+    Ok(())
+}
+
+// TTL: one that the function created and under which one Service alone stands has the TTL that this one asks for.
+fn ttls(world: &World, rest: &Registry) -> Result<(), String> {
+    let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
+    for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
+        let standing = held.instances.values().filter_map(|it| marks(world, it));
+        let standing: BTreeSet<_> = standing.collect();
+        let claim = |cluster: usize| opted_in(world, cluster).map(move |it| (cluster, it));
+        let claimants = (0..CLUSTERS.len()).flat_map(claim);
+        let claimants = claimants
+            .filter(|(_, (_, service))| possible_keys(world, &service.claim).contains(key));
+        let claimants: Vec<_> = claimants.collect();
+        let [(cluster, (name, Service { claim, .. }))] = claimants[..] else { continue };
+        let is_owed = world.settings.policy == "sync"
+            && is_served(world, cluster)
+            && claim.bad.is_none()
+            && standing == BTreeSet::from([(cluster, NAMES[name])]);
+        let asked = claim.ttl.map(i64::from).filter(|_| is_owed);
+        if asked.is_some_and(|asked| held.ttls != BTreeSet::from([asked])) {
+            return Err(format!("{key:?} has a TTL of {:?}, asked: {asked:?}", held.ttls));
         }
     }
     Ok(())
