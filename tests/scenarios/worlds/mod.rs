@@ -74,7 +74,9 @@ fn play_all(of_test: u64) {
     for seed in seeds {
         played += 1;
         if let Err(problem) = play(seed) {
-            let problem = format!("after {played} worlds: {problem}\nWORLD={seed} repeats it");
+            let problem = format!(
+                "after {played} worlds: {problem}\nthis world breaks a rule: WORLD={seed} repeats it"
+            );
             println!("{problem}");
             broken.push(problem);
             if broken.len() >= MOST {

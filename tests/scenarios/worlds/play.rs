@@ -39,6 +39,11 @@ const QUIET: Duration = Duration::from_mins(2);
 /// Longer than `GUARD_WAIT`.
 const GUARD: Duration = Duration::from_mins(11);
 
+/// A full sync that nothing disturbs makes at most so many calls, and so many more for each namespace, service and
+/// instance before and after it.
+const CALLS: usize = 20;
+const CALLS_OF_EACH: usize = 6;
+
 /// The moves of a world, and how long operations take in it.
 #[derive(Clone)]
 pub struct Story {
@@ -128,6 +133,11 @@ impl Process {
         let function = Box::pin(self.function.get_or_init(|| new)).await;
         timeout(time, function.invoke(payload, Deadline::after(time))).await.ok()
     }
+}
+
+/// The number of services and instances.
+fn size(registry: &Registry) -> usize {
+    registry.values().map(|held| 1 + held.instances.len()).sum()
 }
 
 impl Scene {
@@ -301,6 +311,8 @@ impl Scene {
 
     async fn direct(&mut self, number: usize, payload: Value) -> Result<Report, String> {
         let process = self.processes[number].clone();
+        let before = size(&self.registry());
+        self.fleet.cloud_map.forget_calls();
         let run = spawn_local(async move { Box::pin(process.invoke(&payload, TIMEOUT)).await });
         while !run.is_finished() {
             sleep(LOOK).await;
@@ -308,6 +320,12 @@ impl Scene {
         }
         let answer = run.await.map_err(|error| format!("an invocation panicked: {error}"))?;
         let answer = answer.ok_or("an invocation does not end within its time")?;
+        let calls = self.fleet.cloud_map.calls().len();
+        let size = self.world.namespaces.len() + before + size(&self.registry());
+        let most = CALLS + CALLS_OF_EACH * size;
+        if calls > most {
+            return Err(format!("an invocation makes {calls} calls, and {most} are enough"));
+        }
         answer.report.ok_or_else(|| "an invocation has no report".to_owned())
     }
 
