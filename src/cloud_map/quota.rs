@@ -54,7 +54,7 @@ impl Default for QuotaShare {
 }
 
 /// The priority of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// A targeted sync, or a full sync with few changes.
     Urgent,

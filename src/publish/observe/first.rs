@@ -65,11 +65,7 @@ impl World<'_> {
         let mut narrow = Observation { extent: Extent::Part, ..narrow };
         self.registry.read_instances(&mut narrow.registry, &scope.keys).await;
         let mut observed = Observed::reread(narrow, &scope);
-        let cloud_map = self.registry.cloud_map();
-        let tags = plan::tags_needed(observed.basis());
-        cloud_map.read_tags(&mut observed.observation.registry, &tags).await;
-        let health = plan::health_needed(observed.basis());
-        cloud_map.read_health(&mut observed.observation.registry, &health).await;
+        self.read_tags_and_health(&mut observed).await;
         Ok(Some(First { observed: Some(observed), cluster }))
     }
 }

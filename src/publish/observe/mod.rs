@@ -151,7 +151,7 @@ impl World<'_> {
     /// Reads tags, health and endpoints.
     async fn complete_part(&self, part: Part) -> Result<Observed, Error> {
         let Part { mut observed, endpoints } = part;
-        let Observed { observation, holders, affected } = &mut observed;
+        let Observed { observation, holders, .. } = &mut observed;
         self.recall_ours(&mut observation.registry);
         if self.owner.flow == Flow::Annotations {
             let asked = plan::ttls_asked(observation, holders);
@@ -160,16 +160,23 @@ impl World<'_> {
             self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
         }
         self.read_tags_of_unread(observation, holders).await;
-        let tags = plan::tags_needed(Basis { observation, holders, affected });
-        self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
-        let health = plan::health_needed(Basis { observation, holders, affected });
-        self.registry.cloud_map().read_health(&mut observation.registry, &health).await;
+        self.read_tags_and_health(&mut observed).await;
+        let Observed { observation, holders, affected } = &mut observed;
         take_endpoints(&mut observation.desired, endpoints);
         let services = &observation.desired.services;
         let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
         let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
         self.read_endpoints(&mut observation.desired, &unread).await?;
         Ok(observed)
+    }
+
+    /// Reads the tags and the health that a plan needs.
+    async fn read_tags_and_health(&self, observed: &mut Observed) {
+        let cloud_map = self.registry.cloud_map();
+        let tags = plan::tags_needed(observed.basis());
+        cloud_map.read_tags(&mut observed.observation.registry, &tags).await;
+        let health = plan::health_needed(observed.basis());
+        cloud_map.read_health(&mut observed.observation.registry, &health).await;
     }
 
     async fn read_endpoints(

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::many::Many;
 use super::{Members, exported, imported, pods, sources, web};
+use crate::faults::play::on_a_runtime;
 use crate::queue::{batch, failures, message};
 use crate::seeds::config_of;
 use testbed::function::invoke;
@@ -126,9 +127,7 @@ proptest! {
         exports in any::<Exports>(),
         bodies in vec(body(), 1..5),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
-        runtime.block_on(play(&exports, &bodies));
+        on_a_runtime(play(&exports, &bodies));
     }
 }
 

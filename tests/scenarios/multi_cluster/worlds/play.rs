@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::oracle;
 use super::story::{Plot, Run, SERVICES, State, Story};
 use super::trouble::PROCESSES;
+use crate::faults::play::on_a_runtime;
 use crate::fleet::Fleet;
 use crate::multi_cluster::{Members, amber_attributes, in_full, pods};
 use crate::queue::{batch, message};
@@ -30,9 +31,7 @@ const REST: Duration = Duration::from_mins(6);
 
 /// Plays a story on a runtime of its own.
 pub fn play(story: &Story) {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
-    runtime.block_on(tell(story));
+    on_a_runtime(run(story));
 }
 
 /// The world of a story, and the processes of the function.
@@ -49,7 +48,7 @@ pub struct Stage {
     behaviour: RefCell<Behaviour>,
 }
 
-async fn tell(story: &Story) {
+async fn run(story: &Story) {
     let stage = Stage::set(story).await;
     if story.is_converged {
         for process in stage.all_clusters(story.is_apart, 0) {
