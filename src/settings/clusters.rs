@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::multi_cluster::{Membership, MultiCluster, membership};
-use super::stored::Text;
+use super::stored::{SCHEME, Text};
 use crate::model::cluster::{is_cluster_name, is_region};
 use crate::model::{ClusterArn, NamespaceReference};
 
@@ -206,6 +206,9 @@ fn identify(
         let (name, region) = (arn.name().to_owned(), arn.region().to_owned());
         return Ok((Some(arn), name, region));
     }
+    if text.starts_with(SCHEME) {
+        return Err(format!("{text:?} references Parameter Store: it must be all of CLUSTERS"));
+    }
     if !is_cluster_name(text) {
         return Err(format!("{text:?} is neither the name nor the ARN of an EKS cluster"));
     }
@@ -299,6 +302,17 @@ mod tests {
             let text = format!(r#"[{{"cluster": "blue", {member}}}]"#);
             let error = parse(Some(&text), Some("eu-central-1")).expect_err("a mistake");
             assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn reference_beside_other_clusters_is_refused() {
+        for text in ["blue,ssm:/clusters", r#"["ssm:/clusters"]"#] {
+            let error = parse(Some(text), Some("eu-central-1")).expect_err("a mistake");
+            assert_eq!(
+                error,
+                "\"ssm:/clusters\" references Parameter Store: it must be all of CLUSTERS"
+            );
         }
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// The settings that may be in Parameter Store.
 pub const STORABLE: [&str; 2] = ["CLUSTERS", "NAME_POLICY"];
-const SCHEME: &str = "ssm:";
+pub(super) const SCHEME: &str = "ssm:";
 /// The limit of a parameter's name with its path.
 const MAX_NAME: usize = 1011;
 
