@@ -1,7 +1,7 @@
 //! What template.yaml says of other files: its alarms and dashboard use metrics that the function writes
 //! and fields that its log has, and each alarm names a section of the runbook, which has every reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cloud_map_sync::function::delay;
@@ -256,6 +256,74 @@ fn fields(query: &str) -> Vec<String> {
     let names = names.filter(|name| !WORDS.split(' ').any(|word| word == *name));
     let names = names.filter(|name| !made.contains(name) && name.parse::<u32>().is_err());
     names.map(str::to_owned).collect()
+}
+
+/// What follows a parameter, of each of its values: the numbers at the begin of the fields, and the others whole.
+fn mapping(name: &str) -> Vec<(&'static str, BTreeMap<&'static str, &'static str>)> {
+    let text = TEMPLATE.split(&format!("\n  {name}:\n    \"")).nth(1).expect("a mapping");
+    let end = text.find("\n\n").into_iter().chain(text.find("\n  #")).min();
+    let rows = text[..end.unwrap_or(text.len())].split("}\n    \"");
+    let rows = rows.filter_map(|row| row.split_once("\":"));
+    let fields = |row: &'static str| {
+        let row = row.trim_start_matches(|c: char| c.is_whitespace() || c == '{');
+        let fields = row.split('}').next().unwrap_or_default().split(',');
+        fields.filter_map(|it| it.trim().split_once(": ")).collect()
+    };
+    rows.map(|(value, row)| (value, fields(row))).collect()
+}
+
+#[test]
+fn times_that_follow_the_full_sync_fit_each_other_and_cloudwatch() {
+    const THREE_HOURS: u32 = 3 * 60 * 60;
+    let retention = TEMPLATE.split("MessageRetentionPeriod: ").nth(2).expect("of full syncs");
+    assert!(retention.starts_with("3600\n"));
+    let rows = mapping("FullSync");
+    assert_eq!(rows.len(), 7);
+    for (minutes, row) in rows {
+        let minutes: u32 = minutes.parse().expect("minutes");
+        let of = |name: &str| -> u32 { row[name].trim_end_matches('m').parse().expect(name) };
+        assert!(
+            row["Rate"] == format!("rate({minutes} minute{})", if minutes > 1 { "s" } else { "" })
+        );
+        assert_eq!(of("Visibility"), 6 * of("Timeout"));
+        // One full sync that fails is no alarm, and one late run neither.
+        assert!(of("NoGood") > 2 * minutes, "{minutes}");
+        assert_eq!(of("Sync"), 60 * minutes);
+        assert!(of("Long") >= of("Sync"), "{minutes}: a period without a full sync");
+        assert_eq!(of("Long") * of("LongPeriods"), (120 * minutes).max(30 * 60));
+        let page = of("Long") * of("Page");
+        assert!(page > of("Timeout") && page >= 120 * minutes && page <= THREE_HOURS, "{minutes}");
+        assert!(of("Stale") >= 3 * minutes && of("Stale") >= 15, "{minutes}");
+        // The second full sync pages before the loss passes, which is within six waits.
+        assert!(of("GuardWait") > minutes && of("GuardWait") * 6 > 2 * minutes, "{minutes}");
+        assert_eq!(of("CleanupPeriod"), 60 * of("Cleanup"));
+        assert!(of("Cleanup") >= 15.max(minutes), "{minutes}");
+        assert!(60 * minutes <= 3600, "a full sync is lost before the next one is queued");
+    }
+}
+
+#[test]
+fn reserved_runs_are_enough_for_all_queues_and_a_call() {
+    let rows = mapping("Runs");
+    assert_eq!(rows.len(), 7);
+    for (fan_out, row) in rows {
+        let at_once = if fan_out == "off" { 0 } else { fan_out.parse().expect("a number") };
+        // Two for the queue of changes; the schedule, a cleanup and a person.
+        assert_eq!(row["Reserved"].parse::<u32>().expect("runs"), at_once + 5, "{fan_out}");
+    }
+}
+
+#[test]
+fn every_saved_answer_is_a_parameter() {
+    let parameters = &TEMPLATE[TEMPLATE.find("\nParameters:\n").expect("it")
+        ..TEMPLATE.find("\nMappings:\n").expect("it")];
+    let answers = include_str!("../samconfig.example.toml").split("parameter_overrides]\n").nth(1);
+    let lines = answers.expect("answers").lines().filter_map(|line| line.split_once(" = "));
+    let names: Vec<&str> = lines.map(|(name, _)| name.trim_start_matches("# ")).collect();
+    assert!(names.len() > 5, "{names:?}");
+    for name in names {
+        assert!(parameters.contains(&format!("\n  {name}:\n")), "{name}");
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "DNS_NAMESPACES",
         meaning: "`false`: the function's own role has no rights in Route 53, so nothing is registered in Cloud Map \
                   services that have DNS records, and the plan and `doctor` report each of them (`DnsNotAllowed`)",
-        default: "`true`; the template passes its parameter `DnsNamespaces`",
+        default: "`true`; the template passes `false` without `HostedZoneIds`",
         example: "false",
     },
     Documented {

@@ -8,14 +8,14 @@ use super::measured::{self, Load};
 
 /// The default of `QUOTA_SHARE`.
 pub const SHARE: f64 = 0.5;
-/// The choices of `FullSyncConcurrency`, the full syncs of `FAN_OUT` that SQS starts at once, and its default.
+/// The choices of `FanOut`, the full syncs that SQS starts at once, and that of a fleet without another.
 pub const CONCURRENCIES: [usize; 6] = [2, 4, 8, 16, 32, 64];
 pub const AT_ONCE: usize = 8;
 /// The clusters that an invocation syncs at once (`CONCURRENT_CLUSTERS` of src/function/run.rs).
 pub const SIDE_BY_SIDE: usize = 8;
-/// The choices of `ScheduleMinutes`.
+/// The choices of `FullSyncMinutes`.
 pub const SCHEDULES: [usize; 7] = [1, 2, 5, 10, 15, 30, 60];
-/// The longest time of an invocation, in seconds: Lambda's limit, and the template's largest `Timeout`.
+/// The longest time of an invocation, in seconds: Lambda's limit, and the longest of `FullSyncMinutes`.
 pub const LONGEST: f64 = 900.0;
 /// A round takes about a tenth longer than the rates force (the ratios of BENCHMARKS.md).
 const SLACK: f64 = 1.1;

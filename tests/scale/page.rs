@@ -117,7 +117,7 @@ fn accounts() -> String {
 /// A hundred clusters in an account each by the number of full syncs at once.
 fn concurrency() -> String {
     let mut table = String::from(
-        "| `FullSyncConcurrency` | Round, list | Schedule | Round, discover | Schedule |\n|---|---|---|---|---|\n",
+        "| `FanOut` | Round, list | Schedule | Round, discover | Schedule |\n|---|---|---|---|---|\n",
     );
     for at_once in CONCURRENCIES {
         let mut cells = vec![at_once.to_string()];

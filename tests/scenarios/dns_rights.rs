@@ -31,7 +31,7 @@ async fn plan_reports_services_with_records_before_any_registration() {
 
     assert!(held_back(&report).contains(&"DnsNotAllowed"), "{report}");
     let said = said_of(&report, "DnsNotAllowed");
-    assert!(said.contains("DnsNamespaces=yes"), "{said}");
+    assert!(said.contains("HostedZoneIds"), "{said}");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn doctor_names_the_services_and_the_parameter() {
         let checkup = Checkup::deserialize(answer.response.expect("a checkup")).expect("of today");
         let said = checkup.to_string();
         assert!(!checkup.ok && said.contains("! cloud map  shop/web prod.local/web"), "{said}");
-        assert!(said.contains("fix: deploy with DnsNamespaces=yes"), "{said}");
+        assert!(said.contains("fix: deploy with their hosted zones in HostedZoneIds"), "{said}");
         assert!(!said.contains("shop/cart") && !said.contains("shop/api"), "{said}");
     }
 }

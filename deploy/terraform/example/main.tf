@@ -9,7 +9,7 @@ module "cloud_map_sync" {
   template       = "${path.module}/cloud-map-sync-0.1.0-x86_64.yaml"
   cluster_arns   = [module.eks_blue.cluster_arn]
   access_entries = [module.eks_blue.cluster_name]
-  parameters     = { DnsNamespaces = "yes" }
+  parameters     = { HostedZoneIds = "Z0123456789ABCDEFGHIJ" }
 }
 
 output "queue_url" {

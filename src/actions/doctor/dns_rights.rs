@@ -21,6 +21,6 @@ pub(super) fn check(plan: &Plan) -> Option<Check> {
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     let detail =
         format!("{}{more}: no rights to write DNS records (DNS_NAMESPACES)", first.join(", "));
-    let fix = "deploy with DnsNamespaces=yes, or use an HTTP namespace";
+    let fix = "deploy with their hosted zones in HostedZoneIds, or use an HTTP namespace";
     (!refused.is_empty()).then(|| Check::failed("cloud map", detail, fix))
 }

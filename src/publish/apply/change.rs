@@ -12,7 +12,7 @@ use crate::model::{NamespaceKind, ServiceKey};
 use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::{Change, Reason};
 
-const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with DnsNamespaces=yes, and with this hosted zone if HostedZoneIds is set";
+const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
 impl TurnCalls<'_> {
     /// Makes one change. Other changes wait for the answer that `lead` gets.

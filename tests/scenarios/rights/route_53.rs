@@ -40,7 +40,7 @@ fn right_in_route_53_that_is_denied_when_the_operation_is_carried_out() {
 fn refusal_of_route_53_names_the_setting_that_gives_the_rights() {
     let cases = situations().map(|(operation, situation, thing)| {
         let kind = FaultKind::OperationFails("ACCESS_DENIED");
-        Case::of_fault("DnsNamespaces=yes".to_owned(), operation, kind, situation, thing)
+        Case::of_fault("HostedZoneIds".to_owned(), operation, kind, situation, thing)
     });
     denied(&cases);
 }

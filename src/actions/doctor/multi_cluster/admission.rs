@@ -10,7 +10,7 @@ use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 
 const NAME: &str = "admission";
-const FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer), and name its group cloud-map-sync in the access entry (KubernetesAccess=group)";
+const FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer), and name its group cloud-map-sync in the access entry";
 const NAMESPACE: &str = "default";
 const PROBE: &str = "cloud-map-sync-doctor";
 /// The words of the policy's rule for EndpointSlices. The first policy had no such rule.

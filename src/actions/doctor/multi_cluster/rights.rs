@@ -8,7 +8,8 @@ use crate::kubernetes::access::{Right, Rights, TO_EXPORT, TO_IMPORT, cluster_pro
 use crate::kubernetes::{self, Kubernetes};
 use crate::settings::MultiCluster;
 
-const FIX: &str = "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry (KubernetesAccess=group)";
+const FIX: &str =
+    "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry";
 
 /// Checks all rights of a direction.
 pub(super) async fn check(

@@ -4,7 +4,7 @@
 use crate::error::shorten;
 use crate::model::{FirstNames, ServiceKind, without_leading_zeros};
 
-pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
+pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds";
 
 pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
 

@@ -151,15 +151,15 @@ fn without_rights_to_records_nothing_is_registered_or_rewritten() {
         );
         under(world)
     };
-    assert_snapshot!(under(World::new().service(web("dns/web"))), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(under(World::new().service(web("dns/web"))), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
     assert_snapshot!(under(World::new().service(web("http/web"))), @r"
     shop/web: create http/web: an HTTP service
     shop/web: register http/web: 10.0.0.1 (pod one)
     ");
-    assert_snapshot!(there(A, "dns/web", "10.0.0.1"), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(there(A, "dns/web", "10.0.0.1"), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
     assert_snapshot!(there(A, "dns/web", "10.0.0.9"), @r"
     shop/web: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)
+    ! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)
     ");
     assert_snapshot!(there(HTTP, "dns/web", "10.0.0.9"), @r"
     shop/web: register dns/web: 10.0.0.1 (pod one)

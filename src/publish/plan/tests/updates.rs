@@ -135,5 +135,5 @@ fn ttl_stays_if_the_role_may_write_no_records() {
     let world = with_ttl(bare("dns/web").ttl(30), tagged("cloud-map-sync"), &[60]);
     assert!(world.told().contains("update dns/web: ttl 60 -> 30"), "{}", world.told());
     let rules = Rules { lacks_dns_rights: true, ..Rules::default() };
-    assert_snapshot!(world.under(rules).told(), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(world.under(rules).told(), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
 }

@@ -10,10 +10,9 @@ use testbed::ROOT;
 /// Of each program what the pages may say, from its own documentation.
 pub const USAGES: &[(&str, &str)] = &[
     (".ci/forwarder_image.py", ""),
-    (".ci/iam_check.py", ""),
+    (".ci/iam.py", "--write"),
     (".ci/release", ""),
     (".ci/run", ""),
-    (".ci/saved_answers.py", "--write"),
     (".ci/sam-build", ""),
     ("cargo", "bench -p CRATE --bench BENCH --bench BENCH -- WORD"),
     ("cargo", "doc --open"),
@@ -40,6 +39,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("git", "checkout FILE"),
     ("git", "pull"),
     ("go", "install MODULE"),
+    ("grep", "-nE WORD FILE"),
     ("mv", "FILE FILE"),
     ("pip", "install --requirement FILE"),
     ("pip", "install PACKAGE PACKAGE"),
@@ -210,8 +210,8 @@ fn commands_fit_their_usage_or_do_not() {
         ("pip install sam-cli", false),
         ("rustup target add arm64-unknown-linux-gnu", false),
         ("terraform destroy", false),
-        (".ci/saved_answers.py --write", true),
-        (".ci/saved_answers.py --wirte", false),
+        (".ci/iam.py --write", true),
+        (".ci/iam.py --wirte", false),
     ];
     for (text, expected) in rows {
         let (program, arguments) = text.split_once(' ').expect("arguments");
