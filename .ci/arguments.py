@@ -25,17 +25,11 @@ from awscli.customizations.cloudformation.deploy import DeployCommand
 from awscli.customizations.commands import BasicCommand
 from samcli.cli.main import cli
 
-from stack import parameters, read, refusals
+from iam import ROOT, read
 
-ROOT = Path(__file__).resolve().parent.parent
 # Of version 2: how a blob on the command line is to be read.
 OF_VERSION_2 = {"--cli-binary-format": {"raw-in-base64-out", "base64"}}
 COMMANDS_OF_VERSION_2 = [["sso", "login"]]
-# Outputs of the stack, which a reader puts into a command.
-OF_THE_STACK = {
-    "QUEUE_ARN": "arn:aws:sqs:eu-central-1:111122223333:cloud-map-sync",
-    "FUNCTION_ARN": "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync",
-}
 # Files that a reader has, of which the commands only need that they are there.
 OF_THE_READER = {"green.json": "{}", "template.arm64.yaml": None}
 
@@ -55,32 +49,28 @@ def without_version_2(arguments):
     return left
 
 
-def capability(template):
-    """What a deployment must allow for the roles of a template."""
-    roles = [it for it in template["Resources"].values() if it["Type"] == "AWS::IAM::Role"]
-    names = any("RoleName" in it["Properties"] for it in roles)
-    return {"CAPABILITY_NAMED_IAM"} if names else {"CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"} if roles else None
-
-
 def judge_deployment(command, parsed, _):
-    """`aws cloudformation deploy`: the template's parameters, and the capability for its roles."""
+    """`aws cloudformation deploy`: the template's parameters, their values, and the capability for its roles."""
     if not isinstance(command, DeployCommand):
         return 0
     path = Path(parsed.template_file)
     if not path.is_file():
         raise Refused(f"there is no {path}")
     template = read(path)
-    given = command.parse_key_value_arg(parsed.parameter_overrides or [], "parameter-overrides")
-    given = {name: OF_THE_STACK.get(value, value) for name, value in given.items()}
-    unknown = sorted(set(given) - set(template["Parameters"]))
-    if unknown:
-        raise Refused(f"{path} has no parameter {', '.join(unknown)}")
-    found = list(refusals(template, parameters(template, given)))
-    if found:
-        raise Refused("; ".join(found))
-    wanted = capability(template)
-    if wanted and not wanted & set(parsed.capabilities or []):
-        raise Refused(f"{path} needs {sorted(wanted)}")
+    for name, value in command.parse_key_value_arg(parsed.parameter_overrides or [], "parameter-overrides").items():
+        parameter = template["Parameters"].get(name)
+        if parameter is None:
+            raise Refused(f"{path} has no parameter {name}")
+        # In capitals stands what the reader puts there.
+        is_of_reader = value.replace("_", "").isupper()
+        if value not in parameter.get("AllowedValues", [value]) or not (
+            is_of_reader or re.fullmatch(parameter.get("AllowedPattern", ".*"), value)
+        ):
+            raise Refused(f"{name} does not take {value}")
+    roles = [it["Properties"] for it in template["Resources"].values() if it["Type"] == "AWS::IAM::Role"]
+    wanted = "CAPABILITY_NAMED_IAM" if any("RoleName" in it for it in roles) else "CAPABILITY_IAM"
+    if roles and wanted not in (parsed.capabilities or []):
+        raise Refused(f"{path} needs {wanted}")
     return 0
 
 
@@ -148,11 +138,9 @@ def sam(arguments, is_whole):
         outer = cli.make_context("sam", list(arguments))
         name, command, rest = cli.resolve_command(outer, outer.protected_args + outer.args)
         command.make_context(name, list(rest), parent=outer)
-    except click.exceptions.BadOptionUsage as refusal:
-        if is_whole or "requires an argument" not in refusal.message:
-            raise Refused(refusal.message) from refusal
     except click.ClickException as refusal:
-        raise Refused(refusal.format_message()) from refusal
+        if is_whole or "requires an argument" not in refusal.format_message():
+            raise Refused(refusal.format_message()) from refusal
 
 
 def main():
@@ -160,13 +148,13 @@ def main():
     found = []
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        for path in ("deploy", "template.yaml"):
-            (here / path).symlink_to(ROOT / path)
         for name, text in OF_THE_READER.items():
             (here / name).write_text(text or (ROOT / "template.yaml").read_text())
         version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-        (here / f"cloud-map-sync-{version}-x86_64.yaml").symlink_to(ROOT / "template.yaml")
-        (here / "samconfig.toml").symlink_to(ROOT / "samconfig.example.toml")
+        links = {"deploy": "deploy", "samconfig.toml": "samconfig.example.toml"}
+        links |= {it: "template.yaml" for it in ("template.yaml", f"cloud-map-sync-{version}-x86_64.yaml")}
+        for name, target in links.items():
+            (here / name).symlink_to(ROOT / target)
         os.chdir(here)
         os.environ.update(AWS_DEFAULT_REGION="eu-central-1", AWS_CONFIG_FILE="none", SAM_CLI_TELEMETRY="0")
         for command in json.load(sys.stdin):
