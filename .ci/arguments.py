@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import click
-from awscli import argparser, clidriver
+from awscli import clidriver
 from awscli.botocore.validate import ParamValidator
 from awscli.customizations.cloudformation.deploy import DeployCommand
 from awscli.customizations.commands import BasicCommand
@@ -28,10 +28,8 @@ from samcli.cli.main import cli
 from iam import ROOT, read
 
 # Of version 2: how a blob on the command line is to be read.
-OF_VERSION_2 = {"--cli-binary-format": {"raw-in-base64-out", "base64"}}
+OPTION_OF_VERSION_2 = "--cli-binary-format"
 COMMANDS_OF_VERSION_2 = [["sso", "login"]]
-# Files that a reader has, of which the commands only need that they are there.
-OF_THE_READER = {"green.json": "{}", "template.arm64.yaml": None}
 
 
 class Refused(Exception):
@@ -40,13 +38,12 @@ class Refused(Exception):
 
 def without_version_2(arguments):
     """The arguments that version 1 has, too."""
-    left, words = [], iter(arguments)
-    for word in words:
-        if word not in OF_VERSION_2:
-            left.append(word)
-        elif (value := next(words, None)) not in OF_VERSION_2[word]:
-            raise Refused(f"{word} {value}")
-    return left
+    if OPTION_OF_VERSION_2 not in arguments:
+        return arguments
+    at = arguments.index(OPTION_OF_VERSION_2)
+    if arguments[at + 1 : at + 2] not in (["raw-in-base64-out"], ["base64"]):
+        raise Refused(" ".join(arguments[at : at + 2]))
+    return arguments[:at] + arguments[at + 2 :]
 
 
 def judge_deployment(command, parsed, _):
@@ -74,32 +71,12 @@ def judge_deployment(command, parsed, _):
     return 0
 
 
-def judge_call(is_whole):
+def judge_call(caller, service, operation, given, _):
     """In the place of a call: its parameters by the model of the service."""
-
-    def invoke(caller, service, operation, call_parameters, _):
-        model = caller._session.get_service_model(service).operation_model(operation)
-        if model.input_shape is not None:
-            report = ParamValidator().validate(call_parameters, model.input_shape).generate_report()
-            lines = [it for it in report.splitlines() if is_whole or not it.startswith("Missing required")]
-            if lines:
-                raise Refused("; ".join(lines))
-        return 0
-
-    return invoke
-
-
-def parser(is_whole):
-    """The AWS CLI's parser of options; of a command that is not whole none is required."""
-    of_the_cli = argparser.ArgTableArgParser.parse_known_args
-
-    def parse(self, args, namespace=None):
-        for action in self._actions:
-            if not is_whole and (action.option_strings or action.dest == "outfile"):
-                action.required = False
-        return of_the_cli(self, args, namespace)
-
-    return parse
+    model = caller._session.get_service_model(service).operation_model(operation)
+    if model.input_shape is not None and (report := ParamValidator().validate(given, model.input_shape).generate_report()):
+        raise Refused(report)
+    return 0
 
 
 def aws(arguments, is_whole):
@@ -107,8 +84,7 @@ def aws(arguments, is_whole):
         return
     said = io.StringIO()
     with (
-        mock.patch.object(clidriver.CLIOperationCaller, "invoke", judge_call(is_whole)),
-        mock.patch.object(argparser.ArgTableArgParser, "parse_known_args", parser(is_whole)),
+        mock.patch.object(clidriver.CLIOperationCaller, "invoke", judge_call),
         contextlib.redirect_stderr(said), contextlib.redirect_stdout(said), contextlib.ExitStack() as patches,
     ):  # fmt: skip
         for command in commands_of_its_own(BasicCommand):
@@ -119,9 +95,11 @@ def aws(arguments, is_whole):
             code = driver.main(without_version_2(arguments))
         except SystemExit as ended:
             code = ended.code
-    if code:
-        # Before them it prints how it is used.
-        raise Refused("\n  ".join(said.getvalue().strip().splitlines()[-3:]))
+    # Before them it prints how it is used.
+    lines = said.getvalue().strip().splitlines()[-3:]
+    is_cut = any("are required" in line or line.startswith("Missing required") for line in lines)
+    if code and (is_whole or not is_cut):
+        raise Refused("\n  ".join(lines))
 
 
 def commands_of_its_own(kind):
@@ -148,11 +126,10 @@ def main():
     found = []
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        for name, text in OF_THE_READER.items():
-            (here / name).write_text(text or (ROOT / "template.yaml").read_text())
+        (here / "green.json").write_text("{}")
         version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-        links = {"deploy": "deploy", "samconfig.toml": "samconfig.example.toml"}
-        links |= {it: "template.yaml" for it in ("template.yaml", f"cloud-map-sync-{version}-x86_64.yaml")}
+        templates = ("template.yaml", "template.arm64.yaml", f"cloud-map-sync-{version}-x86_64.yaml")
+        links = {"deploy": "deploy", "samconfig.toml": "samconfig.example.toml", **dict.fromkeys(templates, "template.yaml")}
         for name, target in links.items():
             (here / name).symlink_to(ROOT / target)
         os.chdir(here)

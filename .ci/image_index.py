@@ -16,10 +16,6 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-class Refused(Exception):
-    """An image that cannot be joined."""
-
-
 def digest_of(content):
     return f"sha256:{sha256(content).hexdigest()}"
 
@@ -35,60 +31,42 @@ def read(path):
         files = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
     for name, content in files.items():
         if name.startswith("blobs/") and name != blob(digest_of(content)):
-            raise Refused(f"{path}: {name} has the digest {digest_of(content)}")
+            sys.exit(f"{path}: {name} has the digest {digest_of(content)}")
     return files
 
 
 def entry(path, files):
     """The entry of an index for the only image of a layout."""
-    try:
-        found = json.loads(files["index.json"])["manifests"]
-        if len(found) != 1 or found[0]["mediaType"] != MANIFEST:
-            raise Refused(f"{path}: one image is expected, and there is {[it['mediaType'] for it in found]}")
-        manifest = files[blob(found[0]["digest"])]
-        config = json.loads(files[blob(json.loads(manifest)["config"]["digest"])])
-    except KeyError as missing:
-        raise Refused(f"{path}: no layout of an image, it has no {missing}") from missing
+    found = json.loads(files["index.json"])["manifests"]
+    if [it["mediaType"] for it in found] != [MANIFEST]:
+        sys.exit(f"{path}: one image is expected, and there is {found}")
+    manifest = files[blob(found[0]["digest"])]
+    config = json.loads(files[blob(json.loads(manifest)["config"]["digest"])])
     platform = {key: config[key] for key in ("architecture", "os", "variant") if key in config}
     return {"mediaType": MANIFEST, "digest": digest_of(manifest), "size": len(manifest), "platform": platform}
 
 
 def joined(paths):
     """The files of the layout of all images, and the digest of their index."""
-    layouts = {path: read(path) for path in paths}
-    entries = [entry(*layout) for layout in layouts.items()]
-    platforms = [it["platform"] for it in entries]
-    if any(platforms.count(it) > 1 for it in platforms):
-        raise Refused(f"two images are for the same platform: {platforms}")
+    layouts = [(path, read(path)) for path in paths]
+    entries = [entry(*layout) for layout in layouts]
+    if len({json.dumps(it["platform"]) for it in entries}) < len(entries):
+        sys.exit(f"two images are for the same platform: {entries}")
     index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries}).encode()
-    digest = digest_of(index)
-    top = {"mediaType": INDEX, "digest": digest, "size": len(index)}
-    contents = {name: content for files in layouts.values() for name, content in files.items() if name.startswith("blobs/")}
+    top = {"mediaType": INDEX, "digest": digest_of(index), "size": len(index)}
+    contents = {name: content for _, files in layouts for name, content in files.items() if name.startswith("blobs/")}
     return {
         "oci-layout": json.dumps({"imageLayoutVersion": "1.0.0"}).encode(),
         "index.json": json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [top]}).encode(),
-        **dict(sorted(contents.items())),
-        blob(digest): index,
-    }, digest
+        **dict(sorted(contents.items())), blob(top["digest"]): index,
+    }, top["digest"]  # fmt: skip
 
 
-def main():
-    if len(sys.argv) < 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        files, digest = joined(sys.argv[2:])
-    except (OSError, tarfile.TarError, Refused) as mistake:
-        print(f"the images cannot be joined: {mistake}", file=sys.stderr)
-        return 1
+if __name__ == "__main__":
+    files, digest = joined(sys.argv[2:])
     with tarfile.open(sys.argv[1], "w") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     print(digest)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

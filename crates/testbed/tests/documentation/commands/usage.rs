@@ -9,7 +9,6 @@ use testbed::ROOT;
 
 /// Of each program what the pages may say, from its own documentation.
 pub const USAGES: &[(&str, &str)] = &[
-    (".ci/forwarder_image.py", ""),
     (".ci/iam.py", "--write"),
     (".ci/release", ""),
     (".ci/run", ""),
@@ -18,6 +17,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("cargo", "doc --open"),
     ("cargo", "install --locked --path FOLDER"),
     ("cargo", "lambda watch"),
+    ("cargo", "mutants"),
     ("cargo", "run --example EXAMPLE -- --migration --multi-cluster --serve"),
     ("cargo", "sandbox"),
     ("cargo", "test --profile WORD --lib -- WORD WORD WORD WORD"),
