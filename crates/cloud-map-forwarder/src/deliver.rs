@@ -42,22 +42,23 @@ async fn send(queue: &Queue, pending: &Pending, health: &Health, due: Vec<Due>) 
         Err(error) => {
             let why = chain(&error);
             warn!(messages = due.len(), "cannot send to the queue, retrying: {why}");
-            health.refused(&why);
+            health.delivered(&[], due.len(), Some(&why));
             pending.record_result(0, due);
             return false;
         }
     };
+    let mut delays = Vec::new();
     for Due { place, since } in &outcome.accepted {
-        let milliseconds = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let after = since.elapsed();
+        let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         info!(place = %place, milliseconds, "sent a message about {place}");
+        delays.push(after);
     }
     for (Due { place, .. }, why) in &outcome.refused {
         warn!(place = %place, "the queue rejected the message: {why}");
     }
-    match outcome.refused.first() {
-        Some((_, why)) if outcome.accepted.is_empty() => health.refused(why),
-        _ => health.accepted(),
-    }
+    let why = outcome.refused.first().map(|(_, why)| why.as_str());
+    health.delivered(&delays, outcome.refused.len(), why);
     let refused: Vec<Due> = outcome.refused.into_iter().map(|(due, _)| due).collect();
     let is_complete = refused.is_empty();
     pending.record_result(outcome.accepted.len(), refused);

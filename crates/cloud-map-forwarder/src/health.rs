@@ -1,7 +1,7 @@
-//! The answers to the probes of the forwarder's pod, over HTTP. `/livez` answers as long as the process turns. `/readyz`
-//! answers 200 once everything is listed and the queue has accepted a message, and 503 with the reasons while the queue
-//! rejects messages or a watch has failed for a minute: so a rollout with a wrong queue or role stops at its first pod,
-//! and the pods before it go on.
+//! The answers of the forwarder's pod over HTTP. `/livez` answers as long as the process turns. `/readyz` answers 200
+//! once everything is listed and the queue has accepted a message, and 503 with the reasons while the queue rejects
+//! messages or a watch has failed for a minute: so a rollout with a wrong queue or role stops at its first pod, and the
+//! pods before it go on. `/metrics` has the numbers for Prometheus.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -11,10 +11,16 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tracing::warn;
+
+use super::metrics::Metrics;
+
+/// The format of `/metrics`, as its specification names it.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Nothing is sent before the lists are complete, so this is also the state while they are read.
 const STARTING: &str = "the cluster is being listed, and the queue has accepted no message yet";
@@ -26,6 +32,7 @@ const LONGEST_INTERRUPTION: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug)]
 pub struct Health {
     condition: Arc<Mutex<Condition>>,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
@@ -47,23 +54,24 @@ impl Default for Health {
     fn default() -> Self {
         let condition =
             Condition { undelivered: Some(STARTING.to_owned()), failing: BTreeMap::new() };
-        Self { condition: Arc::new(Mutex::new(condition)) }
+        Self { condition: Arc::new(Mutex::new(condition)), metrics: Arc::default() }
     }
 }
 
 impl Health {
-    /// Records that the queue accepted a message.
-    pub fn accepted(&self) {
-        self.condition().undelivered = None;
-    }
-
-    /// Records that the queue accepted none of some messages.
-    pub fn refused(&self, why: &str) {
-        self.condition().undelivered = Some(format!("the queue accepts no messages: {why}"));
+    /// Records the queue's answer: for each message that it accepted the time since the change, and how many it rejected,
+    /// with the reason of one of them.
+    pub(super) fn delivered(&self, accepted: &[Duration], rejected: usize, why: Option<&str>) {
+        accepted.iter().for_each(|after| self.metrics.sent(*after));
+        self.metrics.rejected(rejected);
+        self.condition().undelivered = why
+            .filter(|_| accepted.is_empty())
+            .map(|why| format!("the queue accepts no messages: {why}"));
     }
 
     /// Records an error of a watch.
     pub(super) fn watch_failed(&self, name: &'static str, why: String) {
+        self.metrics.watch_failed(name);
         let mut condition = self.condition();
         let since = condition.failing.get(name).map_or_else(Instant::now, |failing| failing.since);
         condition.failing.insert(name, Failing { since, why });
@@ -76,6 +84,10 @@ impl Health {
 
     fn condition(&self) -> MutexGuard<'_, Condition> {
         self.condition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn numbers(&self) -> String {
+        self.metrics.text(self.answer().0 == StatusCode::OK)
     }
 
     pub(super) fn answer(&self) -> (StatusCode, String) {
@@ -101,7 +113,7 @@ impl Condition {
     }
 }
 
-/// Listens for probes on a port of every address, of IPv4 and IPv6.
+/// Listens for probes and Prometheus on a port of every address, of IPv4 and IPv6.
 ///
 /// # Errors
 /// Returns an error if another process has the port.
@@ -115,11 +127,17 @@ pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
     }
 }
 
-/// Answers probes as long as it is polled.
+/// Answers probes and Prometheus as long as it is polled.
 pub async fn answer_probes(listener: TcpListener, health: Health) {
     let router = Router::new()
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(|State(health): State<Health>| async move { health.answer() }))
+        .route(
+            "/metrics",
+            get(|State(health): State<Health>| async move {
+                ([(CONTENT_TYPE, OPEN_METRICS)], health.numbers())
+            }),
+        )
         .with_state(health);
     if let Err(error) = axum::serve(listener, router).await {
         warn!("probes are not answered any more: {error}");
@@ -131,19 +149,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_ready_from_the_first_accepted_message_and_not_while_the_queue_rejects_them() {
+    fn pod_is_ready_from_the_first_accepted_message_and_not_while_the_queue_rejects_them() {
         let health = Health::default();
         let ready = || health.answer().0 == StatusCode::OK;
+        let after = [Duration::from_millis(400)];
         assert!(!ready());
-        health.refused("AccessDenied");
+        health.delivered(&[], 2, Some("AccessDenied"));
         assert!(!ready());
-        health.accepted();
+        health.delivered(&after, 1, Some("InternalError"));
         assert!(ready());
-        health.refused("AccessDenied: no identity-based policy allows it");
+        health.delivered(&[], 1, Some("AccessDenied: no identity-based policy allows it"));
         let (status, why) = health.answer();
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(why.contains("no identity-based policy"), "{why}");
-        health.accepted();
+        health.watch_failed("Services", "refused".to_owned());
+        health.delivered(&after, 0, None);
         assert!(ready());
+
+        let numbers = health.numbers();
+        let is_sample = |line: &&str| !line.starts_with('#') && !line.contains("_bucket");
+        insta::assert_snapshot!(numbers.lines().filter(is_sample).collect::<Vec<_>>().join("\n"), @r#"
+        cloud_map_forwarder_messages_sent_total 2
+        cloud_map_forwarder_messages_rejected_total 4
+        cloud_map_forwarder_delivery_seconds_sum 0.8
+        cloud_map_forwarder_delivery_seconds_count 2
+        cloud_map_forwarder_watch_failures_total{watch="Services"} 1
+        cloud_map_forwarder_ready 1
+        "#);
     }
 }

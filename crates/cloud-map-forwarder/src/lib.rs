@@ -6,7 +6,7 @@
 //! (kube)    (pure)      (debounced)             (SQS)
 //! ```
 //!
-//! `health` answers the probes of its pod, by the state of the watches and of the queue. It has no state that a restart
+//! `health` answers the probes of its pod, by the state of the watches and of the queue, and Prometheus (`metrics`). It has no state that a restart
 //! would lose: changes before its start are covered by one message about the whole cluster. Two forwarders at once only
 //! send each message twice.
 
@@ -15,6 +15,7 @@ mod changes;
 mod deliver;
 mod exports;
 mod health;
+mod metrics;
 mod objects;
 mod pending;
 mod place;

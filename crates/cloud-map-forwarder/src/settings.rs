@@ -61,7 +61,7 @@ pub const DOCUMENTED: [Documented; 5] = [
     },
     Documented {
         variable: "PROBE_PORT",
-        meaning: "the port on which `/livez` and `/readyz` are answered; with `0` any free one, which the log names",
+        meaning: "the port on which `/livez`, `/readyz` and `/metrics` are answered; with `0` any free one, which the log names",
         default: "`8080`",
         example: "9090",
     },

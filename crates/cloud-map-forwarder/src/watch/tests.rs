@@ -27,7 +27,7 @@ impl Scene {
         });
         let client = Client::new(server, "default");
         let health = Health::default();
-        health.accepted();
+        health.delivered(&[Duration::ZERO], 0, None);
         let of_watches = health.clone();
         tokio::spawn(async move {
             follow(client, &settings(), &of_watches, |_| ()).await;

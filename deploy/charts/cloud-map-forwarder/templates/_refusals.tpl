@@ -4,19 +4,22 @@ tests/end_to_end/chart has a table of what is refused, and compares it with the 
 */}}
 {{- define "cloud-map-forwarder.refuse" -}}
 {{- include "cloud-map-forwarder.refuseUnknown" . -}}
+{{- include "cloud-map-forwarder.refuseNonBoolean" (pick .Values "enabled") -}}
+{{- if .Values.enabled -}}
 {{- include "cloud-map-forwarder.refuseSettings" . -}}
 {{- include "cloud-map-forwarder.refuseImage" . -}}
 {{- include "cloud-map-forwarder.refuseWorkload" . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A misspelt value would be ignored without a word. Helm gives a subchart the values of "global". */}}
 {{- define "cloud-map-forwarder.refuseUnknown" -}}
 {{- $known := dict
-  "" (list "queueUrl" "cluster" "annotationPrefix" "multiCluster" "region" "logLevel" "image" "replicas" "serviceAccount" "podDisruptionBudget" "networkPolicy" "resources" "podLabels" "podAnnotations" "priorityClassName" "nodeSelector" "tolerations" "affinity" "global")
+  "" (list "enabled" "queueUrl" "cluster" "annotationPrefix" "multiCluster" "region" "logLevel" "extraEnv" "image" "replicas" "serviceAccount" "podDisruptionBudget" "networkPolicy" "resources" "podLabels" "podAnnotations" "priorityClassName" "nodeSelector" "tolerations" "affinity" "global")
   "image" (list "repository" "tag" "digest" "pullPolicy" "pullSecrets")
   "serviceAccount" (list "create" "name" "annotations")
   "podDisruptionBudget" (list "enabled")
-  "networkPolicy" (list "enabled" "extraEgress")
+  "networkPolicy" (list "enabled" "extraIngress" "extraEgress")
   "resources" (list "requests" "limits" "claims") -}}
 {{- range $parent, $names := $known -}}
 {{- $here := $.Values -}}
@@ -37,6 +40,14 @@ tests/end_to_end/chart has a table of what is refused, and compares it with the 
 {{- range $name, $value := . -}}
 {{- if not (kindIs "string" $value) -}}
 {{- fail (printf "%s is %v and not text: give it in quotes in a file, or with --set-string" $name $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "cloud-map-forwarder.refuseNonBoolean" -}}
+{{- range $name, $value := . -}}
+{{- if not (kindIs "bool" $value) -}}
+{{- fail (printf "%s is %v: it would be true or false, without quotes" $name $value) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -103,11 +114,7 @@ tests/end_to_end/chart has a table of what is refused, and compares it with the 
 {{- if not (regexMatch `^[1-9][0-9]?$` (toString .replicas)) -}}
 {{- fail (printf "replicas %v is not a number from 1 to 99: two are enough for any cluster" .replicas) -}}
 {{- end -}}
-{{- range $name, $value := dict "serviceAccount.create" .serviceAccount.create "podDisruptionBudget.enabled" .podDisruptionBudget.enabled "networkPolicy.enabled" .networkPolicy.enabled -}}
-{{- if not (kindIs "bool" $value) -}}
-{{- fail (printf "%s is %v: it would be true or false, without quotes" $name $value) -}}
-{{- end -}}
-{{- end -}}
+{{- include "cloud-map-forwarder.refuseNonBoolean" (dict "serviceAccount.create" .serviceAccount.create "podDisruptionBudget.enabled" .podDisruptionBudget.enabled "networkPolicy.enabled" .networkPolicy.enabled) -}}
 {{- if not (or .serviceAccount.create .serviceAccount.name) -}}
 {{- fail "serviceAccount.name is not set: with serviceAccount.create false, name the ServiceAccount that exists" -}}
 {{- end -}}
@@ -119,7 +126,7 @@ tests/end_to_end/chart has a table of what is refused, and compares it with the 
 {{- fail (printf "%s is %v: it would be a map, such as {}" $name $value) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $value := dict "tolerations" .tolerations "image.pullSecrets" .image.pullSecrets "networkPolicy.extraEgress" .networkPolicy.extraEgress -}}
+{{- range $name, $value := dict "tolerations" .tolerations "image.pullSecrets" .image.pullSecrets "extraEnv" .extraEnv "networkPolicy.extraIngress" .networkPolicy.extraIngress "networkPolicy.extraEgress" .networkPolicy.extraEgress -}}
 {{- if not (kindIs "slice" $value) -}}
 {{- fail (printf "%s is %v: it would be a list, such as []" $name $value) -}}
 {{- end -}}
@@ -129,7 +136,19 @@ tests/end_to_end/chart has a table of what is refused, and compares it with the 
 {{- fail (printf "image.pullSecrets has %v: as in Kubernetes each would be a map with the name of a Secret, such as {name: registry}" .) -}}
 {{- end -}}
 {{- end -}}
-{{- $own := include "cloud-map-forwarder.labels" $ | fromYaml -}}
+{{- $own := dict "QUEUE_URL" "queueUrl" "CLUSTER" "cluster" "ANNOTATION_PREFIX" "annotationPrefix" "MULTI_CLUSTER" "multiCluster" "RUST_LOG" "logLevel" "AWS_REGION" "region" -}}
+{{- range .extraEnv -}}
+{{- if not (and (kindIs "map" .) (hasKey . "name") (empty (omit . "name" "value" "valueFrom")) (kindIs "string" .name) .name (kindIs "string" (.value | default ""))) -}}
+{{- fail (printf "extraEnv has %v: as in Kubernetes each would be a map with a name, and a value in quotes or valueFrom, such as {name: HTTPS_PROXY, value: \"http://proxy.internal:3128\"}" .) -}}
+{{- end -}}
+{{- if hasKey $own .name -}}
+{{- fail (printf "extraEnv has %s, which the chart sets itself: use the value %s" .name (get $own .name)) -}}
+{{- end -}}
+{{- if eq .name "PROBE_PORT" -}}
+{{- fail "extraEnv has PROBE_PORT: leave it out, since the probes ask port 8080" -}}
+{{- end -}}
+{{- end -}}
+{{- $own = include "cloud-map-forwarder.labels" $ | fromYaml -}}
 {{- range $label, $_ := .podLabels -}}
 {{- if hasKey $own $label -}}
 {{- fail (printf "podLabels has %s, which the chart sets itself: use a label that is none of %s" $label (keys $own | sortAlpha | join ", ")) -}}

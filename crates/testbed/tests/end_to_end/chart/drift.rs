@@ -1,6 +1,6 @@
 //! The chart and the kustomize base are two ways to the same objects, and the chart's version is the program's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -46,6 +46,33 @@ async fn versions_of_chart_and_images_are_the_programs() {
     }
     let base = tools.kustomize(BASE).await.expect("the base");
     assert!(image(&base).ends_with(&format!(":{version}")), "{}", image(&base));
+}
+
+#[tokio::test]
+async fn chart_as_a_dependency_installs_nothing_if_it_is_not_enabled() {
+    let Some(tools) = Tools::build().await else { return };
+    let rendered = tools.template(RELEASE, &json!({"enabled": false})).await;
+    assert_eq!(rendered, Ok(vec![]));
+}
+
+#[test]
+fn schema_for_editors_has_the_values_of_the_chart() {
+    let read = |file: &str| std::fs::read_to_string(format!("{CHART}/{file}")).expect(file);
+    let values: Value = serde_saphyr::from_str(&read("values.yaml")).expect("YAML");
+    let schema: Value = serde_json::from_str(&read("schema.json")).expect("JSON");
+    // Helm gives every chart the values of "global"; and resources may have claims, too.
+    let names = |schema: &Value| -> Option<Vec<String>> {
+        let names = schema["properties"].as_object()?.keys().cloned();
+        Some(names.filter(|name| name != "global" && name != "claims").collect())
+    };
+    let keys = |value: &Value| value.as_object().map(|it| it.keys().cloned().collect::<Vec<_>>());
+    let sorted =
+        |names: Option<Vec<String>>| names.map(|it| it.into_iter().collect::<BTreeSet<_>>());
+    assert_eq!(sorted(names(&schema)), sorted(keys(&values)));
+    for (name, of_value) in schema["properties"].as_object().expect("properties") {
+        let Some(known) = names(of_value) else { continue };
+        assert_eq!(sorted(Some(known)), sorted(keys(&values[name])), "{name}");
+    }
 }
 
 #[tokio::test]

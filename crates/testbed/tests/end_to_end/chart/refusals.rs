@@ -58,6 +58,11 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
         ("multiCluster", json!("yes")),
         ("logLevel", json!("verbose")),
         ("queueURL", json!("https://sqs.eu-central-1.amazonaws.com/111122223333/q")),
+        ("enabled", json!("false")),
+        ("extraEnv", json!({"HTTPS_PROXY": "http://proxy.internal:3128"})),
+        ("extraEnv", json!([{"name": "NUMBER", "value": 1}])),
+        ("extraEnv", json!([{"name": "CLUSTER", "value": "green"}])),
+        ("extraEnv", json!([{"name": "PROBE_PORT", "value": "9090"}])),
         ("image", json!("forwarder")),
         ("image/name", json!("forwarder")),
         ("image/repository", json!("")),
@@ -78,6 +83,7 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
         ("serviceAccount/annotations", json!("role")),
         ("podDisruptionBudget/enabled", json!("false")),
         ("networkPolicy/enabled", json!(1)),
+        ("networkPolicy/extraIngress", json!(true)),
         ("networkPolicy/extraEgress", json!({})),
         ("resources/request", json!({})),
         ("podLabels", json!({"app.kubernetes.io/name": "mine"})),
@@ -104,7 +110,12 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
     multiCluster is false and not text: give it in quotes in a file, or with --set-string
     multiCluster "yes" is not one of off, on, export, import
     logLevel "verbose" is not one of error, warn, info, debug, trace
-    queueURL is no value of this chart: use one of queueUrl, cluster, annotationPrefix, multiCluster, region, logLevel, image, replicas, serviceAccount, podDisruptionBudget, networkPolicy, resources, podLabels, podAnnotations, priorityClassName, nodeSelector, tolerations, affinity
+    queueURL is no value of this chart: use one of enabled, queueUrl, cluster, annotationPrefix, multiCluster, region, logLevel, extraEnv, image, replicas, serviceAccount, podDisruptionBudget, networkPolicy, resources, podLabels, podAnnotations, priorityClassName, nodeSelector, tolerations, affinity
+    enabled is false: it would be true or false, without quotes
+    extraEnv is map[HTTPS_PROXY:http://proxy.internal:3128]: it would be a list, such as []
+    extraEnv has map[name:NUMBER value:1]: as in Kubernetes each would be a map with a name, and a value in quotes or valueFrom, such as {name: HTTPS_PROXY, value: "http://proxy.internal:3128"}
+    extraEnv has CLUSTER, which the chart sets itself: use the value cluster
+    extraEnv has PROBE_PORT: leave it out, since the probes ask port 8080
     image is not a map: give it one or more of repository, tag, digest, pullPolicy, pullSecrets
     image.name is no value of this chart: use one of repository, tag, digest, pullPolicy, pullSecrets
     image.repository is not set: only the chart of a release has it; give it the image that you have built, such as 111122223333.dkr.ecr.eu-central-1.amazonaws.com/cloud-map-forwarder
@@ -125,6 +136,7 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
     serviceAccount.annotations is role: it would be a map, such as {}
     podDisruptionBudget.enabled is false: it would be true or false, without quotes
     networkPolicy.enabled is 1: it would be true or false, without quotes
+    networkPolicy.extraIngress is true: it would be a list, such as []
     networkPolicy.extraEgress is map[]: it would be a list, such as []
     resources.request is no value of this chart: use one of requests, limits, claims
     podLabels has app.kubernetes.io/name, which the chart sets itself: use a label that is none of app.kubernetes.io/instance, app.kubernetes.io/managed-by, app.kubernetes.io/name, app.kubernetes.io/version, helm.sh/chart

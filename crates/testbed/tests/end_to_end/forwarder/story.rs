@@ -43,6 +43,9 @@ impl Scene {
         self.hand_over(&[message]).await;
         assert_eq!(self.world.addresses("prod", "web"), ["10.0.1.1"]);
         assert_eq!(self.world.addresses("prod", "cart"), ["10.0.2.1"]);
+        let (status, numbers) = forwarder.probe("/metrics").await;
+        assert_eq!(status, 200);
+        assert!(numbers.contains("\ncloud_map_forwarder_messages_sent_total 1\n"), "{numbers}");
         self.fence().await;
     }
 
