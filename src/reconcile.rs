@@ -6,7 +6,6 @@ mod connected;
 mod imports;
 mod member;
 mod multi_cluster;
-mod obstacle;
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
 pub use member::Joined;
-pub use obstacle::{INSTALL, unread};
+pub use multi_cluster::{INSTALL, unread};
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;

@@ -4,11 +4,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::plan::{
     Addresses, Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata,
-    OwnerReference, Routing, ServiceImport, ServiceSpec, Slice, SliceEndpoint, SlicePort, Texts,
+    OwnerReference, Routing, ServiceImport, ServiceSpec, Slice, SliceEndpoint, Texts,
 };
 use crate::model::clusterset::{
     ExportedPort, ImportType, InternalTrafficPolicy, Protocol, SessionAffinity,
@@ -67,14 +68,6 @@ pub fn service(object: &Value) -> Result<DerivedService> {
 /// # Errors
 /// Returns the field that has no value of the API.
 pub fn slice(object: &Value) -> Result<Slice> {
-    let port = |port: &Value| {
-        Ok(SlicePort {
-            name: text(&port["name"]),
-            protocol: protocol(port)?,
-            number: number(&port["port"], "ports.port")?,
-            app_protocol: maybe(&port["appProtocol"]),
-        })
-    };
     let mut zones = Vec::new();
     Ok(Slice {
         metadata: metadata(object),
@@ -113,14 +106,7 @@ fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
 
 pub fn metadata(object: &Value) -> Metadata {
     let metadata = &object["metadata"];
-    let owner = |owner: &Value| OwnerReference {
-        api_version: text(&owner["apiVersion"]),
-        kind: text(&owner["kind"]),
-        name: text(&owner["name"]),
-        uid: text(&owner["uid"]),
-        controller: owner["controller"].as_bool(),
-        block_owner_deletion: owner["blockOwnerDeletion"].as_bool(),
-    };
+    let owner = |owner| OwnerReference::deserialize(owner).unwrap_or_default();
     Metadata {
         name: text(&metadata["name"]),
         identity: identity(object),

@@ -3,8 +3,6 @@
 //! merged once for all importing clusters (`named`). Addresses that may not be imported are left out for each of them
 //! (`left_out`), and so are those of a cluster that was not heard of for long, while others have some (`expiry`). Pure.
 
-mod expiry;
-mod left_out;
 mod member;
 mod named;
 mod records;
@@ -21,11 +19,11 @@ use crate::clusterset::record::{self, RecordName, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export, Overlay};
 use crate::model::{ClusterArn, Owner, Registry, ServiceKey, ServiceRef};
-use left_out::LeftOut;
+use member::LeftOut;
 use named::Named;
 use records::Records;
 
-pub use expiry::{Lifetimes, Stale};
+pub use records::{Lifetimes, Stale};
 
 /// Whether an address may be imported into a Kubernetes namespace.
 pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
@@ -226,7 +224,7 @@ impl<'a> Members<'a> {
         });
         let mut by_cluster = by_cluster.collect();
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
-        expiry::leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
+        records::leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
         let is_complete = named.is_read && self.is_complete;
         let sources = Sources { by_cluster, is_complete };
         let left_out = left_out.reasons().into_iter().chain(named.left_out.iter().cloned());

@@ -110,7 +110,7 @@ pub async fn publish(
     } else {
         let observed = Box::pin(world.observe(selection));
         let observed = timeout_at(options.deadline.stop(), observed).await;
-        let observed = observed.map_err(|_| observe::Error::Deadline)??;
+        let observed = observed.map_err(observe::Error::from)??;
         let published = carry_out(&task, observed.basis(), options).await;
         (observed, published)
     };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::obstacle::unread;
+use super::multi_cluster::unread;
 use super::{Invocation, Joined};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, EXPORT_RECORD};

@@ -7,10 +7,10 @@ use tokio::time::timeout_at;
 
 use super::Invocation;
 use super::member::Joined;
-use super::obstacle::{another_controller, no_api, no_member, unread};
 use crate::clients::{self, Connection};
 use crate::cloud_map::Urgency;
-use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, Stated};
+use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, NoMember, Stated};
+use crate::error::chain;
 use crate::guard::Extent;
 use crate::import::aws::DerivedOfAws;
 use crate::import::guard::Run;
@@ -20,9 +20,9 @@ use crate::import::sources::Members;
 use crate::import::{Imported, Importing, OwnRecord};
 use crate::model::clusterset::Overlay;
 use crate::model::{Flow, Owner, Selection};
-use crate::publish::Options;
-use crate::publish::exports::{self, Exported, Offer};
-use crate::publish::observe::{self, SharedRegistry, Source, World};
+use crate::publish::exports::{Exported, Offer, Refused};
+use crate::publish::observe::{SharedRegistry, Source, World};
+use crate::publish::{Options, exports, observe};
 use crate::report::{Mode, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
 
@@ -213,4 +213,42 @@ impl Invocation<'_> {
         self.create_events(&joined.connection.kubernetes, &imported.notices).await;
         Some(imported)
     }
+}
+
+// The reasons why a cluster takes no part in its clusterset, or publishes no exports, as its report has them.
+
+impl From<Refused> for Obstacle {
+    fn from(refused: Refused) -> Self {
+        let (reason, detail) = (refused.code().into(), refused.to_string());
+        Self { reason, detail, failed: matches!(refused, Refused::Unreadable(_)) }
+    }
+}
+
+/// Installs the definitions of the API.
+pub const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
+
+pub(super) fn no_api() -> Obstacle {
+    let detail = format!(
+        "the cluster does not serve multicluster.x-k8s.io/v1beta1: install mcs-api v0.5.0 or newer: {INSTALL}"
+    );
+    Obstacle { reason: "NoMultiClusterApi".into(), detail, failed: false }
+}
+
+/// A read that failed, which the next run may make.
+pub fn unread(error: &dyn std::error::Error) -> Obstacle {
+    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
+}
+
+/// AWS's controller deregisters everything under its cluster id that it did not register, and deletes imports without
+/// endpoints, so the two never run for one cluster.
+pub(super) fn another_controller(sign: &str) -> Obstacle {
+    let detail = format!(
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {sign}; nothing is exported or imported here; \
+         to move the cluster, see docs/moving-from-other-tools.md"
+    );
+    Obstacle { reason: "AnotherController".into(), detail, failed: false }
+}
+
+pub(super) fn no_member(reason: &NoMember) -> Obstacle {
+    Obstacle { reason: reason.code().into(), detail: reason.to_string(), failed: false }
 }

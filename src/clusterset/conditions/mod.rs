@@ -1,17 +1,11 @@
 //! The conditions of a `ServiceExport`: from the outcome of the export in a run and the conflicts of its name to the
 //! conditions to apply, or none if the status has them.
 
-mod table;
 #[cfg(test)]
 mod tests;
-mod worse;
 
-use super::merge::Merged;
+use crate::clusterset::merge::Merged;
 use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
-use table::{CONFLICT, Content, PENDING, READY, VALID};
-
-pub use table::invalid;
-pub use worse::{Worse, is_bad, turned_bad};
 
 /// The outcome of an export in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,13 +51,13 @@ pub fn conditions_to_apply(
     merged: Option<&Merged>,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
-    let valid = export.condition(table::valid(outcome), now);
+    let valid = export.condition(valid(outcome), now);
     let is_valid = valid.status == ConditionStatus::True;
     let time_ran_out = *outcome.of_run() == ExportOutcome::TimeRanOut;
     let earlier = export.earlier_outcome().filter(|_| time_ran_out);
-    let ready = earlier.unwrap_or_else(|| export.condition(table::ready(outcome), now));
+    let ready = earlier.unwrap_or_else(|| export.condition(ready(outcome), now));
     let conflict = match merged {
-        Some(merged) => Some(export.condition(table::conflict(merged), now)),
+        Some(merged) => Some(export.condition(conflict(merged), now)),
         None => export.find(CONFLICT).cloned(),
     };
     let conflict = conflict.filter(|_| is_valid);
@@ -103,4 +97,152 @@ impl ObservedExport<'_> {
         let ours = [VALID, READY, CONFLICT].into_iter().filter_map(|kind| self.find(kind));
         ours.eq(wanted)
     }
+}
+
+// The table of conditions: status, reason and message of each, by the outcome of an export.
+//
+// | Condition | True | False | Unknown |
+// |---|---|---|---|
+// | Valid | `Valid` | `NoService`, `InvalidServiceType` | |
+// | Ready | `Exported` | `Pending`, `Failed` | `Pending` |
+// | Conflict | the reasons, joined by commas | `NoConflicts` | |
+
+const VALID: &str = "Valid";
+const READY: &str = "Ready";
+const CONFLICT: &str = "Conflict";
+
+/// The reason of `Ready` while the outcome is open.
+const PENDING: &str = "Pending";
+const FAILED: &str = "Failed";
+
+const NO_SERVICE: &str = "There is no Service of this name.";
+const AS_BEFORE: &str = "Other clusters import it as it was before";
+const TIME_RAN_OUT: &str = "The time of the run was over before the export was complete.";
+
+/// The longest message that the API accepts, in characters.
+const MAX_MESSAGE: usize = 32_768;
+/// The end of a message that was cut.
+const CUT: char = '…';
+
+/// A condition without its times.
+#[derive(Debug)]
+struct Content {
+    kind: &'static str,
+    status: ConditionStatus,
+    reason: String,
+    message: String,
+}
+
+impl Content {
+    fn new(kind: &'static str, status: ConditionStatus, reason: &str, message: &str) -> Self {
+        Self { kind, status, reason: reason.to_owned(), message: limited(message) }
+    }
+}
+
+fn valid(outcome: &ExportOutcome) -> Content {
+    let (status, reason, message) = match outcome {
+        ExportOutcome::Invalid(obstacle) => {
+            let (reason, message) = invalid(*obstacle);
+            (ConditionStatus::False, reason, message)
+        }
+        _ => (ConditionStatus::True, "Valid", ""),
+    };
+    Content::new(VALID, status, reason, message)
+}
+
+fn ready(outcome: &ExportOutcome) -> Content {
+    let (status, reason, message) = match outcome {
+        ExportOutcome::Invalid(NotExportable::NoService) => {
+            (ConditionStatus::False, PENDING, NO_SERVICE)
+        }
+        ExportOutcome::Invalid(obstacle) => (ConditionStatus::False, FAILED, message(*obstacle)),
+        ExportOutcome::Exported(message) => (ConditionStatus::True, "Exported", message.as_str()),
+        ExportOutcome::HeldBack(message) | ExportOutcome::Failed(message) => {
+            (ConditionStatus::False, FAILED, message.as_str())
+        }
+        ExportOutcome::Waiting(message) => (ConditionStatus::False, PENDING, message.as_str()),
+        ExportOutcome::TimeRanOut => (ConditionStatus::Unknown, PENDING, TIME_RAN_OUT),
+        ExportOutcome::AsBefore(outcome) => {
+            let message = format!("{AS_BEFORE}: {}", ready(outcome).message);
+            return Content::new(READY, ConditionStatus::True, "Exported", &message);
+        }
+    };
+    Content::new(READY, status, reason, message)
+}
+
+fn conflict(merged: &Merged) -> Content {
+    if merged.conflicts.is_empty() {
+        return Content::new(CONFLICT, ConditionStatus::False, "NoConflicts", "");
+    }
+    let reasons: Vec<&str> = merged.conflicts.iter().map(|it| it.reason.as_str()).collect();
+    let messages: Vec<&str> = merged.conflicts.iter().map(|it| it.message.as_str()).collect();
+    Content::new(CONFLICT, ConditionStatus::True, &reasons.join(","), &messages.join(" "))
+}
+
+/// The reason and the message of `Valid` for a Service that cannot be exported.
+pub fn invalid(obstacle: NotExportable) -> (&'static str, &'static str) {
+    let reason = match obstacle {
+        NotExportable::NoService => "NoService",
+        NotExportable::ExternalName | NotExportable::Derived => "InvalidServiceType",
+    };
+    (reason, message(obstacle))
+}
+
+fn message(obstacle: NotExportable) -> &'static str {
+    match obstacle {
+        NotExportable::NoService => NO_SERVICE,
+        NotExportable::ExternalName => "A Service of type ExternalName has no endpoints to export.",
+        NotExportable::Derived => "The Service is part of an import and cannot be exported again.",
+    }
+}
+
+fn limited(message: &str) -> String {
+    if message.chars().count() <= MAX_MESSAGE {
+        return message.to_owned();
+    }
+    message.chars().take(MAX_MESSAGE - 1).chain([CUT]).collect()
+}
+
+// The conditions that turned bad in a run: each becomes a Warning on its `ServiceExport`.
+
+/// A condition that turned bad.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worse {
+    /// The reason of the condition; `Conflict` if it has several.
+    pub reason: String,
+    /// Its message, after its reasons if there are several.
+    pub note: String,
+}
+
+/// The conditions to apply that are bad, and were not, or for another reason. While `Valid` is bad, the others follow
+/// from it.
+pub fn turned_bad(export: ObservedExport<'_>, wanted: &[Condition]) -> Vec<Worse> {
+    let bad = wanted.iter().filter(|condition| is_bad(condition));
+    let mut bad: Vec<&Condition> = bad.collect();
+    if let Some(valid) = bad.iter().position(|it| it.kind == VALID) {
+        bad = vec![bad[valid]];
+    }
+    let is_new = |condition: &&Condition| {
+        let present = export.find(&condition.kind);
+        present.is_none_or(|it| (it.status, &it.reason) != (condition.status, &condition.reason))
+    };
+    bad.into_iter().filter(is_new).map(worse).collect()
+}
+
+/// Whether a condition of ours says that something is wrong. `Unknown` is followed by an outcome.
+pub fn is_bad(condition: &Condition) -> bool {
+    match condition.kind.as_str() {
+        VALID | READY => condition.status == ConditionStatus::False,
+        CONFLICT => condition.status == ConditionStatus::True,
+        _ => false,
+    }
+}
+
+fn worse(condition: &Condition) -> Worse {
+    let Condition { reason, message, .. } = condition;
+    if reason.contains(',') {
+        let note = format!("{reason}: {message}");
+        return Worse { reason: CONFLICT.to_owned(), note };
+    }
+    Worse { reason: reason.clone(), note: message.clone() }
 }

@@ -2,14 +2,12 @@
 //! only if the property has an effect in the merged service.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use super::conflict::{Conflict, ConflictReason, Disagreement};
-use super::families::states_families;
-use super::ports;
-use super::precedence::Exports;
+use super::{Exports, differ, states_families};
 use crate::model::Family;
 use crate::model::clusterset::{
-    ClustersetService, Export, ExportedPort, ImportType, Properties, SessionAffinity,
+    ClusterId, ClustersetService, Export, ExportedPort, ImportType, Properties, SessionAffinity,
 };
 
 /// The timeout of a Service with the affinity `ClientIP` for which none is set: the default of the API server.
@@ -17,62 +15,66 @@ const DEFAULT_AFFINITY_SECONDS: u32 = 10_800;
 
 /// All conflicts of the exports, in the order of the API's constants.
 pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Conflict> {
+    use ConflictReason as Is;
+    // These properties say how a virtual IP leads to endpoints.
+    let has_ip = exports.kind() == ImportType::ClusterSetIp;
+    let routing = || exports.with_routing().filter(|_| has_ip);
+    let timeouts = || routing().filter_map(|(export, it)| Some((export, timeout(it)?)));
+    // Another affinity is a conflict of its own.
+    let has_timeout = routing().next().is_some_and(|(_, first)| timeout(first).is_some());
+    // DNS answers for a headless service with the addresses that there are.
+    let families = exports.iter().filter(|it| has_ip && states_families(it));
+    let lacks_one = |used: &&[Family], other: &&[Family]| used.iter().any(|it| !other.contains(it));
+    let count = exports.count();
+    let ports: Vec<String> = service.ports.iter().map(ExportedPort::to_string).collect();
     let conflicts = [
-        compare_ports(exports, service),
-        compare_type(exports),
-        compare_session_affinity(exports),
-        compare_affinity_timeout(exports),
-        compare_labels(exports),
-        compare_annotations(exports),
-        compare_traffic_policy(exports),
-        compare_traffic_distribution(exports),
-        compare_families(exports),
+        Disagreement::find(exports.iter().map(|it| (it, it)), |first, other| {
+            differ(service, first, other)
+        })
+        .map(|it| {
+            let used = format!("\"{}\", with precedence to those", ports.join(", "));
+            it.into_conflict(Is::Port, "ports", &used, count)
+        }),
+        Disagreement::find(exports.iter().map(|it| (it, it.kind.as_str())), PartialEq::ne)
+            .map(|it| it.of_word(Is::Type, "type", count)),
+        Disagreement::find(
+            routing().map(|(by, it)| (by, it.session_affinity.as_str())),
+            PartialEq::ne,
+        )
+        .map(|it| it.of_word(Is::SessionAffinity, "session affinity", count)),
+        Disagreement::find(timeouts().filter(|_| has_timeout), PartialEq::ne).map(|it| {
+            let used = format!("\"{}s\"", it.used);
+            it.into_conflict(Is::SessionAffinityConfig, "session affinity timeout", &used, count)
+        }),
+        Disagreement::find(exports.with_record().map(|(by, it)| (by, &it.labels)), PartialEq::ne)
+            .map(|it| it.of_texts(Is::Labels, "labels", count)),
+        Disagreement::find(
+            exports.with_record().map(|(by, it)| (by, &it.annotations)),
+            PartialEq::ne,
+        )
+        .map(|it| it.of_texts(Is::Annotations, "annotations", count)),
+        Disagreement::find(
+            routing().map(|(by, it)| (by, it.internal_traffic_policy.as_str())),
+            PartialEq::ne,
+        )
+        .map(|it| it.of_word(Is::InternalTrafficPolicy, "internal traffic policy", count)),
+        Disagreement::find(
+            routing().map(|(by, it)| (by, it.traffic_distribution.as_deref())),
+            PartialEq::ne,
+        )
+        .map(|it| {
+            let used = it.used.map_or_else(|| "none".to_owned(), quoted);
+            it.into_conflict(Is::TrafficDistribution, "traffic distribution", &used, count)
+        }),
+        Disagreement::find(families.map(|it| (it, it.families.as_slice())), lacks_one).map(|it| {
+            let used: Vec<&str> = it.used.iter().map(|family| family.as_str()).collect();
+            it.into_conflict(Is::IpFamily, "IP families", &quoted(&used.join(", ")), count)
+        }),
     ];
     conflicts.into_iter().flatten().collect()
 }
 
-fn compare_ports(exports: &Exports<'_>, service: &ClustersetService) -> Option<Conflict> {
-    let values = exports.iter().map(|export| (export, export));
-    let found = Disagreement::find(values, |first, other| ports::differ(service, first, other))?;
-    let all: Vec<String> = service.ports.iter().map(ExportedPort::to_string).collect();
-    let used = format!("\"{}\", with precedence to those", all.join(", "));
-    Some(found.into_conflict(ConflictReason::Port, "ports", &used, exports.count()))
-}
-
-fn compare_type(exports: &Exports<'_>) -> Option<Conflict> {
-    let values = exports.iter().map(|export| (export, export.kind.as_str()));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let used = quoted(found.used);
-    Some(found.into_conflict(ConflictReason::Type, "type", &used, exports.count()))
-}
-
-/// The exports that are compared in affinity, policy and distribution, none if the import is headless: these
-/// properties say how a virtual IP leads to endpoints.
-fn with_effect<'a>(exports: &Exports<'a>) -> impl Iterator<Item = (&'a Export, &'a Properties)> {
-    let has_ip = exports.kind() == ImportType::ClusterSetIp;
-    exports.with_routing().filter(move |_| has_ip)
-}
-
-fn compare_session_affinity(exports: &Exports<'_>) -> Option<Conflict> {
-    let values = with_effect(exports).map(|(export, it)| (export, it.session_affinity.as_str()));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let used = quoted(found.used);
-    let reason = ConflictReason::SessionAffinity;
-    Some(found.into_conflict(reason, "session affinity", &used, exports.count()))
-}
-
-/// The timeouts of the exports with the affinity `ClientIP`, if the merged service has it. Another affinity is a
-/// conflict of its own.
-fn compare_affinity_timeout(exports: &Exports<'_>) -> Option<Conflict> {
-    let (_, deciding) = with_effect(exports).next()?;
-    timeout(deciding)?;
-    let values = with_effect(exports).filter_map(|(export, it)| Some((export, timeout(it)?)));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let used = format!("\"{}s\"", found.used);
-    let reason = ConflictReason::SessionAffinityConfig;
-    Some(found.into_conflict(reason, "session affinity timeout", &used, exports.count()))
-}
-
+/// The timeout of a Service with the affinity `ClientIP`.
 fn timeout(properties: &Properties) -> Option<u32> {
     match properties.session_affinity {
         SessionAffinity::None => None,
@@ -80,71 +82,119 @@ fn timeout(properties: &Properties) -> Option<u32> {
     }
 }
 
-fn compare_labels(exports: &Exports<'_>) -> Option<Conflict> {
-    let values = exports.with_record().map(|(export, it)| (export, &it.labels));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let subject = format!("labels {}", differing_keys(&found));
-    Some(found.into_conflict(ConflictReason::Labels, &subject, "those", exports.count()))
-}
-
-fn compare_annotations(exports: &Exports<'_>) -> Option<Conflict> {
-    let values = exports.with_record().map(|(export, it)| (export, &it.annotations));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let subject = format!("annotations {}", differing_keys(&found));
-    Some(found.into_conflict(ConflictReason::Annotations, &subject, "those", exports.count()))
-}
-
-/// The keys with another value than the one in use, or without one on one side. The values of annotations can be long.
-fn differing_keys(found: &Disagreement<'_, &BTreeMap<String, String>>) -> String {
-    let mut keys = BTreeSet::new();
-    for (_, other) in &found.others {
-        let all = found.used.keys().chain(other.keys());
-        keys.extend(all.filter(|key| found.used.get(*key) != other.get(*key)));
-    }
-    let keys: Vec<String> = keys.into_iter().map(|key| quoted(key)).collect();
-    keys.join(", ")
-}
-
-fn compare_traffic_policy(exports: &Exports<'_>) -> Option<Conflict> {
-    let values =
-        with_effect(exports).map(|(export, it)| (export, it.internal_traffic_policy.as_str()));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let used = quoted(found.used);
-    let reason = ConflictReason::InternalTrafficPolicy;
-    Some(found.into_conflict(reason, "internal traffic policy", &used, exports.count()))
-}
-
-fn compare_traffic_distribution(exports: &Exports<'_>) -> Option<Conflict> {
-    let values =
-        with_effect(exports).map(|(export, it)| (export, it.traffic_distribution.as_deref()));
-    let found = Disagreement::find(values, PartialEq::ne)?;
-    let used = found.used.map_or_else(|| "none".to_owned(), quoted);
-    let reason = ConflictReason::TrafficDistribution;
-    Some(found.into_conflict(reason, "traffic distribution", &used, exports.count()))
-}
-
-/// The exporters without a family of the import: their endpoints cannot serve its virtual IP of that family. DNS
-/// answers for a headless service with the addresses that there are.
-fn compare_families(exports: &Exports<'_>) -> Option<Conflict> {
-    if exports.kind() == ImportType::Headless {
-        return None;
-    }
-    let stating = exports.iter().filter(|export| states_families(export));
-    let values = stating.map(|export| (export, export.families.as_slice()));
-    let lacks_one = |used: &&[Family], other: &&[Family]| used.iter().any(|it| !other.contains(it));
-    let found = Disagreement::find(values, lacks_one)?;
-    let used: Vec<&str> = found.used.iter().map(|it| family_text(*it)).collect();
-    let used = quoted(&used.join(", "));
-    Some(found.into_conflict(ConflictReason::IpFamily, "IP families", &used, exports.count()))
-}
-
-fn family_text(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "IPv4",
-        Family::V6 => "IPv6",
-    }
-}
-
 fn quoted(text: &str) -> String {
     format!("\"{text}\"")
+}
+
+// A property in which the exports of a name disagree, as the condition `Conflict` names it.
+
+/// A property that differs between exporters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub reason: ConflictReason,
+    /// The exporter whose value the merged service has.
+    pub decided_by: ClusterId,
+    /// The exporters with another value, in precedence.
+    pub disagreeing: Vec<ClusterId>,
+    /// One or more sentences for the condition of every exporter.
+    pub message: String,
+}
+
+/// A reason of the condition `Conflict`, in the order of the API's constants (`pkg/apis/v1beta1/serviceexport.go` of
+/// `sigs.k8s.io/mcs-api`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConflictReason {
+    Port,
+    Type,
+    SessionAffinity,
+    SessionAffinityConfig,
+    Labels,
+    Annotations,
+    InternalTrafficPolicy,
+    TrafficDistribution,
+    IpFamily,
+}
+
+impl ConflictReason {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Port => "PortConflict",
+            Self::Type => "TypeConflict",
+            Self::SessionAffinity => "SessionAffinityConflict",
+            Self::SessionAffinityConfig => "SessionAffinityConfigConflict",
+            Self::Labels => "LabelsConflict",
+            Self::Annotations => "AnnotationsConflict",
+            Self::InternalTrafficPolicy => "InternalTrafficPolicyConflict",
+            Self::TrafficDistribution => "TrafficDistributionConflict",
+            Self::IpFamily => "IPFamilyConflict",
+        }
+    }
+}
+
+impl fmt::Display for ConflictReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The values of one property that differ: the one in use, and those of the exporters that disagree.
+struct Disagreement<'a, T> {
+    decided_by: &'a Export,
+    used: T,
+    others: Vec<(&'a Export, T)>,
+}
+
+impl<'a, T> Disagreement<'a, T> {
+    /// Compares the values of the exports that state the property, in precedence. `None` if none differs from the
+    /// first.
+    fn find(
+        values: impl IntoIterator<Item = (&'a Export, T)>,
+        differs: impl Fn(&T, &T) -> bool,
+    ) -> Option<Self> {
+        let mut values = values.into_iter();
+        let (decided_by, used) = values.next()?;
+        let others: Vec<_> = values.filter(|(_, value)| differs(&used, value)).collect();
+        (!others.is_empty()).then_some(Self { decided_by, used, others })
+    }
+
+    /// The conflict, with the sentences that KEP-1645 gives as an example.
+    fn into_conflict(
+        self,
+        reason: ConflictReason,
+        subject: &str,
+        used: &str,
+        exporters: usize,
+    ) -> Conflict {
+        let decided_by = self.decided_by.cluster.clone();
+        let disagreeing: Vec<_> = self.others.iter().map(|(it, _)| it.cluster.clone()).collect();
+        let message = format!(
+            "Conflicting {subject}. Using {used} from oldest service export in \"{decided_by}\". \
+             {}/{exporters} clusters disagree.",
+            disagreeing.len(),
+        );
+        Conflict { reason, decided_by, disagreeing, message }
+    }
+}
+
+impl Disagreement<'_, &str> {
+    fn of_word(self, reason: ConflictReason, subject: &str, exporters: usize) -> Conflict {
+        let used = quoted(self.used);
+        self.into_conflict(reason, subject, &used, exporters)
+    }
+}
+
+impl Disagreement<'_, &BTreeMap<String, String>> {
+    /// Names the keys with another value than the one in use, or without one on one side, and no values: those of
+    /// annotations can be long.
+    fn of_texts(self, reason: ConflictReason, subject: &str, exporters: usize) -> Conflict {
+        let mut keys = BTreeSet::new();
+        for (_, other) in &self.others {
+            let all = self.used.keys().chain(other.keys());
+            keys.extend(all.filter(|key| self.used.get(*key) != other.get(*key)));
+        }
+        let keys: Vec<String> = keys.into_iter().map(|key| quoted(key)).collect();
+        let subject = format!("{subject} {}", keys.join(", "));
+        self.into_conflict(reason, &subject, "those", exporters)
+    }
 }

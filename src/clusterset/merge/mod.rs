@@ -4,23 +4,21 @@
 //! Each member computes the service for itself, so it depends on the exports alone: not on their order, the importing
 //! cluster or an earlier outcome.
 
-mod conflict;
 mod conflicts;
-mod decisions;
-mod families;
-mod ports;
-mod precedence;
 #[cfg(test)]
 mod tests;
 
-use crate::model::ServiceRef;
-use crate::model::clusterset::{ClustersetService, Export, Properties};
-use precedence::Exports;
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
+use std::iter::once;
 
-pub use conflict::{Conflict, ConflictReason};
-pub use decisions::{Decision, Property, decisions, ports_of_some};
-pub use families::families_in;
-pub use ports::{served_ports, serves};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, EndpointPort, Export, ExportedPort, ImportType, Properties,
+    Protocol,
+};
+use crate::model::{Family, ServiceRef};
+
+pub use conflicts::{Conflict, ConflictReason};
 
 /// The exports of a name, merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +36,8 @@ pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
     let service = ClustersetService {
         service: service.clone(),
         kind: exports.kind(),
-        ports: ports::union(&exports),
-        families: families::merge(&exports),
+        ports: union(&exports),
+        families: families(&exports),
         properties: properties(&exports),
         clusters,
     };
@@ -52,4 +50,238 @@ fn properties(exports: &Exports<'_>) -> Properties {
     let routing = exports.with_routing().next().map(|(_, it)| it.clone()).unwrap_or_default();
     let metadata = exports.with_record().next().map(|(_, it)| it.clone()).unwrap_or_default();
     Properties { labels: metadata.labels, annotations: metadata.annotations, ..routing }
+}
+
+// The order in which exports decide, and which of them state a property.
+
+/// All exports of a name, at least one, in precedence: the oldest first, of one age the smaller cluster id.
+struct Exports<'a> {
+    kind: ImportType,
+    ranked: Vec<&'a Export>,
+}
+
+impl<'a> Exports<'a> {
+    /// `None` if there are none.
+    fn rank(exports: &'a [Export]) -> Option<Self> {
+        let mut ranked: Vec<&Export> = exports.iter().collect();
+        ranked.sort_by_key(|&export| (export.created, &export.cluster));
+        Some(Self { kind: ranked.first()?.kind, ranked })
+    }
+
+    /// The type of the first export, which is that of the import.
+    fn kind(&self) -> ImportType {
+        self.kind
+    }
+
+    fn count(&self) -> usize {
+        self.ranked.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'a Export> {
+        self.ranked.iter().copied()
+    }
+
+    /// The exports that state labels and annotations.
+    fn with_record(&self) -> impl Iterator<Item = (&'a Export, &'a Properties)> {
+        self.iter().filter_map(|export| Some((export, export.properties.as_ref()?)))
+    }
+
+    /// The exports that state session affinity, traffic policy and traffic distribution for this import. A headless
+    /// Service can have them, too, but they have no effect there, so exports of the other type do not count.
+    fn with_routing(&self) -> impl Iterator<Item = (&'a Export, &'a Properties)> {
+        let kind = self.kind();
+        self.with_record().filter(move |(export, _)| export.kind == kind)
+    }
+}
+
+// The address families of an import.
+
+/// The families of a merged service, the primary one first. The virtual IPs of a `ClusterSetIP` follow its first
+/// export. A headless service has no IP, and DNS answers with the endpoints of all its exports.
+fn families(exports: &Exports<'_>) -> Vec<Family> {
+    let all = exports.iter().filter(|it| states_families(it));
+    let deciding = match exports.kind() {
+        ImportType::ClusterSetIp => all.take(1).collect::<Vec<_>>(),
+        ImportType::Headless => all.collect(),
+    };
+    let mut families = Vec::new();
+    for family in deciding.into_iter().flat_map(|export| &export.families) {
+        // A ServiceImport must not repeat a family.
+        if !families.contains(family) {
+            families.push(*family);
+        }
+    }
+    families
+}
+
+/// Whether an export names its families: without a record they are those of its endpoints, and it may have none.
+fn states_families(export: &Export) -> bool {
+    !export.families.is_empty()
+}
+
+/// The families of a service that a cluster has, the service's primary one first. Empty if they have none in common.
+pub fn families_in(service: &ClustersetService, cluster: &[Family]) -> Vec<Family> {
+    service.families.iter().copied().filter(|family| cluster.contains(family)).collect()
+}
+
+// The ports of an import, and the exporters whose endpoints serve them.
+
+/// The union of the ports of all exports. A Service must not repeat a name, also the empty one, or a pair of protocol
+/// and number, so a port is added only if neither is there.
+fn union(exports: &Exports<'_>) -> Vec<ExportedPort> {
+    let mut ports: Vec<ExportedPort> = Vec::new();
+    for (rank, export) in exports.iter().enumerate() {
+        for port in &export.ports {
+            if !ports.iter().any(|it| it.name == port.name || key(it) == key(port)) {
+                let app_protocol = app_protocol(exports.iter().skip(rank), key(port));
+                ports.push(ExportedPort { app_protocol, ..port.clone() });
+            }
+        }
+    }
+    name_unnamed_port(&mut ports);
+    ports
+}
+
+/// The protocol and number of a port, which identify it in a Service.
+fn key(port: &ExportedPort) -> (Protocol, u16) {
+    (port.protocol, port.number)
+}
+
+/// The port of an export with this protocol and number.
+fn find<'a>(export: &'a Export, like: &ExportedPort) -> Option<&'a ExportedPort> {
+    export.ports.iter().find(|port| key(port) == key(like))
+}
+
+/// The application protocol of a port, from the first of the exports that have the port and a record: only the record
+/// states it.
+fn app_protocol<'a>(
+    exports: impl Iterator<Item = &'a Export>,
+    key_of_port: (Protocol, u16),
+) -> Option<String> {
+    let mut ports = exports.filter(|it| it.properties.is_some()).flat_map(|it| &it.ports);
+    ports.find(|port| key(port) == key_of_port)?.app_protocol.clone()
+}
+
+/// Names the unnamed port of several after its protocol and number, since a Service accepts an unnamed port only as its
+/// single one. An exporter may call another port the same, so a number may follow.
+fn name_unnamed_port(ports: &mut [ExportedPort]) {
+    let unnamed = ports.iter().position(|port| port.name.is_empty());
+    let Some(unnamed) = unnamed.filter(|_| ports.len() > 1) else { return };
+    let (protocol, number) = key(&ports[unnamed]);
+    let name = format!("{}-{number}", protocol.as_str().to_lowercase());
+    let numbered = (2..).map(|suffix| format!("{name}-{suffix}"));
+    let is_free = |name: &String| ports.iter().all(|port| port.name != *name);
+    if let Some(free) = once(name.clone()).chain(numbered).find(is_free) {
+        ports[unnamed].name = free;
+    }
+}
+
+/// Whether the ports of an export differ from those of the first one, in any order. Only a record states application
+/// protocols, so those are compared with the merged ones.
+fn differ(service: &ClustersetService, first: &Export, other: &Export) -> bool {
+    let has_other_protocol = |port: &ExportedPort| {
+        let same = find(other, port).filter(|_| other.properties.is_some());
+        same.is_some_and(|it| it.app_protocol != port.app_protocol)
+    };
+    identities(first) != identities(other) || service.ports.iter().any(has_other_protocol)
+}
+
+fn identities(export: &Export) -> BTreeSet<(&str, Protocol, u16)> {
+    export.ports.iter().map(|it| (it.name.as_str(), it.protocol, it.number)).collect()
+}
+
+/// The ports of the merged service that the endpoints of an exporter serve: those that the exporter has by protocol and
+/// number, whatever it calls them. Another port under the same name would lead clients to the wrong process.
+pub fn served_ports<'a>(
+    service: &'a ClustersetService,
+    export: &Export,
+) -> impl Iterator<Item = &'a ExportedPort> {
+    service.ports.iter().filter(move |port| find(export, port).is_some())
+}
+
+/// Whether an endpoint of an exporter takes part in the merged service with one of its ports. DNS leads clients of a
+/// headless one to every endpoint; an IP leads them only to a port that both the exporter and the service have.
+pub fn serves(service: &ClustersetService, export: &Export, port: Option<&EndpointPort>) -> bool {
+    let mut served = served_ports(service, export).map(key);
+    service.kind == ImportType::Headless
+        || match port {
+            Some(port) => served.any(|it| it == (port.service_protocol, port.service_number)),
+            None => served.next().is_none(),
+        }
+}
+
+// Which exporter decides which property of the merged service, for people.
+
+/// A property of the merged service, with the exporter whose value it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub property: Property,
+    pub by: ClusterId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Property {
+    Type,
+    Port(ExportedPort),
+    IpFamilies,
+    SessionAffinity,
+    InternalTrafficPolicy,
+    TrafficDistribution,
+    Labels,
+    Annotations,
+}
+
+impl Display for Property {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Port(port) => return write!(f, "port {port}"),
+            Self::Type => "type",
+            Self::IpFamilies => "IP families",
+            Self::SessionAffinity => "session affinity",
+            Self::InternalTrafficPolicy => "internal traffic policy",
+            Self::TrafficDistribution => "traffic distribution",
+            Self::Labels => "labels",
+            Self::Annotations => "annotations",
+        })
+    }
+}
+
+/// The decisions about a service, in the order of its properties. One that no exporter states has the API's default, and
+/// the decision of no cluster. A headless service has the IP families of all exporters, and no routing.
+pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<Decision> {
+    let Some(exports) = Exports::rank(exports) else { return Vec::new() };
+    let has_ip = exports.kind() == ImportType::ClusterSetIp;
+    let first = exports.iter().next();
+    let families = exports.iter().find(|it| has_ip && states_families(it));
+    let routing = exports.with_routing().map(|(export, _)| export).find(|_| has_ip);
+    let metadata = exports.with_record().map(|(export, _)| export).next();
+    let ports = service.ports.iter().map(|port| {
+        let by = exports.iter().find(|export| find(export, port).is_some());
+        (Property::Port(port.clone()), by)
+    });
+    let others = [
+        (Property::IpFamilies, families),
+        (Property::SessionAffinity, routing),
+        (Property::InternalTrafficPolicy, routing),
+        (Property::TrafficDistribution, routing),
+        (Property::Labels, metadata),
+        (Property::Annotations, metadata),
+    ];
+    let all = [(Property::Type, first)].into_iter().chain(ports).chain(others);
+    let decided =
+        all.filter_map(|(property, by)| Some(Decision { property, by: by?.cluster.clone() }));
+    decided.collect()
+}
+
+/// The ports that not all exporters have, each with those that do.
+pub fn ports_of_some(
+    service: &ClustersetService,
+    exports: &[Export],
+) -> Vec<(ExportedPort, Vec<ClusterId>)> {
+    let Some(exports) = Exports::rank(exports) else { return Vec::new() };
+    let ports = service.ports.iter().map(|port| {
+        let having = exports.iter().filter(|export| find(export, port).is_some());
+        (port.clone(), having.map(|export| export.cluster.clone()).collect::<Vec<_>>())
+    });
+    ports.filter(|(_, having)| having.len() < exports.count()).collect()
 }

@@ -5,23 +5,17 @@
 //! A Service is exported while its record is registered. So a record that cannot be read is never taken for a missing
 //! one: [`read`] returns an error that names it, and the import stays as it is.
 
-mod cluster;
-mod export;
 mod json;
-mod pieces;
 #[cfg(test)]
 mod tests;
-
-pub use cluster::ClusterRecord;
-pub use export::{ExportRecord, ExportTooLarge, WrittenExport, as_recorded};
 
 use std::fmt;
 
 use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
 use crate::error::shorten;
-use crate::model::attributes::SCHEMA_VERSION;
-use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Attributes, Owner, Registry, ServiceRef};
+use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, HEARTBEAT, SCHEMA_VERSION};
+use crate::model::clusterset::{ClusterId, ClustersetId, Export, Properties};
+use crate::model::{Attributes, Flow, Marks, Owner, Registry, ServiceRef, Timestamp, attributes};
 
 /// No Kubernetes namespace has a dot in its name.
 const PREFIX: &str = "clusterset.";
@@ -154,4 +148,150 @@ impl fmt::Display for RecordName {
         write!(f, "the record {} of cluster {}", self.id, self.cluster)?;
         self.service.as_ref().map_or(Ok(()), |service| write!(f, " ({service})"))
     }
+}
+
+// The record of a member: the installation and the cluster that hold the cluster id, and the time of the last sync.
+
+/// The record of a member. The time and size of a held loss may be beside it (`model::attributes::SIGHTING`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRecord {
+    /// The installation and the cluster that hold the cluster id.
+    pub owner: Owner,
+    pub clusterset: ClustersetId,
+    /// The last full sync that read the cluster completely, up to some minutes.
+    pub heartbeat: Timestamp,
+    /// Whether the cluster exports nothing: then no heartbeat is expected of it.
+    pub only_imports: bool,
+}
+
+/// The direction of a member that only imports. All others have none.
+const IMPORT: &str = "import";
+
+impl ClusterRecord {
+    pub fn write(&self) -> Attributes {
+        let mut attributes = attributes::of_no_service(&self.owner);
+        attributes.extend([
+            (CLUSTERSET, self.clusterset.to_string()),
+            (HEARTBEAT, self.heartbeat.to_string()),
+        ]);
+        attributes.extend(self.only_imports.then(|| (DIRECTION.to_owned(), IMPORT.to_owned())));
+        attributes
+    }
+
+    /// Whether the record of a member says that it only imports.
+    pub fn says_only_imports(attributes: &Attributes) -> bool {
+        attributes.get(DIRECTION) == Some(IMPORT)
+    }
+
+    /// A higher schema is accepted: a member must not seem dead to the releases before its own.
+    fn parse(attributes: &Attributes) -> Result<Self, Problem> {
+        let owner = Owner::of(attributes).filter(|owner| owner.flow == Flow::Exports);
+        Ok(Self {
+            owner: owner.ok_or(Problem::Unmarked)?,
+            clusterset: parse(attributes, CLUSTERSET, ClustersetId::parse)?,
+            heartbeat: parse(attributes, HEARTBEAT, |text| text.parse().ok())?,
+            only_imports: Self::says_only_imports(attributes),
+        })
+    }
+}
+
+fn parse<T>(
+    attributes: &Attributes,
+    key: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, Problem> {
+    let text = attributes.get(key).ok_or(Problem::Missing(key))?;
+    parse(text).ok_or_else(|| Problem::Invalid { field: key.to_owned(), value: text.to_owned() })
+}
+
+// The record of an export: its properties, once instead of in every instance, and its existence while no endpoint is
+// ready.
+
+/// The record of an export. Its cluster is the name of the Cloud Map service that it is registered in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportRecord {
+    /// The exporting installation and cluster.
+    pub owner: Owner,
+    pub service: ServiceRef,
+    /// With all properties: an export without them is written with the defaults of the API.
+    pub export: Export,
+    /// Whether Cloud Map has none of its endpoints: then their service may be gone.
+    pub is_empty: bool,
+}
+
+/// The attributes of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenExport {
+    pub attributes: Attributes,
+    /// Whether the labels and annotations were left out, since they do not fit.
+    pub lacks_labels: bool,
+}
+
+/// An export does not fit in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error(
+    "the properties of its {ports} ports have {characters} characters without labels and annotations, and a record has \
+     {}",
+    json::MAXIMUM
+)]
+pub struct ExportTooLarge {
+    pub ports: usize,
+    pub characters: usize,
+}
+
+impl ExportRecord {
+    /// # Errors
+    /// Returns an error if the export does not fit, even without labels and annotations.
+    pub fn write(&self) -> Result<WrittenExport, ExportTooLarge> {
+        let (text, lacks_labels) = self.text()?;
+        let marks = Marks { service: self.service.clone(), pod: None };
+        let mut attributes = marks.write(&self.owner);
+        attributes.extend(json::split(&text));
+        attributes.extend(self.is_empty.then(|| (EMPTY.to_owned(), true.to_string())));
+        Ok(WrittenExport { attributes, lacks_labels })
+    }
+
+    /// The JSON that fits, and whether labels and annotations were left out of it.
+    fn text(&self) -> Result<(String, bool), ExportTooLarge> {
+        let whole = json::ascii(&json::write(&self.export));
+        if whole.len() <= json::MAXIMUM {
+            return Ok((whole, false));
+        }
+        let export = without_labels(&self.export);
+        let text = json::ascii(&json::write(&export));
+        let (ports, characters) = (export.ports.len(), text.len());
+        let fits = characters <= json::MAXIMUM;
+        if fits { Ok((text, true)) } else { Err(ExportTooLarge { ports, characters }) }
+    }
+
+    fn parse(cluster: &ClusterId, id: &str, attributes: &Attributes) -> Result<Self, Problem> {
+        let owner = Owner::of(attributes).filter(|owner| owner.flow == Flow::Exports);
+        let owner = owner.ok_or(Problem::Unmarked)?;
+        let schema = attributes::schema(attributes);
+        if schema > SCHEMA_VERSION {
+            return Err(Problem::LaterSchema(schema));
+        }
+        let service = service_of(attributes).ok_or(Problem::NoService)?;
+        if id != id::export_record(&service) {
+            return Err(Problem::OtherId);
+        }
+        let export = json::read(&json::join(attributes)?, cluster)?;
+        let is_empty = attributes.get(EMPTY) == Some("true");
+        Ok(Self { owner, service, export, is_empty })
+    }
+}
+
+/// The export as its record has it, without labels and annotations that do not fit: every member imports the same.
+pub fn as_recorded(export: &Export) -> Export {
+    let is_small = |it: &Properties| it.labels.is_empty() && it.annotations.is_empty();
+    let fits = export.properties.as_ref().is_none_or(is_small)
+        || json::ascii(&json::write(export)).len() <= json::MAXIMUM;
+    if fits { export.clone() } else { without_labels(export) }
+}
+
+fn without_labels(export: &Export) -> Export {
+    let properties = export.properties.clone().unwrap_or_default();
+    let (labels, annotations) = Default::default();
+    let properties = Some(Properties { labels, annotations, ..properties });
+    Export { properties, ..export.clone() }
 }

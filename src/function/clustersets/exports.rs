@@ -1,14 +1,12 @@
 //! The exports of a run: those of each selected cluster that joined are published side by side. Each offers its exports
-//! to importers once ([`Offer`]), and [`Overlays`] are all of them.
+//! to importers once ([`Offer`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 
 use super::{CONCURRENT_CLUSTERS, Clustersets};
-use crate::import::OwnRecord;
-use crate::model::clusterset::Overlay;
 use crate::publish::exports::{Exported, Offer};
 use crate::report::Obstacle;
 
@@ -20,17 +18,8 @@ pub(super) struct Exports {
     pub(super) refused: BTreeMap<usize, Obstacle>,
 }
 
-/// The exports that this invocation read, by the cluster's index in the settings.
-#[derive(Default)]
-pub(super) struct Overlays {
-    pub(super) by_cluster: BTreeMap<usize, Overlay>,
-    /// The exports that the guard could not judge, since Cloud Map could not be read.
-    pub(super) unregistered: BTreeMap<usize, Overlay>,
-    /// The clusters that nothing is imported into.
-    pub(super) left: BTreeSet<usize>,
-    /// Whether a cluster got its own record, if it was asked for it.
-    pub(super) own_records: BTreeMap<usize, OwnRecord>,
-}
+/// What each cluster offered to importers, by its index in the settings. One that was not read offers nothing.
+pub(super) type Offered = BTreeMap<usize, Offer>;
 
 /// The offers to come.
 pub(super) struct Offers(BTreeMap<usize, oneshot::Receiver<Offer>>);
@@ -79,26 +68,12 @@ impl Clustersets<'_> {
 }
 
 impl Offers {
-    /// Waits for all of them. A cluster that was not read offers nothing.
-    pub(super) async fn overlays(self) -> Overlays {
-        let mut overlays = Overlays::default();
+    /// Waits for all of them.
+    pub(super) async fn all(self) -> Offered {
+        let mut all = Offered::new();
         for (index, offer) in self.0 {
-            match offer.await {
-                Ok(Offer::Exports { overlay, has_cluster_record }) => {
-                    let stands = has_cluster_record.then_some((index, OwnRecord::Stands));
-                    overlays.own_records.extend(stands);
-                    overlays.by_cluster.insert(index, overlay);
-                }
-                Ok(Offer::Unregistered(overlay)) => {
-                    overlays.unregistered.insert(index, overlay);
-                }
-                Ok(Offer::Unrecorded) => {
-                    overlays.own_records.insert(index, OwnRecord::Refused);
-                }
-                Ok(Offer::Nothing) => _ = overlays.left.insert(index),
-                Err(_) => {}
-            }
+            all.extend(offer.await.ok().map(|offer| (index, offer)));
         }
-        overlays
+        all
     }
 }

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use super::exports::Overlays;
+use super::exports::Offered;
 use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
 use crate::cloud_map;
 use crate::clusterset::members;
 use crate::error::chain;
-use crate::import::Imported;
 use crate::import::observe::Standing;
 use crate::import::sources::Members as ClustersetMembers;
+use crate::import::{Imported, OwnRecord};
 use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
 use crate::model::{Selection, ServiceRef};
+use crate::publish::exports::Offer;
 use crate::publish::observe::{ReadClusterset, Served, SharedRegistry};
 use crate::reconcile::{Invocation, Joined};
 
@@ -48,17 +49,19 @@ pub(super) struct Clusterset {
 
 impl Clustersets<'_> {
     /// Imports the exports of all members into all clusters that take part.
-    pub(super) async fn import_all(&self, mut overlays: Overlays) -> Imports {
+    pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
         let Self { function, invocation, registries, selections, members } = *self;
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
-        let joined: Vec<(usize, &Joined)> = members
-            .iter()
-            .filter(|(index, _)| !overlays.left.contains(*index))
-            .filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)))
-            .collect();
-        for (index, joined) in &joined {
-            let set = sets.entry(function.clusterset(*index, joined)).or_default();
-            set.add(joined, overlays.by_cluster.remove(index), overlays.unregistered.remove(index));
+        let (mut joined, mut left) = (Vec::new(), BTreeSet::new());
+        for (index, member) in members {
+            let Ok(member) = member else { continue };
+            let offer = offered.remove(index);
+            if matches!(offer, Some(Offer::Nothing)) {
+                left.insert(*index);
+                continue;
+            }
+            joined.push((*index, member, own_record(offer.as_ref())));
+            sets.entry(function.clusterset(*index, member)).or_default().add(member, offer);
         }
         let reads = sets.iter_mut().filter_map(|(key, set)| {
             let registry = registries.get(&key.0)?;
@@ -69,10 +72,9 @@ impl Clustersets<'_> {
         let known: BTreeMap<&ClustersetKey, _> =
             sets.iter().filter_map(|(key, set)| Some((key, set.members(invocation)?))).collect();
         let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
-        let imports = joined.into_iter().map(|(index, joined)| {
+        let imports = joined.into_iter().map(|(index, joined, own_record)| {
             let known = known.get(&function.clusterset(index, joined));
             let is_selected = selected.contains(&index);
-            let own_record = overlays.own_records.get(&index).copied().unwrap_or_default();
             async move {
                 let known =
                     known.filter(|known| own_record.is_decided() || !joined.is_new(known))?;
@@ -83,15 +85,29 @@ impl Clustersets<'_> {
         let imports: Vec<_> = imports.collect();
         let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
         let imported = imports.filter_map(|it| async { it }).collect().await;
-        Imports { sets, imported, left: overlays.left }
+        Imports { sets, imported, left }
+    }
+}
+
+/// The record of a cluster, as far as it wrote one in this invocation.
+fn own_record(offer: Option<&Offer>) -> OwnRecord {
+    match offer {
+        Some(Offer::Exports { has_cluster_record: true, .. }) => OwnRecord::Stands,
+        Some(Offer::Unrecorded) => OwnRecord::Refused,
+        _ => OwnRecord::Unknown,
     }
 }
 
 impl Clusterset {
-    fn add(&mut self, joined: &Joined, read: Option<Overlay>, unregistered: Option<Overlay>) {
-        let with_id = |overlay| (joined.member.cluster.clone(), overlay);
-        self.served.overlays.extend(read.map(with_id));
-        self.unregistered.extend(unregistered.map(with_id));
+    fn add(&mut self, joined: &Joined, offer: Option<Offer>) {
+        let cluster = joined.member.cluster.clone();
+        match offer {
+            Some(Offer::Exports { overlay, .. }) => {
+                self.served.overlays.insert(cluster, overlay);
+            }
+            Some(Offer::Unregistered(overlay)) => self.unregistered.push((cluster, overlay)),
+            _ => {}
+        }
         if let Some(objects) = joined.objects() {
             for (part, addresses) in objects.standing(joined.owner()) {
                 self.standing.entry(part).or_default().extend(addresses);

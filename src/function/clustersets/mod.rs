@@ -10,9 +10,10 @@ mod importers;
 mod imports;
 mod report;
 mod second_look;
-mod silent;
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
@@ -25,7 +26,6 @@ use crate::model::clusterset::ClustersetId;
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
-pub(super) use silent::Silent;
 
 /// The number of clusters that are read or written at once.
 const CONCURRENT_CLUSTERS: usize = 8;
@@ -51,7 +51,7 @@ impl Clustersets<'_> {
     pub(super) async fn run(self, runs: &mut Runs) {
         let Self { function, invocation, selections, members, .. } = self;
         let (senders, offers) = self.offers();
-        let imports = async { self.import_all(offers.overlays().await).await };
+        let imports = async { self.import_all(offers.all().await).await };
         let (exports, mut imports) =
             tokio::join!(Box::pin(self.export_all(senders)), Box::pin(imports));
         function.hand_imports_on(invocation, selections, (members, &exports.published)).await;
@@ -87,5 +87,45 @@ impl Function {
     fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
         let registry = self.clients.registry_of(&self.settings.clusters[index]);
         (registry, joined.member.clusterset.clone())
+    }
+}
+
+// The clusters that have just not answered. A change of another cluster's exports does not wait for them again: they
+// import it in their next full sync, as if they had failed in this run. Only this process knows of them, for some
+// minutes, and no plan rests on that.
+
+/// A failure that takes less time is no delay: a cluster that denies a right is asked in each run.
+const LONG: Duration = Duration::from_secs(2);
+/// The time after which such a cluster is asked again if no full sync has asked it before.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_mins(5);
+
+/// When each of them failed, by the cluster's index in the settings.
+#[derive(Debug, Default)]
+pub(in crate::function) struct Silent(Mutex<BTreeMap<usize, Instant>>);
+
+impl Silent {
+    /// Notes that a cluster answered, or failed, after it was asked at `asked`.
+    fn note(&self, index: usize, asked: Instant, has_failed: bool) {
+        let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if has_failed && asked.elapsed() >= LONG {
+            silent.insert(index, Instant::now());
+        } else {
+            silent.remove(&index);
+        }
+    }
+
+    /// The reason not to ask a cluster now.
+    fn obstacle(&self, index: usize) -> Option<Obstacle> {
+        let silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ago = silent.get(&index)?.elapsed();
+        (ago < ASKED_AGAIN_AFTER).then(|| Obstacle {
+            reason: "Unreadable".into(),
+            detail: format!(
+                "it did not answer {} s ago; it is asked again by its full sync, or after {} minutes",
+                ago.as_secs(),
+                ASKED_AGAIN_AFTER.as_secs() / 60
+            ),
+            failed: true,
+        })
     }
 }

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use super::exports::Overlays;
+use super::exports::Offered;
 use super::imports::Imports;
 use super::{Clustersets, Members};
 use crate::error::chain;
-use crate::import::{Imported, OwnRecord};
+use crate::import::Imported;
 use crate::model::Selection;
 use crate::model::clusterset::Overlay;
+use crate::publish::exports::Offer;
 
 /// With more imports of a cluster that have changed, the others wait for the next run: each needs three reads.
 const MOST: usize = 40;
@@ -42,9 +43,9 @@ impl Clustersets<'_> {
         let keys = clusters.map(|cluster| function.clients.registry_of(cluster));
         let registries = function.registries(keys).await;
         let again = Clustersets { registries: &registries, members: &members, ..*self };
-        let overlays = again.overlays_again(first, outdated).await;
+        let offered = again.offered_again(first, outdated).await;
         tracing::info!(clusters = outdated.len(), "imports that changed meanwhile are read again");
-        again.import_all(overlays).await.imported
+        again.import_all(offered).await.imported
     }
 
     /// The members with their outdated imports as they are now; without any, if none is outdated.
@@ -62,14 +63,14 @@ impl Clustersets<'_> {
     }
 
     /// The exports of the clusters that stood in place of Cloud Map before, read after the objects of the imports.
-    async fn overlays_again(
+    async fn offered_again(
         &self,
         first: &Imports,
         outdated: &BTreeMap<usize, Selection>,
-    ) -> Overlays {
-        let names = outdated.values().cloned().reduce(Selection::union);
-        let (mut overlays, Some(names)) = (Overlays::default(), names) else {
-            return Overlays::default();
+    ) -> Offered {
+        let mut offered = Offered::new();
+        let Some(names) = outdated.values().cloned().reduce(Selection::union) else {
+            return offered;
         };
         for (index, joined) in self.members {
             let Ok(joined) = joined else { continue };
@@ -77,16 +78,16 @@ impl Clustersets<'_> {
             let overlay = first.sets.get(&key).and_then(|set| set.overlay_of(joined));
             let Some(overlay) = overlay else { continue };
             let covers = names.only(|name| overlay.covers(name));
-            overlays.own_records.insert(*index, OwnRecord::Stands);
             let cluster = &self.function.settings.clusters[*index];
             let registry = &self.registries[&key.0];
             let exports =
                 self.invocation.exports_in_cluster((cluster, joined), registry, &covers).await;
             if let Some(exports) = exports {
                 let (held, let_pass) = (overlay.held.clone(), overlay.let_pass);
-                overlays.by_cluster.insert(*index, Overlay { held, let_pass, ..exports });
+                let overlay = Overlay { held, let_pass, ..exports };
+                offered.insert(*index, Offer::Exports { overlay, has_cluster_record: true });
             }
         }
-        overlays
+        offered
     }
 }

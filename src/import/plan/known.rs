@@ -91,7 +91,7 @@ impl Known {
         let mut body = content.body.clone();
         if let Some(others) = &content.owners {
             let import = self.owner(import)?;
-            let owners: Vec<Value> = others.iter().chain([&import]).map(owner_json).collect();
+            let owners: Vec<_> = others.iter().chain([&import]).collect();
             body["metadata"]["ownerReferences"] = json!(owners);
         }
         if let Some(families) = &content.ips {
@@ -112,8 +112,7 @@ impl Known {
             kind: Kind::ServiceImport.as_str().to_owned(),
             name: import.to_owned(),
             uid: identity.uid.clone(),
-            controller: None,
-            block_owner_deletion: None,
+            ..OwnerReference::default()
         })
     }
 }
@@ -121,16 +120,4 @@ impl Known {
 fn at_version(mut patch: Value, identity: &Identity) -> Value {
     patch["metadata"]["resourceVersion"] = json!(identity.resource_version);
     patch
-}
-
-fn owner_json(owner: &OwnerReference) -> Value {
-    let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = owner;
-    let mut value = json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid});
-    if let Some(controller) = controller {
-        value["controller"] = json!(controller);
-    }
-    if let Some(block) = block_owner_deletion {
-        value["blockOwnerDeletion"] = json!(block);
-    }
-    value
 }

@@ -18,8 +18,6 @@ mod basis;
 mod change;
 mod derived_service;
 mod endpoint_slices;
-mod fields;
-mod former;
 mod held_back;
 mod intent;
 mod known;
@@ -46,14 +44,13 @@ pub use basis::{
     hold,
 };
 pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
-pub use former::adopt_former;
 pub use held_back::{EXCLUDED, HeldBack, Reason};
 pub use known::{Answer, Known, Request};
-pub use ownership::{OWNER_LABEL, OwnerLabel};
+pub use ownership::{OWNER_LABEL, OwnerLabel, adopt_former};
 pub use present::{
     AWS_DERIVED, Addresses, Condition, DerivedService, Identity, ImportSpec, ImportStatus,
     Metadata, OwnerReference, PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport,
-    ServiceSpec, Slice, SliceEndpoint, SlicePort, Texts,
+    ServiceSpec, Slice, SliceEndpoint, Texts,
 };
 pub use refused::{missing_fields, refused_fields};
 pub use removal::Removal;

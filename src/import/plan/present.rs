@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::ownership::OWNER_LABEL;
 use crate::model::clusterset::{
-    ClusterId, ExportedPort, ImportType, InternalTrafficPolicy, Protocol, SessionAffinity,
+    ClusterId, ExportedPort, ImportType, InternalTrafficPolicy, SessionAffinity,
 };
 use crate::model::{Family, Timestamp};
 
@@ -45,13 +47,16 @@ pub struct Identity {
     pub resource_version: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
     pub api_version: String,
     pub kind: String,
     pub name: String,
     pub uid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
 
@@ -136,17 +141,9 @@ pub struct Slice {
     pub endpoints: Vec<SliceEndpoint>,
 }
 
-/// The ports of a slice. Their order has no meaning.
-pub type PortSet = BTreeSet<SlicePort>;
-
-/// A port of a slice: the target port of its endpoints, under the name of the import's port.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SlicePort {
-    pub name: String,
-    pub protocol: Protocol,
-    pub number: u16,
-    pub app_protocol: Option<String>,
-}
+/// The ports of a slice: the target ports of its endpoints, under the names of the import's ports. Their order has no
+/// meaning.
+pub type PortSet = BTreeSet<ExportedPort>;
 
 /// An endpoint of a slice. The clusters of a run have hundreds of thousands, so texts are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]

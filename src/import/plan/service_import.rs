@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::basis::Basis;
 use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
+use super::patch;
 use super::present::{ImportSpec, Metadata, Texts};
-use super::{fields, patch};
 use crate::clusterset::metadata::{is_annotation, is_label};
 use crate::model::Family;
 use crate::model::clusterset::{ClustersetService, ImportType, Properties};
@@ -164,12 +164,12 @@ fn wanted_spec(service: &ClustersetService, derived: Option<&Derived<'_>>) -> Im
         ports: service.ports.clone(),
         ips: Vec::new(),
         families,
-        routing: fields::routing(service),
+        routing: patch::routing(service),
     }
 }
 
 fn spec_json(spec: &ImportSpec) -> Value {
-    let mut value = fields::spec(&spec.ports, &spec.families, &spec.routing);
+    let mut value = patch::spec(&spec.ports, &spec.families, &spec.routing);
     value["type"] = json!(spec.kind.as_str());
     if !spec.ips.is_empty() {
         value["ips"] = json!(spec.ips);
@@ -181,7 +181,7 @@ fn creation(basis: &Basis<'_>, metadata: &OwnMetadata, spec: &ImportSpec) -> Cha
     let object = object(basis);
     let spec_value = json!({"spec": spec_json(spec)});
     let body = patch::new_object(&object, metadata.json(), spec_value);
-    let detail = format!("{}, {}", spec.kind.as_str(), fields::describe_ports(&spec.ports));
+    let detail = format!("{}, {}", spec.kind.as_str(), patch::describe_ports(&spec.ports));
     let content = Content { body, ..Content::default() };
     Change { stage: Stage::CreateImport, object, write: Write::Create(content), detail }
 }

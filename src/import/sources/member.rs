@@ -1,13 +1,13 @@
 //! The export of one member: the endpoints with which it takes part in an import, and the export that the instances of
 //! AWS's controller describe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::clusterset::attributes::ExportInstance;
 use crate::clusterset::merge::serves;
-use crate::import::plan::{Exported, ImportedEndpoint, PortKey};
+use crate::import::plan::{Exported, ImportedEndpoint, PortKey, Reason};
 use crate::model::clusterset::{
     ClusterId, ClustersetService, EndpointPort, Export, ExportedEndpoint, ExportedPort,
 };
@@ -134,4 +134,39 @@ pub(super) fn export_of_instances(
         families,
         properties: None,
     })
+}
+
+// The addresses that are not imported into a cluster, since `NAME_POLICY` does not allow them there.
+
+/// What is left out of one import.
+pub(super) struct LeftOut<F> {
+    allows: F,
+    /// The addresses that are not allowed.
+    denied: BTreeMap<ClusterId, BTreeSet<IpAddr>>,
+}
+
+impl<F: Fn(IpAddr) -> bool> LeftOut<F> {
+    pub fn new(allows: F) -> Self {
+        Self { allows, denied: BTreeMap::new() }
+    }
+
+    /// The endpoints of a member that are allowed.
+    pub fn filter(&mut self, cluster: &ClusterId, member: &OfMember) -> Arc<Vec<ImportedEndpoint>> {
+        let denied = member.addresses.iter().filter(|address| !(self.allows)(**address));
+        let denied: BTreeSet<IpAddr> = denied.copied().collect();
+        if denied.is_empty() {
+            return Arc::clone(&member.endpoints);
+        }
+        let all = member.endpoints.iter();
+        let allowed = all.filter(|it| !denied.contains(&it.address)).cloned().collect();
+        self.denied.insert(cluster.clone(), denied);
+        Arc::new(allowed)
+    }
+
+    pub fn reasons(self) -> Vec<Reason> {
+        let denied = self.denied.into_iter().map(|(cluster, addresses)| {
+            Reason::AddressNotAllowed { cluster, addresses: addresses.into_iter().collect() }
+        });
+        denied.collect()
+    }
 }

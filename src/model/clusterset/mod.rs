@@ -3,24 +3,13 @@
 //! ([`ClustersetService`]). Plain values: `clusterset` reads and writes them as attributes of Cloud Map instances, and
 //! merges them.
 
-mod id;
-mod name;
-mod optional;
-mod overlay;
-mod policy;
-mod port;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 
 use super::{Family, ServiceRef, Timestamp};
-
-pub use id::{ClusterId, ClustersetId, Member};
-pub use name::{is_derived_service, is_imported_slice};
-pub use optional::{OptionalField, RefusedField};
-pub use overlay::Overlay;
-pub use policy::{InternalTrafficPolicy, SessionAffinity};
-pub use port::{EndpointPort, ExportedPort, PortOfService, Protocol};
+use crate::model::name::is_dns_label;
+use crate::model::{ClusterArn, Desired, Selection};
 
 /// The type of an exported Service, and of its import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,4 +101,287 @@ pub struct ClustersetService {
     pub properties: Properties,
     /// The exporting members, sorted.
     pub clusters: Vec<ClusterId>,
+}
+
+// The ids of clusters and clustersets. Both are part of names and labels, so they are short.
+
+/// The id of a cluster in its clusterset: the value of the `ClusterProperty` `cluster.clusterset.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterId(String);
+
+/// The id of a clusterset: the value of the `ClusterProperty` `clusterset.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClustersetId(String);
+
+impl ClusterId {
+    /// One DNS label, or two with a dot, and at most 63 characters, since it is also a label's value in Kubernetes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let labels = text.split('.');
+        let is_valid =
+            text.len() <= 63 && labels.clone().count() <= 2 && labels.clone().all(is_dns_label);
+        is_valid.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl ClustersetId {
+    /// 1 to 128 letters, digits, `.`, `_` or `-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_valid = (1..=128).contains(&text.len()) && text.bytes().all(is_allowed);
+        is_valid.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ClustersetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A cluster in a clusterset.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    pub cluster: ClusterId,
+    pub clusterset: ClustersetId,
+}
+
+// The names of the objects that an import makes in a cluster. `clusterset::id` makes them; here they are recognized.
+
+/// Whether a Service has the name of a derived one (`clusterset::id`).
+pub fn is_derived_service(name: &str) -> bool {
+    name.strip_prefix("derived-").is_some_and(is_hash)
+}
+
+/// Whether an `EndpointSlice` has the name of one of an import (`clusterset::id`).
+pub fn is_imported_slice(name: &str) -> bool {
+    let mut parts = name.strip_prefix("imported-").unwrap_or_default().split('-');
+    let (hash, source, number) = (parts.next(), parts.next(), parts.next());
+    let is_hex = |text: &str| text.len() == 8 && text.bytes().all(|it| it.is_ascii_hexdigit());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    hash.is_some_and(is_hash)
+        && source.is_some_and(is_hex)
+        && number.is_some_and(is_number)
+        && parts.next().is_none()
+}
+
+/// Ten digits in base32hex.
+fn is_hash(text: &str) -> bool {
+    text.len() == 10 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'v'))
+}
+
+// The fields of Kubernetes objects without which an import serves its clients, too.
+
+/// A field that is left out if an API server refuses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OptionalField {
+    SessionAffinity,
+    SessionAffinityConfig,
+    InternalTrafficPolicy,
+    TrafficDistribution,
+    AppProtocol,
+    Hints,
+    Labels,
+    Annotations,
+}
+
+/// A field with a value that an API server does not take in objects of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RefusedField {
+    /// The kind, as `Service`.
+    pub kind: &'static str,
+    pub field: OptionalField,
+    /// The value. Of hints, labels and annotations, which each import has its own of, the import.
+    pub value: String,
+}
+
+impl OptionalField {
+    /// The name of the field in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionAffinity => "sessionAffinity",
+            Self::SessionAffinityConfig => "sessionAffinityConfig",
+            Self::InternalTrafficPolicy => "internalTrafficPolicy",
+            Self::TrafficDistribution => "trafficDistribution",
+            Self::AppProtocol => "appProtocol",
+            Self::Hints => "hints",
+            Self::Labels => "labels",
+            Self::Annotations => "annotations",
+        }
+    }
+}
+
+// The exports of a cluster that an invocation read in the cluster itself.
+
+/// The exports of a cluster as an invocation read them there, in place of what Cloud Map says of these names.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    pub arn: ClusterArn,
+    pub desired: Desired,
+    /// The names that were read in the cluster: of any other, Cloud Map says what it exports.
+    pub covers: Selection,
+    /// The names of which the guard holds a loss: their endpoints come, and none goes.
+    pub held: BTreeSet<ServiceRef>,
+    /// Whether the guard let a large loss of exports pass in this run.
+    pub let_pass: bool,
+}
+
+impl Overlay {
+    /// The exports if the guard has nothing to decide.
+    pub fn new(arn: ClusterArn, desired: Desired, covers: Selection) -> Self {
+        Self { arn, desired, covers, held: BTreeSet::new(), let_pass: false }
+    }
+
+    /// Whether the cluster was asked for this name.
+    pub fn covers(&self, name: &ServiceRef) -> bool {
+        self.covers.contains(name)
+    }
+}
+
+// The settings of a Service that decide to which of its endpoints a client is led, as an import carries them.
+
+/// `spec.sessionAffinity` of a Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionAffinity {
+    #[default]
+    None,
+    /// With its timeout in seconds, if the Service has one.
+    ClientIp(Option<u32>),
+}
+
+impl SessionAffinity {
+    /// The word of Kubernetes, without the timeout.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::ClientIp(_) => "ClientIP",
+        }
+    }
+}
+
+/// `spec.internalTrafficPolicy` of a Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InternalTrafficPolicy {
+    #[default]
+    Cluster,
+    Local,
+}
+
+impl InternalTrafficPolicy {
+    /// The word of Kubernetes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Local => "Local",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Cluster, Self::Local].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+// The ports of an exported Service and of its endpoints.
+
+/// The protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    /// The word of Kubernetes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Tcp, Self::Udp, Self::Sctp].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+/// A port of an exported Service or of an import.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExportedPort {
+    /// Empty for an unnamed port.
+    pub name: String,
+    pub protocol: Protocol,
+    /// The Service's port, not the target port.
+    pub number: u16,
+    pub app_protocol: Option<String>,
+}
+
+/// `http 80/TCP`, and the application protocol if there is one.
+impl fmt::Display for ExportedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, protocol, number, app_protocol } = self;
+        let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+        write!(f, "{name}{number}/{}", protocol.as_str())?;
+        app_protocol.iter().try_for_each(|it| write!(f, " {it}"))
+    }
+}
+
+/// The port of a Service that tells exported instances with the same address and port apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortOfService {
+    pub protocol: Protocol,
+    /// Empty for an unnamed port.
+    pub name: String,
+}
+
+/// A port of an endpoint, and the Service's port that leads to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndpointPort {
+    /// The port's name in the `EndpointSlice`; empty if it has none.
+    pub name: String,
+    pub protocol: Protocol,
+    pub number: u16,
+    pub service_name: String,
+    pub service_protocol: Protocol,
+    pub service_number: u16,
+    /// `targetPort` of the Service: a number or a name.
+    pub target: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_id_is_one_label_or_two() {
+        let valid = ["blue", "1", "eu-1.blue", &"a".repeat(63)];
+        let invalid = ["", "Blue", "a.b.c", "a..b", ".a", "a.", "-a", "a_b", &"a".repeat(64)];
+        assert!(valid.iter().all(|text| ClusterId::parse(text).is_some()));
+        for text in invalid {
+            assert_eq!(ClusterId::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_clusterset_id_has_1_to_128_letters_digits_and_signs() {
+        assert!(ClustersetId::parse("Shop._-1").is_some());
+        assert!(ClustersetId::parse(&"a".repeat(128)).is_some());
+        for text in ["", "a b", "a/b", "ä", &"a".repeat(129)] {
+            assert_eq!(ClustersetId::parse(text), None, "{text:?}");
+        }
+    }
 }

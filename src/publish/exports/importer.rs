@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::records::Kept;
-use super::{Exported, Imports, Offer, Refused, former, make};
+use super::{Exported, Imports, Offer, Refused, former, make, refuse};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
@@ -29,17 +29,12 @@ pub async fn introduce(
     offer: oneshot::Sender<Offer>,
 ) -> Result<Result<Exported, Refused>, observe::Error> {
     let selection = &Selection::Everything;
-    let read = timeout_at(options.deadline.stop(), world.observe_records(member, None)).await;
-    let records = read.map_err(|_| observe::Error::Deadline)??;
+    let records =
+        timeout_at(options.deadline.stop(), world.observe_records(member, None)).await??;
     let former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
         Ok(kept) => kept.of_importer(),
-        Err(refused) => {
-            if refused.leaves_the_cluster() {
-                make(offer, Offer::Nothing);
-            }
-            return Ok(Err(refused));
-        }
+        Err(refused) => return refuse(offer, refused),
     };
     let is_unfamiliar = former::is_unfamiliar(&kept, &former) && imports.stand(world).await;
     if is_unfamiliar && !world.confirmed && !shows(world, member, sources).await {

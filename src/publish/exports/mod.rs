@@ -6,12 +6,11 @@
 //! ```
 //!
 //! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
-//! takes over the exports of AWS's controller, and `aws` has its signs. `former` takes away the records under an id
+//! takes over the exports of AWS's controller, and has its signs. `former` takes away the records under an id
 //! that the cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports
 //! are `unregistered`.
 
 mod adopt;
-mod aws;
 mod former;
 mod importer;
 mod outcome;
@@ -33,11 +32,10 @@ use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::{Member, Overlay};
 use crate::model::{Desired, Policy, Selection, ServiceExport, ServiceKey, ServiceRef};
 use crate::report::{ChangeResult, ClusterReport, GuardReport};
-use aws::Finalized;
+use adopt::Finalized;
 use records::{Kept, Written};
 
-pub use adopt::adopt;
-pub use aws::is_of_aws;
+pub use adopt::{adopt, is_of_aws};
 pub use importer::introduce;
 pub use records::MAXIMUM;
 pub use refused::Refused;
@@ -139,20 +137,14 @@ pub async fn publish(
     };
     let finalized = Finalized::of(&observed.observation.desired);
     if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
-        make(offer, Offer::Nothing);
-        return Ok(Err(Refused::AnotherController(service.clone())));
+        return refuse(offer, Refused::AnotherController(service.clone()));
     }
     let former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
         Ok(kept) if !former::is_unfamiliar(&kept, &former) || world.confirmed => kept,
         Ok(_) if imports.stand(world).await => return Ok(Err(Refused::UnfamiliarRegistry)),
         Ok(kept) => kept,
-        Err(refused) => {
-            if refused.leaves_the_cluster() {
-                make(offer, Offer::Nothing);
-            }
-            return Ok(Err(refused));
-        }
+        Err(refused) => return refuse(offer, refused),
     };
     let plan = plan(observed.basis());
     // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
@@ -264,12 +256,22 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read = timeout_at(options.deadline.stop(), world.observe_records(member, None)).await;
-    let read = read.map_err(|_| observe::Error::Deadline)??;
-    match Kept::new(world, member, read) {
+    let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
+    match Kept::new(world, member, read.await??) {
         Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),
         _ => Ok(ClusterReport::default()),
     }
+}
+
+/// Publishes nothing, and offers nothing if nothing is imported into the cluster either.
+fn refuse(
+    offer: oneshot::Sender<Offer>,
+    refused: Refused,
+) -> Result<Result<Exported, Refused>, observe::Error> {
+    if refused.leaves_the_cluster() {
+        make(offer, Offer::Nothing);
+    }
+    Ok(Err(refused))
 }
 
 /// Offers exports. Without importers there is no receiver.

@@ -1,6 +1,6 @@
 //! The reasons why nothing of a member is published: its id, its records, the registry, or another controller.
 
-use super::aws::Finalized;
+use super::adopt::Finalized;
 use crate::model::clusterset::ClusterId;
 use crate::model::{Owner, ServiceRef};
 

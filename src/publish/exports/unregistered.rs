@@ -3,7 +3,7 @@
 
 use tokio::time::timeout_at;
 
-use super::aws::Finalized;
+use super::adopt::Finalized;
 use super::{Imports, allowed, observe};
 use crate::error::chain;
 use crate::model::Selection;

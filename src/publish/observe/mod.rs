@@ -19,9 +19,10 @@ mod whole;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tokio::time::error::Elapsed;
+
 use crate::cloud_map;
-use crate::kubernetes::desired;
-use crate::kubernetes::{self, Endpoints, Kubernetes};
+use crate::kubernetes::{self, Endpoints, Kubernetes, desired};
 use crate::model::{Desired, Flow, Owner, Selection, ServiceRef, Timestamp};
 use crate::publish::plan::{self, Basis, Extent, Observed, Rules};
 
@@ -48,6 +49,12 @@ pub enum Error {
     /// Cloud Map could not be read; shared by all clusters that are kept in it.
     #[error(transparent)]
     CloudMap(#[from] Arc<cloud_map::Error>),
+}
+
+impl From<Elapsed> for Error {
+    fn from(_: Elapsed) -> Self {
+        Self::Deadline
+    }
 }
 
 /// One cluster, and the Cloud Map that its Services are kept in.

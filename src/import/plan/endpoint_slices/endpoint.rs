@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::packing::{AddressCounts, Wanted};
+use super::{AddressCounts, Wanted};
 use crate::import::plan::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
-use crate::import::plan::present::{Addresses, PortSet, Slice, SliceEndpoint, SlicePort};
-use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
+use crate::import::plan::present::{Addresses, PortSet, Slice, SliceEndpoint};
+use crate::model::clusterset::{ClusterId, ClustersetService, ExportedPort, ImportType};
 use crate::model::name::is_dns_label;
 use crate::model::{Family, is_publishable};
 
@@ -73,8 +73,7 @@ fn ports(
 ) -> Option<PortSet> {
     let served = service.ports.iter().filter_map(|port| {
         let number = *targets.get(&(port.protocol, port.number))?;
-        let (name, app_protocol) = (port.name.clone(), port.app_protocol.clone());
-        Some(SlicePort { name, protocol: port.protocol, number, app_protocol })
+        Some(ExportedPort { number, ..port.clone() })
     });
     let mut served: PortSet = served.collect();
     if service.kind == ImportType::Headless {
@@ -87,7 +86,7 @@ fn ports(
             let name =
                 name.unwrap_or_else(|| format!("{}-{port}", protocol.as_str().to_lowercase()));
             let (protocol, number) = (*protocol, *number);
-            served.insert(SlicePort { name, protocol, number, app_protocol: None });
+            served.insert(ExportedPort { name, protocol, number, app_protocol: None });
         }
         return Some(served);
     }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::import::plan::{
     Answer, Change, DerivedService, Identity, Kind, Known, ObjectRef, Plan, Present, Request,
-    Slice, SliceEndpoint, SlicePort,
+    Slice, SliceEndpoint,
 };
 use crate::import::read;
-use crate::model::clusterset::ImportType;
+use crate::model::clusterset::{ExportedPort, ImportType};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
@@ -146,7 +146,7 @@ impl Cluster {
 /// The ports of a Service and of a slice are connected by their names.
 fn by_name(service: &DerivedService, slice: &Slice) -> Vec<String> {
     let pairs = service.spec.ports.iter().flat_map(|port| {
-        let same = |it: &&SlicePort| (&it.name, it.protocol) == (&port.name, port.protocol);
+        let same = |it: &&ExportedPort| (&it.name, it.protocol) == (&port.name, port.protocol);
         slice.ports.iter().filter(same).map(move |target| (port, target))
     });
     let texts = pairs.flat_map(|(port, target)| {
