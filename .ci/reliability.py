@@ -161,7 +161,7 @@ def played_table(played):
     if not rows:
         return lacking
     commands = "\n".join(f"{it['command']}" for name, it in played.items() if name in PARTS)
-    return heading + "\n".join(rows) + f"\n\n{lacking}Each row is one command:\n\n```sh\n{commands}\n```\n\n"
+    return f"## Commands\n\n```sh\n{commands}\n```\n\n## What was played\n\nA row for each command.\n\n" + heading + "\n".join(rows) + f"\n\n{lacking}"
 
 
 def minutes(seconds):
@@ -174,8 +174,8 @@ def runs_table(played):
         return ""
     rows = "".join(f"| {needed} | {count:,} |\n" for needed, count in enumerate(runs))
     return (
-        "## Runs to the wanted state\n\nAfter a single fault, runs without faults that were needed. None: the disturbed run, "
-        f"with its retries, did all of it.\n\n| Runs | Cases |\n|---|---|\n{rows}\n"
+        "Runs without faults that were needed after a single fault. None: the disturbed run, with its retries, did all of "
+        f"it.\n\n| Runs | Cases |\n|---|---|\n{rows}\n"
     )
 
 
@@ -204,7 +204,7 @@ def mutants_table(played):
         return ""
     folders = {}
     for file, it in files.items():
-        sums = folders.setdefault(file if file.count("/") < 3 else file.rsplit("/", 1)[0], [0, 0, 0])
+        sums = folders.setdefault("/".join(file.split("/")[:2]), [0, 0, 0])
         for place, count in enumerate((it["caught"], len(it["missed"]), it["unviable"])):
             sums[place] += count
     rows = [f"| `{folder}` | {' | '.join(f'{count:,}' for count in sums)} |\n" for folder, sums in sorted(folders.items())]
@@ -231,9 +231,11 @@ EXPLAINED = json.loads((FOLDER / "survivors.json").read_text()) if (FOLDER / "su
 
 INTRODUCTION = """# Reliability
 
-The promise: after inputs and faults stop, one full sync reaches the desired state and the next one writes nothing, and at no moment is anything touched that is not ours. [Guarantees and limits](docs/guarantees.md) says it in full. This page has what was tried against it. `.ci/reliability.py` makes the page of the output of its tests; `cargo test` plays a short form of each.
+What was tried against [the promise](docs/guarantees.md): after inputs and faults stop, one full sync reaches the desired state and the next one writes nothing, and at no moment is anything touched that is not ours.
 
-The tests run the function's own handler, with its real clients, against stand-ins of Cloud Map, EKS, STS, SQS and of the API server of each cluster, which look at every call. End-to-end tests run it against real API servers.
+## Method
+
+The tests run the function's own handler, with its real clients, against stand-ins of Cloud Map, EKS, STS, SQS and of the API server of each cluster, which look at every call. End-to-end tests run it against real API servers. Nothing ran against AWS. `.ci/reliability.py` plays the long forms and makes this page of their output; `cargo test` plays a short form of each. What breaks becomes a test.
 
 """
 
@@ -246,7 +248,7 @@ OTHERS = """## Beside others
 | [Anvil](https://www.usenix.org/conference/osdi24/presentation/sun-xudong) (OSDI 2024) | proves that a controller reaches the desired state if that stops changing, and stays there | 3 controllers, verified |
 | this page | each call of a situation fails in each way, orders of calls, random worlds, damaged input; nothing is proved | the tables above |
 
-Their figures are of other programs and say nothing about this one. Sieve's stale and intermediate states are here the lagging lists and the kills before and after each write; Acto's end states are the wanted states of each case; Anvil's sentence is the promise, which is tested here and not proved.
+Their figures are of other programs and say nothing about this one.
 """
 
 
