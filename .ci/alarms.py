@@ -239,11 +239,10 @@ def main():
             mistakes += mistakes_of(play, minutes, found)
         if play in INCIDENTS:
             for name in sorted(play.fires, key=lambda name: (name not in paging, name)):
-                kind = "pages" if name in paging else "notifies"
                 link = f"[{sections[name].replace('-', ' ')}](#{sections[name]})"
                 cells = [f"{least} to {most}" if least != most else str(least) for least, most in (results[it].get(name, (0, 0)) for it in schedules)]
-                rows.append(f"| {play.words} | {link} | {kind} | {' | '.join(cells)} |")
-    head = ["| Incident | Alarm | | every minute | every 2 minutes | every 5 minutes |", "|---|---|---|---|---|---|"]
+                rows.append(f"| {play.words} | {link} | {' | '.join(cells)} |")
+    head = ["| Incident | Alarm | every minute | every 2 minutes | every 5 minutes |", "|---|---|---|---|---|"]
     table = "\n".join([*head, *rows]) + "\n"
     for mistake in mistakes:
         print(mistake, file=sys.stderr)

@@ -1,7 +1,7 @@
 """Plays the life of a stack with SAM's own command: a guided deployment, the end of the dry run, an upgrade, a stop; and
 one from saved answers alone, that asks nothing.
 
-The commands are those of README.md, docs/deploying.md and docs/leaving.md, run by bash in a clone. `sam deploy` is SAM's:
+The commands are those of README.md, docs/deploying.md and docs/upgrading.md, run by bash in a clone. `sam deploy` is SAM's:
 its prompts, its configuration file, its way to merge parameters. Only AWS is missing: in its place stack.json keeps the
 values that CloudFormation would keep. A new template comes by a real `git pull`. After each step DryRun must be as last set.
 """
@@ -161,9 +161,8 @@ def main():
     first = commands("README.md", "\n1. Deploy")
     ends_dry_run = commands("README.md", "\n4. Read the plan")
     other_processor = commands("docs/deploying.md", "\n## arm64")
-    upgrade = commands("docs/leaving.md", "\n## Upgrade")
-    stop = commands("docs/leaving.md", "\n## Stop")
-    keep_answers = commands("docs/upgrading.md", "\n- **`samconfig.toml` is not tracked")
+    upgrade = commands("docs/upgrading.md", "\n## Upgrade")
+    stop = commands("docs/upgrading.md", "\n## Stop")
     copy_answers = commands("docs/deploying.md", "\n## Without questions")
     without_questions = commands("docs/deploying.md", "\nThen this deployment asks nothing")
     on_command_line = commands("docs/deploying.md", "\nOn a command line")
@@ -217,22 +216,6 @@ def main():
         (clone.here / "samconfig.toml").write_text(FILE.read_text().split(TABLE)[0] + block)
         table["Clusters"] = ",".join(table["Clusters"])
         expect("the values with quotes", clone.play("sam deploy --no-confirm-changeset", alone=True), **table)
-    with tempfile.TemporaryDirectory() as folder:
-        clone = Clone(Path(folder))
-        # As before 0.1.0: the answers are in a file that git tracks, and the next pull takes it away.
-        tracked, answers = clone.upstream / "samconfig.toml", clone.here / "samconfig.toml"
-        tracked.write_text("version = 0.1\n")
-        run(["git", "add", "--force", "samconfig.toml"], clone.upstream)
-        clone.commit("the older version")
-        run(["git", "pull", "--quiet"], clone.here)
-        answers.write_text(FILE.read_text())
-        run(["git", "rm", "--quiet", "samconfig.toml"], clone.upstream)
-        clone.commit("the version that tracks no answers")
-        clone.play(f"{keep_answers} echo '{{}}' >{STACK}")
-        kept = answers.exists() and answers.read_text() == FILE.read_text()
-        if not kept or run(["git", "status", "--porcelain", "--untracked-files=no"], clone.here):
-            mistakes.append("the answers of a file that git tracked are lost by the pull")
-        print(f"an upgrade from a tracked file of answers: {'kept' if kept else 'lost'}")
     for mistake in mistakes:
         print(mistake, file=sys.stderr)
     return 1 if mistakes else 0

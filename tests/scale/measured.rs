@@ -1,10 +1,10 @@
-//! Processor time and memory of a run, from BENCHMARKS.md and docs/cost-and-network.md: each figure was
+//! Processor time and memory of a run, from BENCHMARKS.md and docs/sizing.md: each figure was
 //! measured there. They grow with the number of instances that a run reads.
 
 use super::calls::Read;
 
 const BENCHMARKS: &str = include_str!("../../BENCHMARKS.md");
-const COST: &str = include_str!("../../docs/cost-and-network.md");
+const COST: &str = include_str!("../../docs/sizing.md");
 
 /// Worlds with the same instances in one registry, of one cluster and of many, and a world with hardly any.
 const ONE: &str = "1 cluster of one registry, 1,600 x 10, no quotas";
@@ -74,14 +74,6 @@ impl Load {
     pub fn fits(&self, memory: f64) -> bool {
         self.peak() <= memory * USED
     }
-}
-
-/// The seconds of a message about one changed pod, with operations of two seconds.
-pub fn message() -> f64 {
-    let messages = BENCHMARKS.lines().skip_while(|line| *line != "## One pod changed");
-    let mut rows = messages.filter(|line| line.starts_with(&format!("| {SMALLEST} |")));
-    let row = rows.next().expect("the messages");
-    number(row.split('|').nth(2).expect("milliseconds")) / 1000.0
 }
 
 /// The kB in the log of a full sync in step of one cluster.
