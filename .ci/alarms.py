@@ -19,7 +19,9 @@ from stacks import stack
 
 PAGE = ROOT / "docs" / "runbook.md"
 BEGIN, END = "<!-- alarm plays -->\n", "<!-- end -->"
-KNOWN = re.findall(r"^\| `(\w+)` \| (invocation|cluster) \|", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.M)
+# The metrics of a kind, by the page.
+TABLES = (ROOT / "docs" / "reference" / "metrics.md").read_text().split("<!-- of a")[1:]
+KNOWN = {(name, kind) for kind, table in zip(("invocation", "cluster"), TABLES) for name in re.findall(r"^\| `(\w+)` \|", table, re.M)}
 MINUTE, HOUR = 60, 3600
 # Of a play, around its incident at 0.
 BEFORE, AFTER = -4 * HOUR, 2 * HOUR
@@ -238,10 +240,11 @@ def main():
         for minutes, found in results.items():
             mistakes += mistakes_of(play, minutes, found)
         if play in INCIDENTS:
-            for name in sorted(play.fires, key=lambda name: (name not in paging, name)):
+            for place, name in enumerate(sorted(play.fires, key=lambda name: (name not in paging, name))):
+                words = "" if place else play.words
                 link = f"[{sections[name].replace('-', ' ')}](#{sections[name]})"
                 cells = [f"{least} to {most}" if least != most else str(least) for least, most in (results[it].get(name, (0, 0)) for it in schedules)]
-                rows.append(f"| {play.words} | {link} | {' | '.join(cells)} |")
+                rows.append(f"| {words} | {link} | {' | '.join(cells)} |")
     head = ["| Incident | Alarm | every minute | every 2 minutes | every 5 minutes |", "|---|---|---|---|---|"]
     table = "\n".join([*head, *rows]) + "\n"
     for mistake in mistakes:
