@@ -158,7 +158,7 @@ fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
 }
 
 /// The commands of the plugin whose output docs/cli.md shows, in this order.
-const COMMANDS: [&str; 2] = ["status", "doctor"];
+const COMMANDS: [&str; 1] = ["doctor"];
 
 /// The commands of the plugin whose output docs/multi-cluster.md shows, in this order.
 const OF_A_CLUSTERSET: [&str; 1] = ["explain service/web -n shop --cluster blue"];
