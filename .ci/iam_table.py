@@ -55,14 +55,14 @@ def rows(template):
             when = statement["!If"][0] if "!If" in statement else ALWAYS
             statement = resolved(statement, lambda name: name not in NARROWER)
             limits = [key for keys in statement.get("Condition", {}).values() for key in keys]
-            limits = ", ".join(f"`{key}`" for key in dict.fromkeys(limits)) or "none"
+            limits = "".join(f", by `{key}`" for key in dict.fromkeys(limits))
             names = ", ".join(f"`{action}`" for action in actions(statement))
-            yield f"| {names} | {resource(statement)} | {limits} | {WHEN.get(when, when)} |"
+            yield f"| {names} | {resource(statement)}{limits} | {WHEN.get(when, when)} |"
 
 
 def main():
     template = yaml.load((ROOT / "template.yaml").read_text(), Template)
-    head = ["| Actions | On | Limited by | When |", "|---|---|---|---|"]
+    head = ["| Actions | On | When |", "|---|---|---|"]
     table = "\n".join([*head, *rows(template)]) + "\n"
     return 0 if is_up_to_date(PAGE, (BEGIN, END), table, "iam_table.py") else 1
 
