@@ -26,7 +26,8 @@ pub fn all_pages() -> BTreeMap<String, String> {
     pages
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// What a folder has.
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     entries.map(|entry| entry.expect("an entry").path()).collect()
 }
