@@ -1,5 +1,6 @@
 //! The cost of an hour: prices with their sources, and the amounts of a deployment. Each is the least amount, since a
-//! round takes at least the time of `deployment`. Registered instances are left out: every program pays the same for them.
+//! round takes at least the time of `deployment`. Registered instances are left out: every program pays the same for
+//! them.
 
 use cloud_map_sync::report::metrics::{OF_CLUSTER, OF_INVOCATION};
 

@@ -12,8 +12,8 @@ pub fn sections() -> [(&'static str, String); 2] {
     [("rounds", rounds()), ("accounts", accounts())]
 }
 
-/// The variants with a hundred clusters, and the number of clusters with which each ends. In one account `FanOut` is left
-/// out: each invocation reads all of it.
+/// The variants with a hundred clusters, and the number of clusters with which each ends. In one account `FanOut` is
+/// left out: each invocation reads all of it.
 fn rounds() -> String {
     let mut table = String::from(
         "| Cloud Map, reading | Calls of a round | Least time, forced by | Schedule | Memory | Cost an hour | Most clusters, ended by |\n\

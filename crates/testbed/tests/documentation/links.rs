@@ -53,9 +53,9 @@ fn every_page_that_code_and_manifests_name_exists() {
         for rest in text.split("docs/").skip(1) {
             let of_name = |c: char| c.is_ascii_lowercase() || matches!(c, '-' | '/' | '.');
             let name = rest.split(|c: char| !of_name(c)).next().unwrap_or_default();
-            if let Some(page) = name.split_inclusive(".md").next().filter(|it| it.ends_with(".md"))
-            {
-                assert!(root.join("docs").join(page).exists(), "{}: docs/{page}", path.display());
+            if let Some((page, _)) = name.split_once(".md") {
+                let page = format!("docs/{page}.md");
+                assert!(root.join(&page).exists(), "{}: {page}", path.display());
                 found += 1;
             }
         }
