@@ -1,4 +1,4 @@
-//! `cargo run --example scale` writes the tables and pictures of docs/scale.md. `crates/testbed/tests/readme` compares them.
+//! `cargo run --example scale` writes the tables and pictures of docs/sizing.md. `crates/testbed/tests/readme` compares them.
 
 #[path = "../tests/scale/mod.rs"]
 #[allow(dead_code, reason = "shared with the scenarios, which use other parts")]

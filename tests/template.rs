@@ -163,7 +163,7 @@ fn every_metric_on_the_dashboard_exists() {
 fn the_bill_counts_every_metric() {
     let (clusters, function) = (metrics::OF_CLUSTER.len(), metrics::OF_INVOCATION.len());
     let line = format!("CloudWatch metrics, {clusters} for each cluster and {function} for");
-    assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
+    assert!(include_str!("../docs/sizing.md").contains(&line), "{line}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn the_bill_and_the_page_of_metrics_count_every_alarm() {
     let cents = alarms.len() * 10;
     let price = format!("${}.{:02}", cents / 100, cents % 100);
     let line = format!("alarms and dashboard | {}, and 1 | {price}, and", alarms.len());
-    assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
+    assert!(include_str!("../docs/sizing.md").contains(&line), "{line}");
     assert!(METRICS.contains(&format!("{pages} that page (`AlarmTopicArn`")), "{pages}");
     assert!(METRICS.contains(&format!("{waits} that can wait (`NoticeTopicArn`")), "{waits}");
     let shown =

@@ -18,7 +18,7 @@ pub const DOCUMENTED: &[Documented] = &[
         meaning: "EKS clusters to sync: names or ARNs separated by commas, or a JSON list \
                   of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
                   registryRegion?, defaultNamespace?, multiCluster?, clusterId?, clusterset?, page?}`; or `ssm:/path/`, a parameter for each cluster: \
-                  see [Many clusters](docs/many-clusters.md)",
+                  see [Clusters](docs/deploying.md#clusters)",
         default: "required",
         example: "blue,green",
     },
@@ -97,7 +97,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "NAME_POLICY",
-        meaning: "the names that each Service may claim, as JSON or `ssm:/name`: see [Name policy](docs/name-policy.md)",
+        meaning: "the names that each Service may claim, as JSON or `ssm:/name`: see [Name policy](docs/security.md#name-policy)",
         default: "everything is allowed",
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
@@ -151,7 +151,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "REGISTRY_READ",
         meaning: "how a full sync first reads the instances of Cloud Map: `list` calls are free and slow, \
                   `discover` calls are fast and cost a dollar a million: see \
-                  [Cost and network](docs/cost-and-network.md#list-or-discover)",
+                  [List or discover](docs/sizing.md#list-or-discover)",
         default: "`list`",
         example: "discover",
     },

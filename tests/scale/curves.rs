@@ -1,4 +1,4 @@
-//! The pictures of docs/scale.md: time of a round, calls and cost of an hour against the number of clusters.
+//! The pictures of docs/sizing.md: time of a round, calls and cost of an hour against the number of clusters.
 
 use super::calls::Read;
 use super::deployment::{Deployment, LONGEST, count};

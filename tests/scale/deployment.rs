@@ -8,8 +8,7 @@ use super::measured::{self, Load};
 
 /// The default of `QUOTA_SHARE`.
 pub const SHARE: f64 = 0.5;
-/// The choices of `FanOut`, the full syncs that SQS starts at once, and that of a fleet without another.
-pub const CONCURRENCIES: [usize; 6] = [2, 4, 8, 16, 32, 64];
+/// The choice of `FanOut`, the full syncs that SQS starts at once, of a fleet without another.
 pub const AT_ONCE: usize = 8;
 /// The clusters that an invocation syncs at once (`CONCURRENT_CLUSTERS` of src/function/run.rs).
 pub const SIDE_BY_SIDE: usize = 8;

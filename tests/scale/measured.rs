@@ -1,10 +1,10 @@
-//! Processor time and memory of a run, from the tables of BENCHMARKS.md and docs/cost-and-network.md: each figure was
+//! Processor time and memory of a run, from BENCHMARKS.md and docs/sizing.md: each figure was
 //! measured there. They grow with the number of instances that a run reads.
 
 use super::calls::Read;
 
 const BENCHMARKS: &str = include_str!("../../BENCHMARKS.md");
-const COST: &str = include_str!("../../docs/cost-and-network.md");
+const COST: &str = include_str!("../../docs/sizing.md");
 
 /// Worlds with the same instances in one registry, of one cluster and of many, and a world with hardly any.
 const ONE: &str = "1 cluster of one registry, 1,600 x 10, no quotas";
@@ -19,9 +19,9 @@ pub const ONE_PROCESSOR: f64 = 1769.0;
 pub const SIZES: [f64; 7] = [256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 10_240.0];
 /// The part of the memory that a run may use at its peak.
 const USED: f64 = 0.8;
-/// The columns of the tables.
-const PROCESSOR: usize = 5;
-const MEMORY: usize = 6;
+/// The figures of a cell.
+const PROCESSOR: usize = 1;
+const MEMORY: usize = 2;
 
 /// The clusters that are synced at once in the measured worlds, and in all of the largest one.
 const AT_ONCE: f64 = 8.0;
@@ -76,28 +76,23 @@ impl Load {
     }
 }
 
-/// The seconds of a message about one changed pod, with operations of two seconds.
-pub fn message() -> f64 {
-    let section = section(SMALLEST);
-    let time = section.split("one after the other, warm: p50 ").nth(1).expect("the messages");
-    number(time.split(' ').next().expect("milliseconds")) / 1000.0
-}
-
 /// The kB in the log of a full sync in step of one cluster.
 pub fn log() -> f64 {
     let row = COST.lines().find(|line| line.starts_with("| a full sync in step |"));
     number(row.expect("the row").split('|').nth(2).expect("its cell"))
 }
 
-/// A number in the table of a world.
-fn cell(world: &str, run: &str, column: usize) -> f64 {
-    let row = section(world).lines().find(|line| line.starts_with(&format!("| {run} |")));
-    number(row.expect("a measured run").split('|').nth(column + 1).expect("its cell"))
-}
-
-fn section(world: &str) -> &'static str {
-    let section = BENCHMARKS.split(&format!("## {world}\n")).nth(1).expect("a measured world");
-    section.split("\n## ").next().expect("its text")
+/// A figure of a run in a world.
+fn cell(world: &str, run: &str, figure: usize) -> f64 {
+    let mut rows =
+        BENCHMARKS.lines().skip_while(|line| !line.starts_with("| world | first sync |"));
+    let runs = rows.next().expect("the table").split('|');
+    let column = runs.into_iter().position(|it| it.trim() == run).expect("a measured run");
+    let mut rows = rows.take_while(|line| line.starts_with('|'));
+    let row =
+        rows.find(|line| line.starts_with(&format!("| {world} |"))).expect("a measured world");
+    let cell = row.split('|').nth(column).expect("its cell");
+    number(cell.split(';').nth(figure).expect("its figure"))
 }
 
 /// The number at the beginning of a text.

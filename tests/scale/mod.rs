@@ -1,11 +1,10 @@
 //! Fleets of up to a thousand clusters by simulation: `calls` (the formulas that a scenario holds), `deployment` (the
-//! least time of a round), `measured` (processor and memory), `money`, `events`, and `variants` with the number of clusters that
-//! each ends at. `page` and `curves` make the tables and pictures of docs/scale.md of them.
+//! least time of a round), `measured` (processor and memory), `money`, and `variants` with the number of clusters that
+//! each ends at. `page` and `curves` make the tables and pictures of docs/sizing.md of them.
 
 pub mod calls;
 mod curves;
 pub mod deployment;
-mod events;
 mod measured;
 mod money;
 pub mod page;
@@ -15,7 +14,7 @@ mod variants;
 
 use std::path::Path;
 
-const PAGE: &str = "docs/scale.md";
+const PAGE: &str = "docs/sizing.md";
 
 /// The page and its pictures as the figures have them, by their paths.
 pub fn files(root: &Path) -> std::io::Result<Vec<(&'static str, String)>> {

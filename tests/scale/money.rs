@@ -1,5 +1,6 @@
 //! The cost of an hour: prices with their sources, and the amounts of a deployment. Each is the least amount, since a
-//! round takes at least the time of `deployment`.
+//! round takes at least the time of `deployment`. Registered instances are left out: every program pays the same for
+//! them.
 
 use cloud_map_sync::report::metrics::{OF_CLUSTER, OF_INVOCATION};
 
@@ -7,54 +8,21 @@ use super::calls::Read;
 use super::deployment::{Deployment, SCHEDULES, count};
 use super::measured;
 
-/// A price in us-east-1, as of November 2026.
-pub struct Price {
-    pub item: &'static str,
-    pub dollars: f64,
-    pub unit: &'static str,
-    pub source: &'static str,
-}
-
-const LAMBDA: &str = "https://aws.amazon.com/lambda/pricing/";
-const SQS: &str = "https://aws.amazon.com/sqs/pricing/";
-const CLOUDWATCH: &str = "https://aws.amazon.com/cloudwatch/pricing/";
-const CLOUD_MAP: &str = "https://aws.amazon.com/cloud-map/pricing/";
-
-const SECOND: Price = Price {
-    item: "Lambda, arm64",
-    dollars: 0.000_013_333_4,
-    unit: "GB and second",
-    source: LAMBDA,
-};
-const REQUEST: Price =
-    Price { item: "Lambda, requests", dollars: 0.20, unit: "million", source: LAMBDA };
-const QUEUE: Price =
-    Price { item: "SQS, standard queue", dollars: 0.40, unit: "million requests", source: SQS };
-pub const LOG: Price =
-    Price { item: "CloudWatch Logs", dollars: 0.50, unit: "GB", source: CLOUDWATCH };
-pub const METRIC: Price = Price {
-    item: "CloudWatch metrics",
-    dollars: 0.30,
-    unit: "metric and month",
-    source: CLOUDWATCH,
-};
-pub const DISCOVERY: Price = Price {
-    item: "Cloud Map, DiscoverInstances",
-    dollars: 1.0,
-    unit: "million calls",
-    source: CLOUD_MAP,
-};
-pub const INSTANCE: Price = Price {
-    item: "Cloud Map, registered instances",
-    dollars: 0.10,
-    unit: "instance and month",
-    source: CLOUD_MAP,
-};
-pub const PRICES: [Price; 7] = [SECOND, REQUEST, QUEUE, LOG, METRIC, DISCOVERY, INSTANCE];
+// Dollars in us-east-1, as of November 2026.
+/// A GB and second on arm64, and a million requests: <https://aws.amazon.com/lambda/pricing/>
+const SECOND: f64 = 0.000_013_333_4;
+const REQUESTS: f64 = 0.20;
+/// A million requests of a standard queue: <https://aws.amazon.com/sqs/pricing/>
+const QUEUE: f64 = 0.40;
+/// A GB of logs, and a metric for a month: <https://aws.amazon.com/cloudwatch/pricing/>
+const LOG: f64 = 0.50;
+const METRIC: f64 = 0.30;
+/// A million calls of DiscoverInstances: <https://aws.amazon.com/cloud-map/pricing/>
+const DISCOVERY: f64 = 1.0;
 
 const MILLION: f64 = 1e6;
 /// Of a month.
-pub const HOURS: f64 = 730.0;
+const HOURS: f64 = 730.0;
 /// Metrics of clusters and of the function that only a clusterset has, and only `FanOut` has.
 const OF_A_CLUSTERSET: (usize, usize) = (6, 1);
 const OF_FAN_OUT: (usize, usize) = (1, 1);
@@ -94,13 +62,11 @@ impl Hour {
         let queues = if deployment.fan_out { 2.0 } else { 1.0 };
         Some(Self {
             lambda: lambda(rounds * invocations, rounds * seconds * at_once, deployment.memory()?),
-            queue: queues * POLLS * QUEUE.dollars / MILLION + messages(rounds * sent),
-            log: rounds
-                * (clusters * measured::log() + invocations * LAMBDAS_RECORDS)
-                * LOG.dollars
+            queue: queues * POLLS * QUEUE / MILLION + messages(rounds * sent),
+            log: rounds * (clusters * measured::log() + invocations * LAMBDAS_RECORDS) * LOG
                 / MILLION,
-            metrics: metrics(deployment) * METRIC.dollars / HOURS,
-            discovery: rounds * count(discovered) * DISCOVERY.dollars / MILLION,
+            metrics: metrics(deployment) * METRIC / HOURS,
+            discovery: rounds * count(discovered) * DISCOVERY / MILLION,
         })
     }
 
@@ -110,13 +76,13 @@ impl Hour {
 }
 
 /// The dollars of invocations that take these seconds in all, with this memory in MB.
-pub fn lambda(invocations: f64, seconds: f64, memory: f64) -> f64 {
-    seconds * memory / 1024.0 * SECOND.dollars + invocations * REQUEST.dollars / MILLION
+fn lambda(invocations: f64, seconds: f64, memory: f64) -> f64 {
+    seconds * memory / 1024.0 * SECOND + invocations * REQUESTS / MILLION
 }
 
 /// The dollars of messages.
-pub fn messages(number: f64) -> f64 {
-    number * REQUESTS_OF_MESSAGE * QUEUE.dollars / MILLION
+fn messages(number: f64) -> f64 {
+    number * REQUESTS_OF_MESSAGE * QUEUE / MILLION
 }
 
 /// The number of metrics with values.
@@ -125,9 +91,4 @@ fn metrics(deployment: &Deployment) -> f64 {
     let of_cluster = OF_CLUSTER.len() - OF_A_CLUSTERSET.0 - of_cluster;
     let of_function = OF_INVOCATION.len() - OF_A_CLUSTERSET.1 - of_function;
     count(deployment.fleet.clusters * of_cluster + of_function)
-}
-
-/// The dollars of an hour for registered instances, which is the same for every program that registers them.
-pub fn instances(deployment: &Deployment) -> f64 {
-    count(deployment.fleet.instances()) * INSTANCE.dollars / HOURS
 }

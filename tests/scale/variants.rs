@@ -1,4 +1,4 @@
-//! The deployments that docs/scale.md compares, for any number of clusters with 2,000 Services each, and the number of
+//! The deployments that docs/sizing.md compares, for any number of clusters with 2,000 Services each, and the number of
 //! clusters with which each of them ends.
 
 use super::calls::{Fleet, Names, Read};
@@ -8,9 +8,7 @@ use super::deployment::{AT_ONCE, Deployment, SCHEDULES, SHARE, Time};
 pub const CLUSTERS: usize = 100;
 /// No variant is looked at with more clusters.
 pub const MOST: usize = 1000;
-/// The quotas of Cloud Map: instances of a namespace and namespaces, which AWS raises, and instances of a service.
-const OF_A_NAMESPACE: usize = 2000;
-const NAMESPACES: usize = 50;
+/// Cloud Map's quota of instances of a service, which AWS does not raise.
 const OF_A_SERVICE: usize = 1000;
 
 /// Each cluster by itself.
@@ -93,22 +91,6 @@ impl Variant {
             _ => End { clusters: MOST, cause: None },
         }
     }
-
-    /// The most clusters until AWS raises its quotas of namespaces and of instances in each.
-    pub fn end_of_instances(self) -> End {
-        let possible = |fleet: Fleet| {
-            let instances = fleet.services_of(0) * fleet.instances_of_service(0);
-            instances <= OF_A_NAMESPACE * fleet.namespaces_of(0)
-                && fleet.namespaces_of(0) <= NAMESPACES
-        };
-        let clusters = (1..=MOST).take_while(|it| possible(self.with(*it).fleet)).count();
-        let cause = match self.layout {
-            Layout::One => "50 namespaces of an account",
-            Layout::Shared => "2,000 instances of a namespace",
-            Layout::Each => "",
-        };
-        End { clusters, cause: (clusters < MOST).then(|| cause.to_owned()) }
-    }
 }
 
 /// The reason why a deployment does not keep pace with the longest of these schedules.
@@ -124,10 +106,10 @@ fn problem(deployment: &Deployment, schedules: &[usize]) -> Option<String> {
         return Some(cause(time, "the schedule"));
     }
     if let Err(time) = deployment.ends_in_time() {
-        return Some(cause(time, "Lambda's 15 minutes"));
+        return Some(cause(time, "15 minutes"));
     }
     let time = deployment.starts_in_time().err()?;
-    Some(cause(time, "Lambda's 15 minutes for a new process"))
+    Some(cause(time, "15 minutes, in a new process"))
 }
 
 fn cause(time: Time, within: &str) -> String {

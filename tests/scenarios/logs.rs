@@ -209,9 +209,9 @@ async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
 /// The assumption of the page about cost.
 const RUNS_A_MONTH: f64 = 43_800.0;
 const DOLLARS_A_GIGABYTE: f64 = 0.50;
-const COST: &str = include_str!("../../docs/cost-and-network.md");
+const COST: &str = include_str!("../../docs/sizing.md");
 
-/// The rows of the table of docs/cost-and-network.md, each with the kilobytes that it names.
+/// The rows of the table of docs/sizing.md, each with the kilobytes that it names.
 fn documented() -> Vec<(String, f64)> {
     let table = COST.split("<!-- log -->\n").nth(1).expect("the table");
     let rows = table.split("<!-- end -->").next().expect("its end").lines().skip(2);
@@ -270,5 +270,5 @@ async fn documented_cost_of_the_log_is_the_measured_one() {
             wrong.push(format!("measured {measured:.2} kB: {}", row(&name, measured, index != 1)));
         }
     }
-    assert!(wrong.is_empty(), "docs/cost-and-network.md: {wrong:#?}");
+    assert!(wrong.is_empty(), "docs/sizing.md: {wrong:#?}");
 }

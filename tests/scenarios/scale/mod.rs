@@ -1,9 +1,9 @@
-//! The formulas of docs/scale.md against the function: rounds over four small clusters, with and without `FAN_OUT`, by
+//! The formulas of docs/sizing.md against the function: rounds over four small clusters, with and without `FAN_OUT`, by
 //! lists and by discovery, in one account and in two. Every call to AWS and to the clusters is counted, and the counts
 //! are those of `tests/scale/calls.rs`. The times are those that the function takes under the rates of an account.
 
 #[path = "../../scale/mod.rs"]
-#[allow(dead_code, reason = "shared with the command that writes docs/scale.md")]
+#[allow(dead_code, reason = "shared with the command that writes docs/sizing.md")]
 mod simulation;
 
 mod world;

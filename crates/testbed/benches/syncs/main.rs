@@ -1,6 +1,6 @@
 //! Whole syncs, `cargo bench -p testbed --bench syncs`: the release binary of the function as a process of its own, started as
 //! Lambda starts it, against the sandbox's servers in this one, where every call to Cloud Map takes 20 ms. It writes
-//! BENCHMARKS.md, after each world anew. `cargo bench -p testbed --bench syncs -- <part of a world's name>` runs those worlds and
+//! BENCHMARKS.md, after each world anew, and target/benchmarks.md with every kind of call. `cargo bench -p testbed --bench syncs -- <part of a world's name>` runs those worlds and
 //! prints their tables and aims. `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an
 //! ExternalDNS that is measured beside it.
 
@@ -15,6 +15,7 @@ mod report;
 mod runs;
 mod shared_registry;
 mod start;
+mod summary;
 mod table;
 mod world;
 
@@ -85,8 +86,7 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
 /// Writes the file, or prints the last table if worlds were asked for.
 fn tell(report: &Report, filter: Option<&str>) -> Result<(), String> {
     if filter.is_none() {
-        let written = report.write("BENCHMARKS.md");
-        return written.map_err(|error| format!("cannot write BENCHMARKS.md: {error}"));
+        return report.write().map_err(|error| format!("cannot write BENCHMARKS.md: {error}"));
     }
     if let Some(table) = report.tables.last() {
         println!("{table}");

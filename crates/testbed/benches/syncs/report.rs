@@ -9,6 +9,7 @@ use crate::external_dns::ExternalDns;
 use crate::function::Binary;
 use crate::growth::Growth;
 use crate::start::Start;
+use crate::summary::Summary;
 use crate::table::Table;
 
 /// Everything.
@@ -35,21 +36,23 @@ impl Report {
         self.table(&name)
     }
 
-    /// Writes it to a file of this repository.
-    pub fn write(&self, file: &str) -> io::Result<()> {
-        let path = format!("{}/{file}", testbed::ROOT);
+    /// Writes BENCHMARKS.md, and all figures to a file of the target folder.
+    pub fn write(&self) -> io::Result<()> {
         let mut text = INTRODUCTION.to_owned();
         text += if cfg!(debug_assertions) { UNOPTIMIZED } else { "" };
         text += &self.aims();
+        write!(text, "{}", Summary(&self.tables)).expect("text takes all");
+        text += &self.start_and_size();
+        text += &deciding();
+        std::fs::write(format!("{}/BENCHMARKS.md", testbed::ROOT), text)?;
+        let mut text = String::from("# Benchmarks, all figures\n");
         for table in &self.tables {
             write!(text, "\n{table}").expect("text takes all");
         }
         if let Some(growth) = Growth::of(self) {
             write!(text, "\n{growth}").expect("text takes all");
         }
-        text += &self.start_and_size();
-        text += &deciding();
-        std::fs::write(path, text)
+        std::fs::write(format!("{}/target/benchmarks.md", testbed::ROOT), text)
     }
 
     /// The aims of what was measured.
@@ -101,12 +104,11 @@ fn deciding() -> String {
 const INTRODUCTION: &str = "\
 # Benchmarks
 
-Made by `cargo bench -p testbed --bench planning --bench syncs`, which runs the release binary of the function as a process of its
-own against the sandbox's Cloud Map, EKS and Kubernetes in another. Every call to Cloud Map takes 20 ms. An operation
-takes 20 ms where there are no quotas, and two seconds where there are. \"Forced by quotas\" is the time that an account's
-rates alone force for these calls: (calls - burst) / rate of the slowest operation. Peak memory is the process's VmHWM up
-to then. Times of the function are from the invocation to the answer, with all operations ended; those of ExternalDNS,
-which waits for none, from its start to its end. It runs beside where `EXTERNAL_DNS_BINARY` names its binary.
+`cargo bench -p testbed --bench planning --bench syncs` makes this page. It runs the release binary of the function as a \
+process of its own against the sandbox's Cloud Map, EKS and Kubernetes in another; `target/benchmarks.md` has the calls of \
+each kind. A call to Cloud Map takes 20 ms, an operation as long, or two seconds under quotas. The rates force (calls - \
+burst) / rate of the slowest operation. Times are from the invocation to the answer, with all operations ended; of \
+ExternalDNS, which waits for none and runs beside if `EXTERNAL_DNS_BINARY` names it, from its start to its end.
 ";
 
 const UNOPTIMIZED: &str = "

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::pages::{README, all_pages, links, pages};
+use crate::pages::{README, all_pages, entries, links, pages};
 
 #[test]
 fn the_readme_leads_to_every_page() {
@@ -33,6 +33,34 @@ fn every_link_leads_to_a_file_and_a_section() {
         }
     }
     assert!(found > 100, "{found}");
+}
+
+/// A message that names a page helps only while the page is there.
+#[test]
+fn every_page_that_code_and_manifests_name_exists() {
+    let root = Path::new(testbed::ROOT);
+    let mut folders: Vec<PathBuf> =
+        ["src", "crates", "deploy", "examples"].map(|it| root.join(it)).into();
+    let mut files = vec![root.join("template.yaml"), root.join("samconfig.example.toml")];
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder) {
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    let mut found = 0;
+    for path in files {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for rest in text.split("docs/").skip(1) {
+            let of_name = |c: char| c.is_ascii_lowercase() || matches!(c, '-' | '/' | '.');
+            let name = rest.split(|c: char| !of_name(c)).next().unwrap_or_default();
+            if let Some((page, _)) = name.split_once(".md") {
+                let page = format!("docs/{page}.md");
+                assert!(root.join(&page).exists(), "{}: {page}", path.display());
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 20, "{found}");
 }
 
 /// The path that a link of a page means.

@@ -50,7 +50,7 @@ fn the_table_of_versions_is_that_of_the_code_and_the_tests() {
         format!("| {} | Goes with", minor(env!("CARGO_PKG_VERSION"))),
     ];
     for row in rows {
-        assert!(pages()["docs/versions.md"].contains(&row), "{row}");
+        assert!(pages()["docs/upgrading.md"].contains(&row), "{row}");
     }
     assert!(TEMPLATE.contains("Runtime: provided.al2023"));
 }
@@ -59,17 +59,18 @@ fn the_table_of_versions_is_that_of_the_code_and_the_tests() {
 #[test]
 fn the_changelog_and_the_upgrade_notes_have_this_version_below_what_is_not_released() {
     let pages = all_pages();
-    let headings = |page: &str| -> Vec<String> {
-        pages[page].lines().filter_map(|it| it.strip_prefix("## ")).map(str::to_owned).collect()
+    let headings = |text: &str, level: &str| -> Vec<String> {
+        text.lines().filter_map(|it| it.strip_prefix(level)).map(str::to_owned).collect()
     };
     let version = env!("CARGO_PKG_VERSION");
-    let changelog = headings("CHANGELOG.md");
+    let changelog = headings(&pages["CHANGELOG.md"], "## ");
     assert_eq!(changelog[0], "Unreleased");
     let date =
         changelog[1].strip_prefix(&format!("{version} (")).and_then(|it| it.strip_suffix(')'));
     let date: Option<k8s_openapi::jiff::civil::Date> = date.and_then(|it| it.parse().ok());
     assert!(date.is_some(), "{}", changelog[1]);
-    assert_eq!(headings("docs/upgrading.md")[..2], ["Unreleased", version]);
+    let notes = pages["docs/upgrading.md"].split("\n## Upgrade notes\n").nth(1).expect("the notes");
+    assert_eq!(headings(notes, "### ")[..2], ["Unreleased", version]);
 }
 
 /// Whether a part of a release could be made in `dist`, and what was printed.

@@ -5,11 +5,14 @@ use crate::pages::{pages, quoted};
 use cloud_map_sync::settings::DOCUMENTED;
 
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 17] = [
+const NO_SETTINGS: [&str; 20] = [
     "ACCESS_DENIED",
     "API_AND_CONFIG_MAP",
+    "AWS_INSTANCE_IPV4",
+    "AWS_INSTANCE_PORT",
     "CLOUD_MAP_SYNC_FUNCTION",
     "CONFIG_MAP",
+    "DAPR_PORT",
     "DNS_PRIVATE",
     "DNS_PUBLIC",
     "CAPABILITY_NAMED_IAM",

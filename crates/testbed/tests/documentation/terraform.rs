@@ -58,7 +58,7 @@ fn the_example_is_of_this_version_and_the_page_shows_it() {
         assert!(EXAMPLE.contains(&format!("/cloud-map-sync-{version}-x86_64.{kind}\"")), "{kind}");
     }
     let shown = all_pages();
-    let shown = shown["deploy/terraform/README.md"].split("```hcl\n").nth(1);
+    let shown = shown["docs/deploying.md"].split("```hcl\n").nth(1);
     let shown = shown.and_then(|it| it.split("\n}").next()).expect("a block");
     assert!(EXAMPLE.contains(shown), "{shown}");
 }

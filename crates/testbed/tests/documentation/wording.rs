@@ -11,6 +11,22 @@ fn the_readme_stays_short() {
     assert!(size <= README_LIMIT, "README.md has {size} bytes: give it a line and docs/ a page");
 }
 
+/// The pages of `docs` for users are few enough to be read: a subject gets a section before it gets a page.
+const MOST_PAGES: usize = 18;
+const MOST_WORDS: usize = 22_000;
+
+#[test]
+fn the_pages_can_be_read_in_an_afternoon() {
+    let mut pages = pages();
+    pages.remove(README);
+    assert!(pages.len() <= MOST_PAGES, "{} pages", pages.len());
+    // The bars of tables are no words.
+    let is_word = |it: &&str| it.contains(char::is_alphanumeric);
+    let words: usize =
+        pages.values().map(|text| text.split_whitespace().filter(is_word).count()).sum();
+    assert!(words <= MOST_WORDS, "{words} words");
+}
+
 /// After a minute without an answer the AWS CLI gives up and calls again, while the first run goes on.
 #[test]
 fn every_example_of_an_invocation_waits_for_its_answer() {
@@ -35,7 +51,7 @@ fn no_page_has_a_deployment_that_the_next_one_undoes() {
 #[test]
 fn pages_about_operation_lead_to_the_upgrade() {
     for operation in [README, "docs/deploying.md", "docs/runbook.md"] {
-        assert!(pages()[operation].contains("leaving.md#upgrade)"), "{operation}");
+        assert!(pages()[operation].contains("upgrading.md#upgrade)"), "{operation}");
     }
 }
 

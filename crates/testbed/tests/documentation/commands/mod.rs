@@ -112,7 +112,7 @@ fn every_payload_in_the_text_of_a_page_is_one_that_the_function_takes() {
             found += 1;
         }
     }
-    assert!(found > 20, "{found}");
+    assert!(found > 15, "{found}");
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("gh", "attestation verify IMAGE --repo WORD"),
     ("gh", "pr comment WORD --body-file WORD"),
     ("git", "checkout FILE"),
+    ("git", "clone URL"),
     ("git", "pull"),
     ("go", "install MODULE"),
     ("grep", "-nE WORD FILE"),
