@@ -22,18 +22,28 @@ use super::oracle::invariants::Ledger;
 use super::oracle::{self, Registry, clusterset, publish};
 use super::world::{CLUSTERS, Namespace, World};
 use crate::faults::play::on_a_runtime;
+use crate::faults::situation::READER;
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
 use testbed::Sandbox;
 use testbed::clock::tokio_clock;
 use testbed::cloud_map::{Behaviour, NamespaceKind};
 use testbed::function::TIMEOUT;
-use testbed::kubernetes::KubernetesServer;
+use testbed::gate::Gate;
+use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
 
 /// The processes of the function.
 pub const PROCESSES: usize = 3;
 
 const LOOK: Duration = Duration::from_millis(25);
+const MINUTE: Duration = Duration::from_mins(1);
+/// Between two full syncs of a long story.
+const SCHEDULE: Duration = Duration::from_mins(30);
+/// How long the credentials of a process last in a long story.
+const CREDENTIALS: Duration = Duration::from_hours(6);
+/// In milliseconds.
+const PAUSES: &[u64] = &[0, 0, 10, 50, 200, 1000, 4000];
+const LONG_PAUSES: &[u64] = &[0, 1000, 60_000, 1_200_000, 3_600_000, 7_200_000, 14_400_000];
 /// After so long nothing that was begun is under way any more, and each process asks anew which APIs a cluster serves.
 const REST: Duration = Duration::from_mins(6);
 /// A run that ended leaves no operation behind after so long.
@@ -58,6 +68,13 @@ const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
     &[("MULTI_CLUSTER", "import")],
 ];
 
+/// How much happens in a story.
+#[derive(Clone, Copy)]
+pub struct Length {
+    pub rounds: usize,
+    pub is_long: bool,
+}
+
 /// The moves of a world, and how long operations take in it.
 #[derive(Clone)]
 pub struct Story {
@@ -69,12 +86,15 @@ pub struct Story {
     is_converged: bool,
     operation_delay: u64,
     list_lag: u64,
-    steps: Vec<(Move, u64)>,
+    /// Whether hours pass, with a full sync every half an hour.
+    is_long: bool,
+    /// What happens until trouble ends, and then again.
+    rounds: Vec<Vec<(Move, u64)>>,
     last: usize,
 }
 
 /// Random stories of all moves. `FLOWS=annotated`, `exported` or `both` plays those alone.
-pub fn story() -> impl Strategy<Value = Story> {
+pub fn story(length: Length) -> impl Strategy<Value = Story> {
     let flows = |has_annotated, has_exported| Flows { has_annotated, has_exported };
     let of_flows = match std::env::var("FLOWS").as_deref() {
         Ok("annotated") => Just(flows(true, false)).boxed(),
@@ -87,11 +107,11 @@ pub fn story() -> impl Strategy<Value = Story> {
         ]
         .boxed(),
     };
-    of_flows.prop_flat_map(of_flows_alone)
+    of_flows.prop_flat_map(move |flows| of_flows_alone(flows, length))
 }
 
-fn of_flows_alone(flows: Flows) -> impl Strategy<Value = Story> {
-    let pauses = select(&[0, 0, 10, 50, 200, 1000, 4000][..]);
+fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> {
+    let pauses = if length.is_long { LONG_PAUSES } else { PAUSES };
     let is_apart = prop::bool::weighted(0.4).prop_map(move |it| it && !flows.has_annotated);
     let other_settings =
         if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..1] };
@@ -100,10 +120,10 @@ fn of_flows_alone(flows: Flows) -> impl Strategy<Value = Story> {
         (prop::bool::weighted(0.8), is_apart, select(other_settings)),
         select(&[30, 30, 300, 3000, 20_000, 90_000][..]),
         select(&[0, 0, 0, 500][..]),
-        vec((flows.any(), pauses), 2..24),
+        vec(vec((flows.any(), select(pauses)), 2..24), length.rounds),
         0..PROCESSES,
     );
-    all.prop_map(move |(before, functions, operation_delay, list_lag, steps, last)| {
+    all.prop_map(move |(before, functions, operation_delay, list_lag, rounds, last)| {
         let (is_converged, is_apart, other_settings) = functions;
         Story {
             flows,
@@ -113,7 +133,8 @@ fn of_flows_alone(flows: Flows) -> impl Strategy<Value = Story> {
             is_converged,
             operation_delay,
             list_lag,
-            steps,
+            is_long: length.is_long,
+            rounds,
             last,
         }
     })
@@ -133,9 +154,12 @@ impl fmt::Display for Story {
         if self.is_converged {
             writeln!(text, "- a full sync")?;
         }
-        writeln!(text, "Then:")?;
-        self.steps.iter().try_for_each(|(it, pause)| writeln!(text, "- {it}; {pause} ms"))?;
-        writeln!(text, "Trouble ends, and process {} syncs.", self.last)
+        for steps in &self.rounds {
+            writeln!(text, "Then:")?;
+            steps.iter().try_for_each(|(it, pause)| writeln!(text, "- {it}; {pause} ms"))?;
+            writeln!(text, "Trouble ends, and process {} syncs.", self.last)?;
+        }
+        Ok(())
     }
 }
 
@@ -162,6 +186,9 @@ pub struct Scene {
     processes: Vec<Arc<Process>>,
     runs: Vec<(usize, JoinHandle<()>)>,
     quiet: Duration,
+    is_long: bool,
+    /// Since the last full sync of the schedule.
+    unsynced: Duration,
 }
 
 /// One process: created by its first invocation, with one invocation at a time.
@@ -202,18 +229,23 @@ impl Scene {
             }
         }
         scene.look()?;
-        for (it, pause) in &story.steps {
-            it.make(&mut scene);
-            scene.look()?;
-            scene.pass(Duration::from_millis(*pause)).await?;
+        for steps in &story.rounds {
+            for (it, pause) in steps {
+                it.make(&mut scene);
+                scene.look()?;
+                scene.pass(Duration::from_millis(*pause)).await?;
+            }
+            scene.end_trouble().await?;
+            scene.come_to_rest(story.last).await?;
         }
-        scene.end_trouble().await?;
-        scene.come_to_rest(story.last).await
+        Ok(())
     }
 
     async fn set(story: &Story) -> Self {
         let fleet = Fleet::start().await;
         let green = fleet.green().await;
+        fleet.sandbox.role(READER, None);
+        green.grant(READER, &[BOUND_GROUP]);
         let mut world = World::default();
         for (id, name, kind) in [
             (&fleet.http, "prod", NamespaceKind::Http),
@@ -242,6 +274,8 @@ impl Scene {
             processes: Vec::new(),
             runs: Vec::new(),
             quiet: Duration::ZERO,
+            is_long: story.is_long,
+            unsynced: Duration::ZERO,
         };
         scene.deploy();
         scene
@@ -290,9 +324,38 @@ impl Scene {
         if number + 1 == PROCESSES {
             settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
         }
-        let (settings, sandbox) = (settings.into_iter().collect(), self.fleet.sandbox.clone());
+        let settings = settings.into_iter().collect();
+        let sandbox = if self.is_long {
+            self.fleet.sandbox.with_credentials_for(CREDENTIALS)
+        } else {
+            self.fleet.sandbox.another_process()
+        };
         let (function, turn) = (OnceCell::new(), Mutex::default());
         Arc::new(Process { settings, sandbox, function, turn })
+    }
+
+    /// Begins an invocation in each of two processes, and lets their calls in by turns: so many of the first one, so many
+    /// of the second one, and so on. A process that has no call to make loses its turn.
+    pub fn overlap(&mut self, payloads: [Value; 2], turns: Vec<usize>) {
+        let keys = [0, 1].map(|it| self.processes[it].sandbox.access_key().id.clone());
+        let gate = Gate::holding(&[&keys[0], &keys[1]]);
+        self.fleet.cloud_map.hold_at(&gate);
+        (0..CLUSTERS.len()).for_each(|cluster| self.cluster(cluster).hold_at(&gate));
+        for (process, payload) in payloads.into_iter().enumerate() {
+            self.invoke(process, payload, TIMEOUT);
+        }
+        let run = spawn_local(async move {
+            for (turn, calls) in turns.into_iter().enumerate() {
+                for _ in 0..calls {
+                    sleep(Duration::from_millis(1)).await;
+                    if gate.admit(turn % 2).is_none() {
+                        break;
+                    }
+                }
+            }
+            gate.open();
+        });
+        self.runs.push((PROCESSES, run));
     }
 
     /// The processes whose full syncs, one after the other, reach the wanted state. The first of two functions sees the
@@ -328,9 +391,15 @@ impl Scene {
     async fn pass(&mut self, time: Duration) -> Result<(), String> {
         let mut left = time;
         while !left.is_zero() {
-            let pause = LOOK.min(left);
+            let pause = if self.runs.is_empty() && self.is_long { MINUTE } else { LOOK };
+            let pause = pause.min(left);
             sleep(pause).await;
             left -= pause;
+            self.unsynced += pause;
+            if self.is_long && self.unsynced >= SCHEDULE {
+                self.unsynced = Duration::ZERO;
+                self.invoke(0, json!({ "action": "sync" }), TIMEOUT);
+            }
             self.runs.retain(|(_, run)| !run.is_finished());
             self.quiet = if self.runs.is_empty() { self.quiet + pause } else { Duration::ZERO };
             if self.quiet >= QUIET {
@@ -391,21 +460,28 @@ impl Scene {
         all
     }
 
+    /// No call fails any more.
+    pub fn heal(&self) {
+        self.fleet.cloud_map.heal();
+        self.fleet.sandbox.aws().faults.clear();
+        self.fleet.sandbox.role(READER, None);
+        (0..CLUSTERS.len()).for_each(|number| self.cluster(number).clear_faults());
+    }
+
     /// All trouble ends, and what is under way comes to its end.
     async fn end_trouble(&mut self) -> Result<(), String> {
         let settings = self.world.settings.clone();
         self.world.settings.is_dry = false;
-        if self.world.clusterset.is_on {
+        let is_left_out = |cluster: usize| !oracle::is_served(&self.world, cluster);
+        if self.world.clusterset.is_on && (0..CLUSTERS.len()).any(is_left_out) {
             self.world.settings.clusters = "blue,green";
         }
         if settings != self.world.settings {
             self.deploy();
         }
-        self.fleet.cloud_map.heal();
-        self.fleet.sandbox.aws().faults.clear();
+        self.heal();
         self.behave(|it| *it = Behaviour::default());
         for number in 0..CLUSTERS.len() {
-            self.cluster(number).clear_faults();
             self.cluster(number).give_back();
             if self.world.clusterset.is_on {
                 self.serve_definitions(number);
