@@ -65,14 +65,10 @@ PARTS = {
         "src/publish/plan/tests, src/import/plan/tests",
     ),
     "worlds": Part(
-        "Random worlds of annotated Services", [*SCENARIOS, "worlds::play_"], {"WORLDS": "5000"}, "worlds",
-        "everything that can change, by one table of moves: nothing foreign is touched, no ready endpoint lost, no name empty, "
-        "but one of which a pod goes and comes back for a moment (docs/guarantees.md); two full syncs lead to the state that "
-        "an oracle without the function's code wants, and the next writes nothing", "tests/scenarios/worlds",
-    ),
-    "clustersets": Part(
-        "Random worlds of clustersets", [*SCENARIOS, "multi_cluster::worlds::"], {"PROPTEST_CASES": "3000"}, "worlds",
-        "no import loses a ready endpoint, nothing foreign is touched, all comes to rest", "tests/scenarios/multi_cluster/worlds",
+        "Random worlds of both flows", [*SCENARIOS, "worlds::play_"], {"WORLDS": "5000"}, "worlds",
+        "everything that can change, by one table of moves: nothing foreign is touched, no ready endpoint lost, no name or "
+        "import empty, but one of which a pod goes and comes back for a moment (docs/guarantees.md); two full syncs lead to the "
+        "state that an oracle without the function's code wants, one for exports and imports, and the next writes nothing", "tests/scenarios/worlds",
     ),
     "weeks": Part(
         "Weeks in virtual time", [*SCENARIOS, "weeks::"], {"WEEKS": "1000"}, "weeks",
@@ -192,8 +188,8 @@ def rules_table():
     rows = "".join(f"| {it['rule']} | {it['worlds']} | {it['broken']} |\n" for it in RULES)
     return (
         "## Worlds until a broken rule is found\n\nOne line of a rule at a time was changed as said, and random worlds were "
-        "played from the first seed on: `WORLDS=5000 CUTS=0 cargo test --test scenarios worlds::play_` for annotated Services, "
-        "`PROPTEST_CASES=… cargo test --test scenarios multi_cluster::worlds::` for services across clusters.\n\n"
+        "played from the first seed on: `FLOWS=annotated WORLDS=5000 CUTS=0 cargo test --test scenarios worlds::play_`, with "
+        "`FLOWS=exported` for services across clusters.\n\n"
         f"| Rule | Worlds until it was found | What was changed |\n|---|---|---|\n{rows}\n"
     )
 

@@ -2,21 +2,22 @@
 //! handler and clients.
 //!
 //! `world` is plain data: clusters with their Services and endpoints, Cloud Map's namespaces, the settings of the
-//! function. `moves` has a table of all that can happen, each with a generator, a sentence and an effect, which changes
-//! the data and projects it onto the stand-ins. `play` interleaves moves and invocations in paused time; then trouble
-//! ends, and full syncs must reach what `oracle` allows. `oracle::invariants` looks at the registry every few
-//! milliseconds. Neither knows any code of the function.
+//! function; `clusterset` has what is exported. `moves` has a table of all that can happen, each with a generator, a
+//! sentence and an effect, which changes the data and projects it onto the stand-ins. `play` interleaves moves and
+//! invocations in paused time; then trouble ends, and full syncs must reach what `oracle` allows: `publish` for annotated
+//! Services, `clusterset` for exports and imports. `oracle::invariants` and the ledger in `oracle::clusterset` look every
+//! few milliseconds. Neither knows any code of the function. A world has annotated Services, exports, or both.
 //!
 //! To add a move: a function in a file of `moves` that returns a strategy of `Move`, and its line in the table of that
-//! file. To add a rule at rest: a section in `oracle/publish.rs`, called by `at_rest` (another flow has a file of its
-//! own and a line in `play::Scene::come_to_rest`). To add an invariant: a method of `oracle::invariants::Ledger`,
-//! called by
-//! `look`.
+//! file. To add a rule at rest: a section in `oracle/publish.rs` or `oracle/clusterset.rs`, called by `at_rest`. To add an
+//! invariant: a method of the flow's ledger, called by `look`.
 //!
-//! `cargo test --test scenarios worlds::play` plays the first 200 seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST`
-//! begins with that seed, and `WORLD=17` repeats one and prints its moves. A world that breaks a rule is cut down to
-//! the moves that are needed for it; its seed goes into `FOUND`.
+//! `cargo test --test scenarios worlds::play` plays the first seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST` begins
+//! with that seed, and `WORLD=17` repeats one and prints its moves and reports; `FLOWS=annotated`, `exported` or `both`
+//! plays those flows alone. A world that breaks a rule is cut down to the moves that are needed for it; its seed goes into
+//! `FOUND`.
 
+mod clusterset;
 mod moves;
 mod oracle;
 mod play;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use super::clusterset::Clusterset;
 use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION};
@@ -29,6 +30,8 @@ pub struct World {
     pub services: BTreeMap<(usize, usize), Service>,
     pub namespaces: Vec<Namespace>,
     pub settings: Settings,
+    /// What is exported, beside the Services.
+    pub clusterset: Clusterset,
     /// What claims of a name ever asked of its records: ("IPv4", "IPv6", both in one endpoint, "SRV").
     pub asked: BTreeMap<(String, String), BTreeSet<&'static str>>,
     /// Services that were made so far: the order of their creation, and their UIDs.

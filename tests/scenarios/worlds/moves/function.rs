@@ -7,15 +7,16 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use super::super::clusterset::EXPORTED;
 use super::super::play::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
-use super::{Move, Table};
+use super::{Flows, Move, Table};
 use crate::queue::{batch, message};
 
-pub fn table() -> Table {
+pub fn table(flows: Flows) -> Table {
     vec![
         (10, full_sync().boxed()),
-        (12, messages().boxed()),
+        (12, messages(flows).boxed()),
         (2, person().boxed()),
         (2, process_ends().boxed()),
         (3, deployment().boxed()),
@@ -37,11 +38,17 @@ fn full_sync() -> impl Strategy<Value = Move> {
 }
 
 /// A batch about Services of any clusters, also twice about one; what no queue delivers is simply not there.
-fn messages() -> impl Strategy<Value = Move> {
-    let about = (0..CLUSTERS.len(), 0..=NAMES.len());
-    (0..PROCESSES, vec(about, 1..4), time()).prop_map(|(process, about, time)| {
-        let bodies: Vec<Value> =
-            about.iter().map(|(cluster, name)| body(*cluster, *name)).collect();
+fn messages(flows: Flows) -> impl Strategy<Value = Move> {
+    let names = if flows.has_annotated { &NAMES[..] } else { &[] };
+    let exported = if flows.has_exported { &EXPORTED[..] } else { &[] };
+    let count = names.len() + exported.len();
+    let about = (0..CLUSTERS.len(), 0..=count, prop::bool::weighted(0.2));
+    (0..PROCESSES, vec(about, 1..4), time()).prop_map(move |(process, about, time)| {
+        let body = |(cluster, name, is_import): (usize, usize, bool)| {
+            let name = names.iter().chain(exported).nth(name);
+            body(cluster, name, is_import && flows.has_exported)
+        };
+        let bodies: Vec<Value> = about.into_iter().map(body).collect();
         let listed: Vec<String> = bodies.iter().map(ToString::to_string).collect();
         let sentence = format!("process {process} gets {} with {time} s", listed.join(" and "));
         Move::new(sentence, move |scene| {
@@ -54,10 +61,14 @@ fn messages() -> impl Strategy<Value = Move> {
 }
 
 /// The body of a message; one that anybody sent asks for what only a person may.
-fn body(cluster: usize, name: usize) -> Value {
-    match NAMES.get(name) {
-        Some(name) => json!({"cluster": CLUSTERS[cluster], "namespace": SHOP, "service": name}),
-        None => json!({"action": "purge", "cluster": CLUSTERS[cluster], "confirm": true}),
+fn body(cluster: usize, name: Option<&&str>, is_import: bool) -> Value {
+    let cluster = CLUSTERS[cluster];
+    match name {
+        Some(name) if is_import => {
+            json!({"cluster": cluster, "namespace": SHOP, "service": name, "import": true})
+        }
+        Some(name) => json!({"cluster": cluster, "namespace": SHOP, "service": name}),
+        None => json!({"action": "purge", "cluster": cluster, "confirm": true}),
     }
 }
 
@@ -74,9 +85,13 @@ fn person() -> impl Strategy<Value = Move> {
     (0..PROCESSES, select(actions.to_vec())).prop_map(|(process, payload)| {
         Move::new(format!("a person sends {payload} to process {process}"), move |scene| {
             if payload["action"] == "purge" {
-                for name in NAMES {
-                    scene.ledger.unsettle(1, name);
+                // The records are gone by which the right one of two namespaces is known.
+                if scene.world.clusterset.has_second_namespace {
+                    return;
                 }
+                scene.world.clusterset.was_purged = true;
+                NAMES.into_iter().for_each(|name| scene.ledger.unsettle(1, name));
+                (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
             }
             scene.invoke(process, payload.clone(), Duration::from_mins(5));
         })
@@ -98,7 +113,7 @@ fn dry_run() -> impl Strategy<Value = Move> {
             if scene.world.settings.is_dry != is_dry {
                 scene.world.settings.is_dry = is_dry;
                 scene.deploy();
-                scene.fleet.cloud_map.forget_calls();
+                scene.take_writes();
             }
             scene.invoke(0, json!({ "action": "sync" }), Duration::from_mins(5));
         })
@@ -134,8 +149,10 @@ fn deployment() -> impl Strategy<Value = Move> {
         Move::new(format!("the function is deployed with {sentence}"), move |scene| {
             let owner = scene.world.settings.owner;
             change(&mut scene.world.settings);
-            // The stand-in watches over the instances of one owner: nothing of the other one may be under way.
-            if owner != scene.world.settings.owner && !scene.is_idle() {
+            // The stand-in watches over the instances of one owner: nothing of the other one may be under way. Imports
+            // wait for `adopt` then.
+            let is_certain = scene.is_idle() && !scene.world.clusterset.is_on;
+            if owner != scene.world.settings.owner && !is_certain {
                 scene.world.settings.owner = owner;
                 return;
             }

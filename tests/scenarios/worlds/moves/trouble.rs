@@ -6,18 +6,26 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::world::CLUSTERS;
-use super::{Move, Table};
+use super::{Flows, Move, Table};
 use testbed::aws_fault::{AwsFault, AwsFaultKind};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
-const PATHS: [&str; 4] =
-    ["/", "/api/v1/services", "/apis/discovery.k8s.io", "/api/v1/namespaces/shop"];
+/// Requests to API servers; the last ones are of exports and imports alone.
+const PATHS: [&str; 7] = [
+    "/",
+    "/api/v1/services",
+    "/apis/discovery.k8s.io",
+    "/api/v1/namespaces/shop",
+    "/api/v1/namespaces",
+    "/apis/about.k8s.io",
+    "/apis/multicluster.x-k8s.io",
+];
 
-pub fn table() -> Table {
+pub fn table(flows: Flows) -> Table {
     vec![
         (5, call_fails().boxed()),
-        (4, cluster_fails().boxed()),
+        (4, cluster_fails(flows).boxed()),
         (1, eks_fails().boxed()),
         (2, namespaces_are_full().boxed()),
     ]
@@ -64,7 +72,8 @@ fn call_fails() -> impl Strategy<Value = Move> {
     })
 }
 
-fn cluster_fails() -> impl Strategy<Value = Move> {
+fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
+    let paths = if flows.has_exported { &PATHS[..] } else { &PATHS[..4] };
     let kinds = [
         ClusterFaultKind::Status(500),
         ClusterFaultKind::Status(403),
@@ -75,7 +84,7 @@ fn cluster_fails() -> impl Strategy<Value = Move> {
         ClusterFaultKind::Slow(Duration::from_secs(2)),
         ClusterFaultKind::Late(Duration::from_secs(40)),
     ];
-    let all = (0..CLUSTERS.len(), select(&PATHS[..]), select(kinds.to_vec()), 1..8_usize);
+    let all = (0..CLUSTERS.len(), select(paths), select(kinds.to_vec()), 1..8_usize);
     all.prop_map(|(cluster, path, kind, times)| {
         let name = CLUSTERS[cluster];
         let sentence = format!("{name} answers {times} requests below {path} with {kind:?}");

@@ -1,6 +1,8 @@
 //! What is right, by rules of its own: `publish` has what Cloud Map may hold at rest, `invariants` what holds at every
-//! moment. Both read the registry as it is, without the function.
+//! moment, and `clusterset` both for exports and imports. All read the registry and the clusters as they are, without
+//! the function.
 
+pub mod clusterset;
 pub mod invariants;
 pub mod publish;
 
