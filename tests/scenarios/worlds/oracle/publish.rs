@@ -211,10 +211,26 @@ impl View<'_> {
         self.claimants(key).into_iter().find(|(name, _)| stood.contains_key(NAMES[*name]))
     }
 
+    /// The Services that stood under a key and do not claim it any more.
+    fn left(&self, key: &Key) -> impl Iterator<Item = (usize, &Service)> {
+        let stood = self.standing(self.start, key);
+        let claimants = self.claimants(key);
+        let is_claimant = move |name| claimants.iter().any(|(it, _)| *it == name);
+        let all = opted_in(self.world, self.cluster);
+        all.filter(move |(it, _)| stood.contains_key(NAMES[*it]) && !is_claimant(*it))
+    }
+
     fn names(&self) -> Result<(), String> {
         for key in self.all_keys() {
             let claimants = self.claimants(&key);
-            if claimants.is_empty() || claimants.iter().any(|(_, it)| it.claim.bad.is_some()) {
+            let is_undecided = |(_, it): &(usize, &Service)| it.claim.bad.is_some();
+            let left: Vec<_> = self.left(&key).collect();
+            // Whoever claims what cannot be made out keeps what it stood under.
+            let keeps = |(name, it): &(usize, &Service)| {
+                is_undecided(&(*name, *it)) || self.keys(*name, &it.claim).is_empty()
+            };
+            if claimants.is_empty() || claimants.iter().any(is_undecided) || left.iter().any(keeps)
+            {
                 continue;
             }
             let now: BTreeSet<Entry> =
@@ -267,6 +283,13 @@ impl View<'_> {
         if self.world.settings.policy != "sync" {
             may.extend(stood.iter().cloned());
         }
+        // What a Service left that waits for its other names, and the last set of one of those that share the name.
+        let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
+        let keeping = holders.iter().copied().filter(|(_, it)| {
+            it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty()
+        });
+        let stood_of = self.standing(self.start, key);
+        may.extend(left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned());
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
         let is_none_ready =
@@ -330,18 +353,20 @@ impl View<'_> {
             }
             for (name, left) in self.standing(self.rest, &key) {
                 let service = opted_in(self.world, self.cluster).find(|(it, _)| NAMES[*it] == name);
-                let waits = service.is_some_and(|(name, service)| {
-                    service.claim.bad.is_some()
-                        || possible_keys(self.world, &service.claim).contains(&key)
-                        || !self.is_satisfied(name, service)
-                });
-                if !waits {
+                if !service.is_some_and(|(name, service)| self.waits(name, service, &key)) {
                     let cluster = CLUSTERS[self.cluster];
                     return Err(format!("{cluster}/{name} left {left:?} under {key:?}"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether what a Service left under a key that it does not claim waits.
+    fn waits(&self, name: usize, service: &Service, key: &Key) -> bool {
+        service.claim.bad.is_some()
+            || possible_keys(self.world, &service.claim).contains(key)
+            || !self.is_satisfied(name, service)
     }
 
     /// Whether a Service has its names: one that does not stays under its former ones.
@@ -386,6 +411,7 @@ impl View<'_> {
                 let Some((number, service)) = service else { continue };
                 let is_owed = self.world.settings.policy == "sync"
                     && service.claim.bad.is_none()
+                    && self.keys(number, &service.claim).contains(key)
                     && self.holder(key).is_none_or(|(it, _)| it == number)
                     && self.wanted(key, service, false).contains(&entry(held, attributes));
                 let team = attributes.get("team").map(String::as_str);
