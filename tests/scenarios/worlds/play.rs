@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
+use super::clusterset::{CLUSTER_ID, OTHER_REGION};
 use super::moves::{Flows, Move};
 use super::oracle::invariants::Ledger;
 use super::oracle::{self, Registry, clusterset, publish};
@@ -473,10 +474,14 @@ impl Scene {
         let settings = self.world.settings.clone();
         self.world.settings.is_dry = false;
         let is_left_out = |cluster: usize| !oracle::is_served(&self.world, cluster);
-        if self.world.clusterset.is_on && (0..CLUSTERS.len()).any(is_left_out) {
+        let is_elsewhere = settings.clusters.contains(OTHER_REGION);
+        let is_on = self.world.clusterset.is_on;
+        if is_on && (is_elsewhere || (0..CLUSTERS.len()).any(is_left_out)) {
             self.world.settings.clusters = "blue,green";
         }
-        if settings != self.world.settings {
+        // What an API server refused once is not sent again by the same process.
+        let has_refused = std::mem::take(&mut self.world.clusterset.has_refused);
+        if settings != self.world.settings || has_refused {
             self.deploy();
         }
         self.heal();
@@ -485,8 +490,11 @@ impl Scene {
             self.cluster(number).give_back();
             if self.world.clusterset.is_on {
                 self.serve_definitions(number);
+                self.cluster(number)
+                    .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
             }
         }
+        self.adopt();
         let mut waited = Duration::ZERO;
         while waited < REST || !self.runs.is_empty() {
             let pause = Duration::from_secs(1);
@@ -530,7 +538,7 @@ impl Scene {
     /// Within two full syncs all is as the oracle has it, exports and imports after one, and then no process has anything
     /// to write.
     async fn come_to_rest(&mut self, last: usize) -> Result<(), String> {
-        let start = self.registry();
+        let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
         if self.world.settings.guard_minimum < 1000 {
             sleep(GUARD).await;
@@ -547,6 +555,7 @@ impl Scene {
         reports.extend(self.sync_all(last).await?);
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
+        stood.at_rest(self).map_err(|it| shown(it, &reports))?;
         if is_whole {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }

@@ -285,11 +285,14 @@ impl View<'_> {
         }
         // What a Service left that waits for its other names, and the last set of one of those that share the name.
         let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
-        let keeping = holders.iter().copied().filter(|(_, it)| {
-            it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty()
-        });
+        let keeping = holders
+            .iter()
+            .copied()
+            .filter(|(_, it)| it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty());
         let stood_of = self.standing(self.start, key);
-        may.extend(left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned());
+        may.extend(
+            left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned(),
+        );
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
         let is_none_ready =
