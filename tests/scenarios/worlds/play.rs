@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::moves::{Flows, Move};
 use super::oracle::invariants::Ledger;
-use super::oracle::{self, Registry, clusterset, publish};
+use super::oracle::{self, Registry, clusterset, guard, publish};
 use super::world::{CLUSTERS, Namespace, World};
 use crate::faults::play::on_a_runtime;
 use crate::fleet::Fleet;
@@ -219,7 +219,13 @@ impl Scene {
             (&fleet.http, "prod", NamespaceKind::Http),
             (&fleet.dns, "prod.local", NamespaceKind::DnsPrivate),
         ] {
-            world.namespaces.push(Namespace { id: id.clone(), name, kind, is_shared: false });
+            world.namespaces.push(Namespace {
+                id: id.clone(),
+                name,
+                kind,
+                is_shared: false,
+                is_withdrawn: false,
+            });
         }
         if story.flows.has_exported {
             world.clusterset.begin(story.is_apart, &fleet, &green);
@@ -456,6 +462,7 @@ impl Scene {
     async fn come_to_rest(&mut self, last: usize) -> Result<(), String> {
         let start = self.registry();
         let mut reports = self.sync_all(last).await?;
+        let first = self.registry();
         if self.world.settings.guard_minimum < 1000 {
             sleep(GUARD).await;
             reports.extend(self.sync_all(last).await?);
@@ -471,6 +478,7 @@ impl Scene {
         reports.extend(self.sync_all(last).await?);
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
+        guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
         if is_whole {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
