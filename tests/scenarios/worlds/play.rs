@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::clusterset::{CLUSTER_ID, OTHER_REGION};
 use super::moves::{Flows, Move};
 use super::oracle::invariants::Ledger;
-use super::oracle::{self, Registry, clusterset, publish};
+use super::oracle::{self, Registry, clusterset, guard, publish};
 use super::world::{CLUSTERS, Namespace, World};
 use crate::faults::play::on_a_runtime;
 use crate::faults::situation::READER;
@@ -252,7 +252,13 @@ impl Scene {
             (&fleet.http, "prod", NamespaceKind::Http),
             (&fleet.dns, "prod.local", NamespaceKind::DnsPrivate),
         ] {
-            world.namespaces.push(Namespace { id: id.clone(), name, kind, is_shared: false });
+            world.namespaces.push(Namespace {
+                id: id.clone(),
+                name,
+                kind,
+                is_shared: false,
+                is_withdrawn: false,
+            });
         }
         if story.flows.has_exported {
             world.clusterset.begin(story.is_apart, &fleet, &green);
@@ -540,6 +546,7 @@ impl Scene {
     async fn come_to_rest(&mut self, last: usize) -> Result<(), String> {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
+        let first = self.registry();
         if self.world.settings.guard_minimum < 1000 {
             sleep(GUARD).await;
             reports.extend(self.sync_all(last).await?);
@@ -556,6 +563,7 @@ impl Scene {
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
+        guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
         if is_whole {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }

@@ -22,6 +22,7 @@ pub fn table(flows: Flows) -> Table {
         (2, process_ends().boxed()),
         (3, deployment().boxed()),
         (3, dry_run().boxed()),
+        (2, guard().boxed()),
     ]
 }
 
@@ -103,8 +104,10 @@ fn person() -> impl Strategy<Value = Move> {
         json!({ "action": "plan" }),
         json!({ "action": "confirm" }),
         json!({ "action": "adopt" }),
+        json!({ "action": "adopt", "confirm": true }),
         json!({ "action": "purge", "cluster": "green" }),
         json!({ "action": "purge", "cluster": "green", "confirm": true }),
+        json!({ "action": "purge", "cluster": "blue", "confirm": true }),
         json!({ "action": "cleanup" }),
         json!({ "action": "status" }),
     ];
@@ -117,8 +120,13 @@ fn person() -> impl Strategy<Value = Move> {
                     return;
                 }
                 scene.world.clusterset.has_lost_records = true;
-                NAMES.into_iter().for_each(|name| scene.ledger.unsettle(1, name));
+                for name in NAMES {
+                    (0..CLUSTERS.len()).for_each(|cluster| scene.ledger.unsettle(cluster, name));
+                }
                 (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
+            }
+            if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {
+                scene.allow_adoption();
             }
             scene.invoke(process, payload.clone(), Duration::from_mins(5));
         })
@@ -147,11 +155,22 @@ fn dry_run() -> impl Strategy<Value = Move> {
     })
 }
 
+/// The guard holds what is lost at once, however little.
+fn guard() -> impl Strategy<Value = Move> {
+    select(&[0_u32, 1, 2][..]).prop_map(|minimum| {
+        let sentence = format!("the function is deployed with GUARD_MINIMUM {minimum}");
+        Move::new(sentence, move |scene| {
+            scene.world.settings.guard_minimum = minimum;
+            scene.deploy();
+        })
+    })
+}
+
 type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 16] = [
+    const CHANGES: [Change; 19] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -173,6 +192,9 @@ fn deployment() -> impl Strategy<Value = Move> {
         ("all CLOUD_MAP_NAMESPACES and CLUSTERS", |it| {
             (it.namespaces, it.clusters) = (None, "blue,green");
         }),
+        ("a NAME_POLICY without web", |it| it.denied = Some("web")),
+        ("a NAME_POLICY without pay", |it| it.denied = Some("pay")),
+        ("no NAME_POLICY", |it| it.denied = None),
         ("GUARD_MINIMUM 2", |it| it.guard_minimum = 2),
     ];
     select(&CHANGES[..]).prop_map(|(sentence, change)| {

@@ -34,7 +34,8 @@ pub fn table() -> Table {
         (6, claim_moves().boxed()),
         (3, claim_changes().boxed()),
         (3, ttl_changes().boxed()),
-        (1, cluster_is_made_anew().boxed()),
+        (2, cluster_is_made_anew().boxed()),
+        (2, clusters_share_a_name().boxed()),
         (1, names_are_claimed_by_all().boxed()),
         (6, older_claims_what_is_held().boxed()),
     ]
@@ -121,13 +122,14 @@ fn claim() -> impl Strategy<Value = Claim> {
 
 fn service() -> impl Strategy<Value = Service> {
     let families = select(FAMILIES);
-    (claim(), prop::bool::weighted(0.75), families, endpoints()).prop_map(
-        |(claim, has_selector, families, endpoints)| Service {
+    (claim(), prop::bool::weighted(0.75), families, endpoints(), rarely()).prop_map(
+        |(claim, has_selector, families, endpoints, has_foreign_slice)| Service {
             claim,
             prefix: "cloudmap.controller/",
             has_selector,
             families: families.to_vec(),
             endpoints,
+            has_foreign_slice,
             created: 0,
         },
     )
@@ -136,7 +138,8 @@ fn service() -> impl Strategy<Value = Service> {
 fn described(service: &Service) -> String {
     let Service { claim, has_selector, families, endpoints, .. } = service;
     let kind = if *has_selector { format!("with {families:?}") } else { "without selector".into() };
-    format!("{kind}, {}, {}", claimed(claim), listed(endpoints))
+    let foreign = if service.has_foreign_slice { ", and another cluster's slice" } else { "" };
+    format!("{kind}, {}, {}{foreign}", claimed(claim), listed(endpoints))
 }
 
 fn claimed(claim: &Claim) -> String {
@@ -262,7 +265,16 @@ fn older_claims_what_is_held() -> impl Strategy<Value = Move> {
             let prefix = scene.world.settings.prefix;
             let endpoints = endpoints.clone();
             let (has_selector, families, created) = (true, vec!["IPv4"], 0);
-            let service = Service { claim, prefix, has_selector, families, endpoints, created };
+            let has_foreign_slice = false;
+            let service = Service {
+                claim,
+                prefix,
+                has_selector,
+                families,
+                endpoints,
+                has_foreign_slice,
+                created,
+            };
             scene.world.put_aged(place, service);
             scene.unsettle(place);
             scene.ledger.holds((cluster, key), holder);
@@ -353,6 +365,24 @@ fn ttl_changes() -> impl Strategy<Value = Move> {
     (place(), select(&[15_u32, 30][..])).prop_map(|(place, ttl)| {
         Move::new(format!("{} asks for a TTL of {ttl}", named(place)), move |scene| {
             scene.change(place, |it| it.claim.ttl = Some(ttl));
+        })
+    })
+}
+
+/// Of a shared TTL the smallest counts.
+fn clusters_share_a_name() -> impl Strategy<Value = Move> {
+    let ttls = option::weighted(0.8, select(&[15_u32, 30, 90][..]));
+    (0..NAMES.len(), names(), [ttls.clone(), ttls]).prop_map(|(number, names, ttls)| {
+        let (service, shared) = (NAMES[number], names.join(" and "));
+        let sentence =
+            format!("{service} of both clusters claims {shared} in Name(1), with TTLs {ttls:?}");
+        Move::new(sentence, move |scene| {
+            for (cluster, ttl) in ttls.into_iter().enumerate() {
+                scene.change((cluster, number), |it| {
+                    it.claim.names.clone_from(&names);
+                    (it.claim.namespace, it.claim.ttl) = (Reference::Name(1), ttl);
+                });
+            }
         })
     })
 }

@@ -7,6 +7,7 @@ use super::super::oracle;
 use super::super::play::Scene;
 use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT};
 use super::{Move, Table};
+use crate::fleet::Attributes;
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 use testbed::cloud_map::ServiceKind;
 
@@ -25,6 +26,9 @@ pub fn table() -> Table {
         (2, attributes_are_added().boxed()),
         (1, ours_is_withdrawn().boxed()),
         (1, empty_service_is_deleted().boxed()),
+        (2, service_is_made_again().boxed()),
+        (1, service_is_filled().boxed()),
+        (1, share_is_withdrawn().boxed()),
     ]
 }
 
@@ -35,9 +39,25 @@ fn key() -> impl Strategy<Value = (usize, &'static str)> {
 impl Scene {
     /// The id of a Cloud Map service, if it is there.
     fn service_id(&self, (namespace, name): (usize, &str)) -> Option<String> {
-        let id = &self.world.namespace(namespace).id;
-        let services = self.fleet.cloud_map.services(id).into_iter();
+        let namespace = Some(self.world.namespace(namespace)).filter(|it| !it.is_withdrawn)?;
+        let services = self.fleet.cloud_map.services(&namespace.id).into_iter();
         services.filter(|view| view.name == name).map(|view| view.id).next()
+    }
+
+    /// From now on an adoption may take instances that others registered for addresses of pods.
+    pub fn allow_adoption(&self) {
+        let registry = self.registry();
+        let of_service = |(key, held): (&oracle::Key, &oracle::Held)| {
+            let id = self.fleet.cloud_map.services(&key.0).into_iter().find(|it| it.name == key.1);
+            let is_of_pods = |it: &&Attributes| {
+                it.get("AWS_INSTANCE_IPV4").is_some_and(|it| it.starts_with("10.0.1."))
+            };
+            let ids = held.instances.iter().filter(|(_, it)| is_of_pods(it)).map(|(id, _)| id);
+            ids.map(|it| (id.clone().expect("a service").id, it.clone())).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = registry.iter().flat_map(of_service).collect();
+        let all: Vec<_> = all.iter().map(|(service, id)| (service.as_str(), id.as_str())).collect();
+        self.fleet.cloud_map.allow_adoption(&all);
     }
 
     fn unsettle_name(&mut self, name: &str) {
@@ -46,10 +66,11 @@ impl Scene {
 }
 
 fn second_namespace() -> impl Strategy<Value = Move> {
-    (0..2_usize, any::<bool>()).prop_map(|(number, is_shared)| {
+    (0..2_usize, any::<bool>(), any::<bool>()).prop_map(|(number, is_shared, has_names)| {
         let whose = if is_shared { "shared by another account" } else { "of another VPC" };
         let name = ["prod", "prod.local"][number];
-        Move::new(format!("a second namespace {name} appears, {whose}"), move |scene| {
+        let with = if has_names { ", with services of all names" } else { "" };
+        Move::new(format!("a second namespace {name} appears, {whose}{with}"), move |scene| {
             if scene.world.namespaces.len() >= 4 {
                 return;
             }
@@ -61,6 +82,16 @@ fn second_namespace() -> impl Strategy<Value = Move> {
                 false if number == 0 => return,
                 false => cloud_map.namespace(first.name, first.kind),
             };
+            if has_names {
+                let records = vec![(A, 60)];
+                let kind = match number {
+                    0 => ServiceKind::Http,
+                    _ => ServiceKind::Dns { records, custom_health: false },
+                };
+                for name in &NAMES[1..] {
+                    cloud_map.service(&id, name, kind.clone());
+                }
+            }
             scene.world.namespaces.push(Namespace { id, is_shared, ..first });
             for service in scene.world.services.clone().into_values() {
                 scene.world.note_asked(&service);
@@ -82,7 +113,9 @@ fn service_of_another_party() -> impl Strategy<Value = Move> {
             let records = records.iter().map(|it| (*it, 60)).collect();
             let kind = ServiceKind::Dns { records, custom_health };
             let kind = if is_dns { kind } else { ServiceKind::Http };
-            scene.fleet.cloud_map.service(&there.id, name, kind);
+            if !there.is_withdrawn {
+                scene.fleet.cloud_map.service(&there.id, name, kind);
+            }
         })
     })
 }
@@ -94,12 +127,10 @@ fn foreign_instance() -> impl Strategy<Value = Move> {
         let sentence = format!("another party registers {address} under {} in {}", key.1, key.0);
         Move::new(sentence, move |scene| {
             let Some(service) = scene.service_id(key) else { return };
-            let attributes = [
-                ("AWS_INSTANCE_IPV4", address.as_str()),
-                ("AWS_INSTANCE_IPV6", "fd00::99"),
-                ("AWS_INSTANCE_PORT", "80"),
-                ("colour", "red"),
-            ];
+            let mut attributes = vec![("AWS_INSTANCE_IPV4", address.as_str()), ("by-hand", "red")];
+            if !is_ours {
+                attributes.extend([("AWS_INSTANCE_IPV6", "fd00::99"), ("AWS_INSTANCE_PORT", "80")]);
+            }
             let id = format!("by-hand-{number}");
             scene.fleet.cloud_map.instance(&service, &id, &attributes);
         })
@@ -164,6 +195,58 @@ fn empty_service_is_deleted() -> impl Strategy<Value = Move> {
             if scene.fleet.cloud_map.instances(&service).is_empty() {
                 scene.fleet.cloud_map.remove_service(&service);
             }
+        })
+    })
+}
+
+/// A service with all that is in it is deleted, and comes back as another party's, with its old id.
+fn service_is_made_again() -> impl Strategy<Value = Move> {
+    (key(), select(RECORDS)).prop_map(|(key, records)| {
+        let sentence = format!("another party deletes {} in {} and makes it again", key.1, key.0);
+        Move::new(format!("{sentence}: {records:?}"), move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let there = scene.world.namespace(key.0).clone();
+            scene.unsettle_name(key.1);
+            scene.fleet.cloud_map.remove_service(&service);
+            let is_dns = there.name.contains('.') && !records.is_empty();
+            let records = records.iter().map(|it| (*it, 60)).collect();
+            let kind = ServiceKind::Dns { records, custom_health: false };
+            let kind = if is_dns { kind } else { ServiceKind::Http };
+            scene.fleet.cloud_map.service(&there.id, key.1, kind);
+        })
+    })
+}
+
+/// Cloud Map has room for 1,000 instances under a name.
+fn service_is_filled() -> impl Strategy<Value = Move> {
+    (key(), 0..3_usize).prop_map(|(key, room)| {
+        let sentence = format!("another party leaves room for {room} under {}", key.1);
+        Move::new(format!("{sentence} in {}", key.0), move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let present = scene.fleet.cloud_map.instances(&service).len();
+            for number in present..oracle::MOST - room {
+                let address = format!("10.8.{}.{}", number / 250, number % 250);
+                let attributes = [("AWS_INSTANCE_IPV4", address.as_str())];
+                scene.fleet.cloud_map.instance(&service, &format!("many-{number}"), &attributes);
+            }
+        })
+    })
+}
+
+/// Nothing of a namespace that another account shares no more can be seen.
+fn share_is_withdrawn() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("another account shares no namespace any more", |scene| {
+            let cloud_map = &scene.fleet.cloud_map;
+            for namespace in scene.world.namespaces.iter_mut().filter(|it| it.is_shared) {
+                if !std::mem::replace(&mut namespace.is_withdrawn, true) {
+                    for service in cloud_map.services(&namespace.id) {
+                        cloud_map.remove_service(&service.id);
+                    }
+                    cloud_map.remove_namespace(&namespace.id);
+                }
+            }
+            NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
         })
     })
 }
