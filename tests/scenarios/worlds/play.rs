@@ -556,7 +556,8 @@ impl Scene {
             format!("{problem}\n{}", reports.join("\n"))
         };
         let is_whole = self.world.clusterset.is_on && self.world.settings.policy == "sync";
-        if is_whole {
+        // What a cluster had under a former id leaves the imports one sync after its records.
+        if is_whole && !self.world.clusterset.has_lost_records {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         reports.extend(self.sync_all(last).await?);
