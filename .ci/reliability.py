@@ -1,7 +1,7 @@
 """Plays the long forms of the tests that look for lost endpoints, and makes RELIABILITY.md of what they printed.
 
     .ci/reliability.py --list                     the parts
-    .ci/reliability.py faults interleavings ...   plays these parts, and keeps their figures
+    .ci/reliability.py faults worlds ...          plays these parts, and keeps their figures
     .ci/reliability.py all                        plays all parts: a night on two cores
     .ci/reliability.py --short faults ...         plays them as `cargo test` does, and keeps nothing
     .ci/reliability.py mutants                    reads what .ci/mutants.py has written
@@ -50,10 +50,6 @@ PARTS = {
         "none; no secret in a log or answer; at most twice the calls and 20 more; at most two runs to the wanted state, and "
         "the next writes nothing", "tests/scenarios/faults",
     ),
-    "interleavings": Part(
-        "Two invocations, call by call", [*SCENARIOS, "interleaved::"], {"INTERLEAVINGS": "1"}, "orders",
-        "the same at each call; one full sync to the wanted state", "tests/scenarios/interleaved",
-    ),
     "releases": Part(
         "Two releases, call by call", ["--workspace", "--test", "end_to_end", "two_releases"], {"OLD_RELEASE": str(OLD_RELEASE)}, "orders",
         "nothing foreign touched, no ready endpoint lost; one full sync of the newer release to the wanted state, and the "
@@ -66,13 +62,14 @@ PARTS = {
     ),
     "worlds": Part(
         "Random worlds of both flows", [*SCENARIOS, "worlds::play_"], {"WORLDS": "5000"}, "worlds",
-        "everything that can change, by one table of moves: nothing foreign is touched, no ready endpoint lost, no name or "
+        "everything that can change, by one table of moves, with invocations that overlap call by call: nothing foreign is touched, no ready endpoint lost, no name or "
         "import empty, but one of which a pod goes and comes back for a moment (docs/guarantees.md); two full syncs lead to the "
         "state that an oracle without the function's code wants, one for exports and imports, and the next writes nothing", "tests/scenarios/worlds",
     ),
     "weeks": Part(
-        "Weeks in virtual time", [*SCENARIOS, "weeks::"], {"WEEKS": "1000"}, "weeks",
-        "the same over rollouts, expiring tokens, new processes, throttling and outages", "tests/scenarios/weeks",
+        "Weeks in virtual time", [*SCENARIOS, "worlds::weeks_"], {"WEEKS": "1000"}, "weeks",
+        "the same worlds with hours between the moves, a full sync every half an hour, expiring tokens and credentials, and "
+        "outages; seven times all comes to rest", "tests/scenarios/worlds",
     ),
     "hostile": Part(
         "Hostile input", [*LIBRARY, "hostile::"], {"HOSTILE_INPUTS": "10000000"}, "inputs",

@@ -22,18 +22,29 @@ use super::oracle::invariants::Ledger;
 use super::oracle::{self, Registry, clusterset, guard, publish};
 use super::world::{CLUSTERS, Namespace, World};
 use crate::faults::play::on_a_runtime;
+use crate::faults::situation::READER;
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
+use crate::queue::failures;
 use testbed::Sandbox;
 use testbed::clock::tokio_clock;
 use testbed::cloud_map::{Behaviour, NamespaceKind};
 use testbed::function::TIMEOUT;
-use testbed::kubernetes::KubernetesServer;
+use testbed::gate::Gate;
+use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
 
 /// The processes of the function.
 pub const PROCESSES: usize = 3;
 
 const LOOK: Duration = Duration::from_millis(25);
+const MINUTE: Duration = Duration::from_mins(1);
+/// Between two full syncs of a long story.
+const SCHEDULE: Duration = Duration::from_mins(30);
+/// How long the credentials of a process last in a long story.
+const CREDENTIALS: Duration = Duration::from_hours(6);
+/// In milliseconds.
+const PAUSES: &[u64] = &[0, 0, 10, 50, 200, 1000, 4000];
+const LONG_PAUSES: &[u64] = &[0, 1000, 60_000, 1_200_000, 3_600_000, 7_200_000, 14_400_000];
 /// After so long nothing that was begun is under way any more, and each process asks anew which APIs a cluster serves.
 const REST: Duration = Duration::from_mins(6);
 /// A run that ended leaves no operation behind after so long.
@@ -45,18 +56,27 @@ const GUARD: Duration = Duration::from_mins(11);
 /// instance before and after it.
 const CALLS: usize = 20;
 const CALLS_OF_EACH: usize = 6;
+/// And in trouble so many times as many.
+const IN_TROUBLE: usize = 2;
 
-/// More settings of the last process in a clusterset: it may see or do less than the others, and so takes out nothing
+/// More settings of the last process, the last ones in a clusterset: it may see or do less than the others, and so takes out nothing
 /// that they keep.
 const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
     &[],
-    &[("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")],
-    &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
     &[("POLICY", "create-only")],
     &[("POLICY", "upsert-only")],
     &[("DRY_RUN", "true")],
+    &[("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")],
+    &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
     &[("MULTI_CLUSTER", "import")],
 ];
+
+/// How much happens in a story.
+#[derive(Clone, Copy)]
+pub struct Length {
+    pub rounds: usize,
+    pub is_long: bool,
+}
 
 /// The moves of a world, and how long operations take in it.
 #[derive(Clone)]
@@ -69,12 +89,15 @@ pub struct Story {
     is_converged: bool,
     operation_delay: u64,
     list_lag: u64,
-    steps: Vec<(Move, u64)>,
+    /// Whether hours pass, with a full sync every half an hour.
+    is_long: bool,
+    /// What happens until trouble ends, and then again.
+    rounds: Vec<Vec<(Move, u64)>>,
     last: usize,
 }
 
 /// Random stories of all moves. `FLOWS=annotated`, `exported` or `both` plays those alone.
-pub fn story() -> impl Strategy<Value = Story> {
+pub fn story(length: Length) -> impl Strategy<Value = Story> {
     let flows = |has_annotated, has_exported| Flows { has_annotated, has_exported };
     let of_flows = match std::env::var("FLOWS").as_deref() {
         Ok("annotated") => Just(flows(true, false)).boxed(),
@@ -87,23 +110,23 @@ pub fn story() -> impl Strategy<Value = Story> {
         ]
         .boxed(),
     };
-    of_flows.prop_flat_map(of_flows_alone)
+    of_flows.prop_flat_map(move |flows| of_flows_alone(flows, length))
 }
 
-fn of_flows_alone(flows: Flows) -> impl Strategy<Value = Story> {
-    let pauses = select(&[0, 0, 10, 50, 200, 1000, 4000][..]);
+fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> {
+    let pauses = if length.is_long { LONG_PAUSES } else { PAUSES };
     let is_apart = prop::bool::weighted(0.4).prop_map(move |it| it && !flows.has_annotated);
     let other_settings =
-        if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..1] };
+        if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..4] };
     let all = (
         vec(flows.before(), 2..10),
         (prop::bool::weighted(0.8), is_apart, select(other_settings)),
         select(&[30, 30, 300, 3000, 20_000, 90_000][..]),
         select(&[0, 0, 0, 500][..]),
-        vec((flows.any(), pauses), 2..24),
+        vec(vec((flows.any(), select(pauses)), 2..24), length.rounds),
         0..PROCESSES,
     );
-    all.prop_map(move |(before, functions, operation_delay, list_lag, steps, last)| {
+    all.prop_map(move |(before, functions, operation_delay, list_lag, rounds, last)| {
         let (is_converged, is_apart, other_settings) = functions;
         Story {
             flows,
@@ -113,7 +136,8 @@ fn of_flows_alone(flows: Flows) -> impl Strategy<Value = Story> {
             is_converged,
             operation_delay,
             list_lag,
-            steps,
+            is_long: length.is_long,
+            rounds,
             last,
         }
     })
@@ -133,9 +157,12 @@ impl fmt::Display for Story {
         if self.is_converged {
             writeln!(text, "- a full sync")?;
         }
-        writeln!(text, "Then:")?;
-        self.steps.iter().try_for_each(|(it, pause)| writeln!(text, "- {it}; {pause} ms"))?;
-        writeln!(text, "Trouble ends, and process {} syncs.", self.last)
+        for steps in &self.rounds {
+            writeln!(text, "Then:")?;
+            steps.iter().try_for_each(|(it, pause)| writeln!(text, "- {it}; {pause} ms"))?;
+            writeln!(text, "Trouble ends, and process {} syncs.", self.last)?;
+        }
+        Ok(())
     }
 }
 
@@ -162,6 +189,9 @@ pub struct Scene {
     processes: Vec<Arc<Process>>,
     runs: Vec<(usize, JoinHandle<()>)>,
     quiet: Duration,
+    is_long: bool,
+    /// Since the last full sync of the schedule.
+    unsynced: Duration,
 }
 
 /// One process: created by its first invocation, with one invocation at a time.
@@ -202,18 +232,24 @@ impl Scene {
             }
         }
         scene.look()?;
-        for (it, pause) in &story.steps {
-            it.make(&mut scene);
-            scene.look()?;
-            scene.pass(Duration::from_millis(*pause)).await?;
+        for steps in &story.rounds {
+            for (it, pause) in steps {
+                it.make(&mut scene);
+                scene.look()?;
+                scene.pass(Duration::from_millis(*pause)).await?;
+            }
+            let is_good = scene.sync_in_trouble(story.last).await?;
+            scene.end_trouble().await?;
+            scene.come_to_rest(story.last, is_good).await?;
         }
-        scene.end_trouble().await?;
-        scene.come_to_rest(story.last).await
+        Ok(())
     }
 
     async fn set(story: &Story) -> Self {
         let fleet = Fleet::start().await;
         let green = fleet.green().await;
+        fleet.sandbox.role(READER, None);
+        green.grant(READER, &[BOUND_GROUP]);
         let mut world = World::default();
         for (id, name, kind) in [
             (&fleet.http, "prod", NamespaceKind::Http),
@@ -248,6 +284,8 @@ impl Scene {
             processes: Vec::new(),
             runs: Vec::new(),
             quiet: Duration::ZERO,
+            is_long: story.is_long,
+            unsynced: Duration::ZERO,
         };
         scene.deploy();
         scene
@@ -296,9 +334,38 @@ impl Scene {
         if number + 1 == PROCESSES {
             settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
         }
-        let (settings, sandbox) = (settings.into_iter().collect(), self.fleet.sandbox.clone());
+        let settings = settings.into_iter().collect();
+        let sandbox = if self.is_long {
+            self.fleet.sandbox.with_credentials_for(CREDENTIALS)
+        } else {
+            self.fleet.sandbox.another_process()
+        };
         let (function, turn) = (OnceCell::new(), Mutex::default());
         Arc::new(Process { settings, sandbox, function, turn })
+    }
+
+    /// Begins an invocation in each of two processes, and lets their calls in by turns: so many of the first one, so many
+    /// of the second one, and so on. A process that has no call to make loses its turn.
+    pub fn overlap(&mut self, payloads: [Value; 2], turns: Vec<usize>) {
+        let keys = [0, 1].map(|it| self.processes[it].sandbox.access_key().id.clone());
+        let gate = Gate::holding(&[&keys[0], &keys[1]]);
+        self.fleet.cloud_map.hold_at(&gate);
+        (0..CLUSTERS.len()).for_each(|cluster| self.cluster(cluster).hold_at(&gate));
+        for (process, payload) in payloads.into_iter().enumerate() {
+            self.invoke(process, payload, TIMEOUT);
+        }
+        let run = spawn_local(async move {
+            for (turn, calls) in turns.into_iter().enumerate() {
+                for _ in 0..calls {
+                    sleep(Duration::from_millis(1)).await;
+                    if gate.admit(turn % 2).is_none() {
+                        break;
+                    }
+                }
+            }
+            gate.open();
+        });
+        self.runs.push((PROCESSES, run));
     }
 
     /// The processes whose full syncs, one after the other, reach the wanted state. The first of two functions sees the
@@ -330,13 +397,39 @@ impl Scene {
         self.runs.push((process, run));
     }
 
+    /// Delivers messages, and twice more those that come back, as a queue does.
+    pub fn deliver(&mut self, process: usize, mut batch: Value, time: Duration) {
+        let invoked = self.processes[process].clone();
+        let run = spawn_local(async move {
+            for _ in 0..3 {
+                let answer = Box::pin(invoked.invoke(&batch, time)).await;
+                let failed = answer.as_ref().map(failures);
+                let Some(records) = batch["Records"].as_array_mut() else { return };
+                records.retain(|it| {
+                    failed.as_ref().is_none_or(|all| all.iter().any(|id| it["messageId"] == **id))
+                });
+                if records.is_empty() {
+                    return;
+                }
+                sleep(MINUTE).await;
+            }
+        });
+        self.runs.push((process, run));
+    }
+
     /// Lets time pass, and looks at the registry meanwhile.
     async fn pass(&mut self, time: Duration) -> Result<(), String> {
         let mut left = time;
         while !left.is_zero() {
-            let pause = LOOK.min(left);
+            let pause = if self.runs.is_empty() && self.is_long { MINUTE } else { LOOK };
+            let pause = pause.min(left);
             sleep(pause).await;
             left -= pause;
+            self.unsynced += pause;
+            if self.is_long && self.unsynced >= SCHEDULE {
+                self.unsynced = Duration::ZERO;
+                self.invoke(0, json!({ "action": "sync" }), TIMEOUT);
+            }
             self.runs.retain(|(_, run)| !run.is_finished());
             self.quiet = if self.runs.is_empty() { self.quiet + pause } else { Duration::ZERO };
             if self.quiet >= QUIET {
@@ -397,47 +490,72 @@ impl Scene {
         all
     }
 
+    /// No call fails any more.
+    pub fn heal(&self) {
+        self.fleet.cloud_map.heal();
+        self.fleet.sandbox.aws().faults.clear();
+        self.fleet.sandbox.role(READER, None);
+        (0..CLUSTERS.len()).for_each(|number| self.cluster(number).clear_faults());
+    }
+
     /// All trouble ends, and what is under way comes to its end.
     async fn end_trouble(&mut self) -> Result<(), String> {
         let settings = self.world.settings.clone();
         self.world.settings.is_dry = false;
-        if self.world.clusterset.is_on {
+        let is_left_out = |cluster: usize| !oracle::is_served(&self.world, cluster);
+        if self.world.clusterset.is_on && (0..CLUSTERS.len()).any(is_left_out) {
             self.world.settings.clusters = "blue,green";
         }
         if settings != self.world.settings {
             self.deploy();
         }
-        self.fleet.cloud_map.heal();
-        self.fleet.sandbox.aws().faults.clear();
+        self.heal();
         self.behave(|it| *it = Behaviour::default());
         for number in 0..CLUSTERS.len() {
-            self.cluster(number).clear_faults();
             self.cluster(number).give_back();
             if self.world.clusterset.is_on {
                 self.serve_definitions(number);
             }
         }
-        let mut waited = Duration::ZERO;
-        while waited < REST || !self.runs.is_empty() {
-            let pause = Duration::from_secs(1);
-            sleep(pause).await;
-            waited += pause;
-            self.runs.retain(|(_, run)| !run.is_finished());
-            if waited > 4 * TIMEOUT {
-                return Err("an invocation does not end within its time".to_owned());
-            }
-        }
+        self.finish(REST).await?;
         self.look()?;
         self.settle();
         self.look()
     }
 
-    /// One full sync, whose rules hold on the way.
-    async fn sync(&mut self, number: usize) -> Result<Report, String> {
-        self.direct(number, json!({ "action": "sync" })).await
+    /// What is under way comes to its end.
+    async fn finish(&mut self, least: Duration) -> Result<(), String> {
+        let mut waited = Duration::ZERO;
+        while waited < least || !self.runs.is_empty() {
+            let pause = Duration::from_secs(1);
+            sleep(pause).await;
+            waited += pause;
+            self.runs.retain(|(_, run)| !run.is_finished());
+            if waited > 8 * TIMEOUT {
+                return Err("an invocation does not end within its time".to_owned());
+            }
+        }
+        Ok(())
     }
 
-    async fn direct(&mut self, number: usize, payload: Value) -> Result<Report, String> {
+    /// A full sync beside which nothing happens but trouble: whether it says that nothing is left to do.
+    async fn sync_in_trouble(&mut self, last: usize) -> Result<bool, String> {
+        if self.world.settings.is_dry || self.world.clusterset.is_on {
+            return Ok(false);
+        }
+        self.finish(QUIET).await?;
+        let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
+        Ok(report.ok && report.counts.held_back == 0)
+    }
+
+    /// One full sync, whose rules hold on the way.
+    async fn sync(&mut self, number: usize) -> Result<Report, String> {
+        self.direct(number, 1).await
+    }
+
+    /// Such a sync, of at most so many times the calls that are enough.
+    async fn direct(&mut self, number: usize, times: usize) -> Result<Report, String> {
+        let payload = json!({ "action": "sync" });
         let process = self.processes[number].clone();
         let before = self.size();
         self.fleet.cloud_map.forget_calls();
@@ -450,7 +568,7 @@ impl Scene {
         let answer = answer.ok_or("an invocation does not end within its time")?;
         let calls = self.fleet.cloud_map.calls().len();
         let size = before + self.size();
-        let most = CALLS + CALLS_OF_EACH * size;
+        let most = times * (CALLS + CALLS_OF_EACH * size);
         if calls > most {
             return Err(format!("an invocation makes {calls} calls, and {most} are enough"));
         }
@@ -458,11 +576,18 @@ impl Scene {
     }
 
     /// Within two full syncs all is as the oracle has it, exports and imports after one, and then no process has anything
-    /// to write.
-    async fn come_to_rest(&mut self, last: usize) -> Result<(), String> {
+    /// to write. A sync that says that nothing is left to do leaves nothing to the next one.
+    async fn come_to_rest(&mut self, last: usize, is_good: bool) -> Result<(), String> {
         let start = self.registry();
         let mut reports = self.sync_all(last).await?;
         let first = self.registry();
+        let writes = self.take_writes();
+        if is_good && !writes.is_empty() {
+            let report = in_full(&reports[0]);
+            return Err(format!("after a good sync the next one writes {writes:?}\n{report}"));
+        }
+        let is_good = !self.world.clusterset.is_on
+            && reports.iter().all(|it| it.ok && it.counts.held_back == 0);
         if self.world.settings.guard_minimum < 1000 {
             sleep(GUARD).await;
             reports.extend(self.sync_all(last).await?);
@@ -476,6 +601,13 @@ impl Scene {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         reports.extend(self.sync_all(last).await?);
+        let writes = self.take_writes();
+        if is_good && !writes.is_empty() {
+            return Err(shown(
+                format!("after a good sync the next one writes {writes:?}"),
+                &reports,
+            ));
+        }
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
         guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
@@ -485,7 +617,6 @@ impl Scene {
         if reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
-        self.take_writes();
         for number in 0..self.agreeing() {
             reports.push(self.sync(number).await?);
             let writes = self.take_writes();

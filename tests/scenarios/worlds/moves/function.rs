@@ -17,6 +17,7 @@ pub fn table(flows: Flows) -> Table {
     vec![
         (10, full_sync().boxed()),
         (12, messages(flows).boxed()),
+        (3, overlap(flows).boxed()),
         (2, person().boxed()),
         (2, process_ends().boxed()),
         (3, deployment().boxed()),
@@ -40,25 +41,50 @@ fn full_sync() -> impl Strategy<Value = Move> {
 
 /// A batch about Services of any clusters, also twice about one; what no queue delivers is simply not there.
 fn messages(flows: Flows) -> impl Strategy<Value = Move> {
+    (0..PROCESSES, bodies(flows), time()).prop_map(|(process, bodies, time)| {
+        let sentence = format!("process {process} gets {} with {time} s", listed(&bodies));
+        Move::new(sentence, move |scene| {
+            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
+        })
+    })
+}
+
+/// Two processes whose calls come in an order of their own: full syncs, or a message beside one or another one.
+fn overlap(flows: Flows) -> impl Strategy<Value = Move> {
+    let cause = || prop_oneof![Just(Vec::new()), bodies(flows)];
+    ([cause(), cause()], vec(1..12_usize, 2..12)).prop_map(|(causes, turns)| {
+        let of_each = causes.each_ref().map(|bodies| listed(bodies));
+        let sentence = format!("processes 0 and 1 get {of_each:?} and call by turns {turns:?}");
+        Move::new(sentence, move |scene| {
+            let payloads = causes.each_ref().map(|bodies| match &bodies[..] {
+                [] => json!({ "action": "sync" }),
+                bodies => messages_of(bodies),
+            });
+            scene.overlap(payloads, turns.clone());
+        })
+    })
+}
+
+fn listed(bodies: &[Value]) -> String {
+    let all: Vec<String> = bodies.iter().map(ToString::to_string).collect();
+    if all.is_empty() { "a full sync".to_owned() } else { all.join(" and ") }
+}
+
+fn messages_of(bodies: &[Value]) -> Value {
+    let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
+    batch(&records.collect::<Vec<_>>())
+}
+
+fn bodies(flows: Flows) -> impl Strategy<Value = Vec<Value>> {
     let names = if flows.has_annotated { &NAMES[..] } else { &[] };
     let exported = if flows.has_exported { &EXPORTED[..] } else { &[] };
     let count = names.len() + exported.len();
     let about = (0..CLUSTERS.len(), 0..=count, prop::bool::weighted(0.2));
-    (0..PROCESSES, vec(about, 1..4), time()).prop_map(move |(process, about, time)| {
-        let body = |(cluster, name, is_import): (usize, usize, bool)| {
-            let name = names.iter().chain(exported).nth(name);
-            body(cluster, name, is_import && flows.has_exported)
-        };
-        let bodies: Vec<Value> = about.into_iter().map(body).collect();
-        let listed: Vec<String> = bodies.iter().map(ToString::to_string).collect();
-        let sentence = format!("process {process} gets {} with {time} s", listed.join(" and "));
-        Move::new(sentence, move |scene| {
-            let numbered = bodies.iter().enumerate();
-            let records = numbered.map(|(number, body)| message(&number.to_string(), body));
-            let payload = batch(&records.collect::<Vec<_>>());
-            scene.invoke(process, payload, Duration::from_secs(time));
-        })
-    })
+    let body = move |(cluster, name, is_import): (usize, usize, bool)| {
+        let name = names.iter().chain(exported).nth(name);
+        body(cluster, name, is_import && flows.has_exported)
+    };
+    vec(about.prop_map(body), 1..4)
 }
 
 /// The body of a message; one that anybody sent asks for what only a person may.
@@ -143,7 +169,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 18] = [
+    const CHANGES: [Change; 19] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -154,6 +180,9 @@ fn deployment() -> impl Strategy<Value = Move> {
         ("CLUSTERS blue", |it| it.clusters = "blue"),
         ("CLUSTERS with a name beside its ARN", |it| {
             it.clusters = "blue,green,arn:aws:eks:eu-central-1:111122223333:cluster/green";
+        }),
+        ("CLUSTERS with a role for green", |it| {
+            it.clusters = r#"["blue", {"cluster": "green", "roleArn": "arn:aws:iam::111122223333:role/reader"}]"#;
         }),
         ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
         ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),

@@ -5,8 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::play::Scene;
 use super::super::world::CLUSTERS;
 use super::{Flows, Move, Table};
+use crate::faults::situation::READER;
 use testbed::aws_fault::{AwsFault, AwsFaultKind};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -28,6 +30,8 @@ pub fn table(flows: Flows) -> Table {
         (4, cluster_fails(flows).boxed()),
         (1, eks_fails().boxed()),
         (2, namespaces_are_full().boxed()),
+        (1, outage().boxed()),
+        (1, outage_ends().boxed()),
     ]
 }
 
@@ -93,6 +97,34 @@ fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
             scene.cluster(cluster).fail(fault);
         })
     })
+}
+
+/// Something fails until it is mended.
+fn outage() -> impl Strategy<Value = Move> {
+    const OUTAGES: [(&str, fn(&Scene)); 5] = [
+        ("Cloud Map is away", |scene| {
+            scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
+        }),
+        ("Cloud Map throttles all calls but three", |scene| {
+            scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always());
+        }),
+        ("the API server of blue is away", |scene| is_away(scene, 0)),
+        ("the API server of green is away", |scene| is_away(scene, 1)),
+        ("the role of green may not be assumed", |scene| {
+            scene.fleet.sandbox.aws().identities.refuse_role(READER);
+        }),
+    ];
+    select(&OUTAGES[..])
+        .prop_map(|(sentence, begin)| Move::new(sentence, move |scene| begin(scene)))
+}
+
+fn is_away(scene: &Scene, cluster: usize) {
+    let away = ClusterFault::always("/", ClusterFaultKind::Status(503));
+    scene.cluster(cluster).fail(away);
+}
+
+fn outage_ends() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| Move::new("no call fails any more", |scene| scene.heal()))
 }
 
 /// The quota of instances of each namespace, also below what is there.
