@@ -26,6 +26,7 @@ use crate::faults::play::on_a_runtime;
 use crate::faults::situation::READER;
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
+use crate::queue::failures;
 use testbed::Sandbox;
 use testbed::clock::tokio_clock;
 use testbed::cloud_map::{Behaviour, NamespaceKind};
@@ -56,16 +57,18 @@ const GUARD: Duration = Duration::from_mins(11);
 /// instance before and after it.
 const CALLS: usize = 20;
 const CALLS_OF_EACH: usize = 6;
+/// And in trouble so many times as many.
+const IN_TROUBLE: usize = 2;
 
-/// More settings of the last process in a clusterset: it may see or do less than the others, and so takes out nothing
+/// More settings of the last process, the last ones in a clusterset: it may see or do less than the others, and so takes out nothing
 /// that they keep.
 const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
     &[],
-    &[("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")],
-    &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
     &[("POLICY", "create-only")],
     &[("POLICY", "upsert-only")],
     &[("DRY_RUN", "true")],
+    &[("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")],
+    &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
     &[("MULTI_CLUSTER", "import")],
 ];
 
@@ -115,7 +118,7 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
     let pauses = if length.is_long { LONG_PAUSES } else { PAUSES };
     let is_apart = prop::bool::weighted(0.4).prop_map(move |it| it && !flows.has_annotated);
     let other_settings =
-        if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..1] };
+        if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..4] };
     let all = (
         vec(flows.before(), 2..10),
         (prop::bool::weighted(0.8), is_apart, select(other_settings)),
@@ -236,8 +239,9 @@ impl Scene {
                 scene.look()?;
                 scene.pass(Duration::from_millis(*pause)).await?;
             }
+            let is_good = scene.sync_in_trouble(story.last).await?;
             scene.end_trouble().await?;
-            scene.come_to_rest(story.last).await?;
+            scene.come_to_rest(story.last, is_good).await?;
         }
         Ok(())
     }
@@ -394,6 +398,26 @@ impl Scene {
         self.runs.push((process, run));
     }
 
+    /// Delivers messages, and twice more those that come back, as a queue does.
+    pub fn deliver(&mut self, process: usize, mut batch: Value, time: Duration) {
+        let invoked = self.processes[process].clone();
+        let run = spawn_local(async move {
+            for _ in 0..3 {
+                let answer = Box::pin(invoked.invoke(&batch, time)).await;
+                let failed = answer.as_ref().map(failures);
+                let Some(records) = batch["Records"].as_array_mut() else { return };
+                records.retain(|it| {
+                    failed.as_ref().is_none_or(|all| all.iter().any(|id| it["messageId"] == **id))
+                });
+                if records.is_empty() {
+                    return;
+                }
+                sleep(MINUTE).await;
+            }
+        });
+        self.runs.push((process, run));
+    }
+
     /// Lets time pass, and looks at the registry meanwhile.
     async fn pass(&mut self, time: Duration) -> Result<(), String> {
         let mut left = time;
@@ -501,27 +525,45 @@ impl Scene {
             }
         }
         self.adopt();
-        let mut waited = Duration::ZERO;
-        while waited < REST || !self.runs.is_empty() {
-            let pause = Duration::from_secs(1);
-            sleep(pause).await;
-            waited += pause;
-            self.runs.retain(|(_, run)| !run.is_finished());
-            if waited > 4 * TIMEOUT {
-                return Err("an invocation does not end within its time".to_owned());
-            }
-        }
+        self.finish(REST).await?;
         self.look()?;
         self.settle();
         self.look()
     }
 
-    /// One full sync, whose rules hold on the way.
-    async fn sync(&mut self, number: usize) -> Result<Report, String> {
-        self.direct(number, json!({ "action": "sync" })).await
+    /// What is under way comes to its end.
+    async fn finish(&mut self, least: Duration) -> Result<(), String> {
+        let mut waited = Duration::ZERO;
+        while waited < least || !self.runs.is_empty() {
+            let pause = Duration::from_secs(1);
+            sleep(pause).await;
+            waited += pause;
+            self.runs.retain(|(_, run)| !run.is_finished());
+            if waited > 8 * TIMEOUT {
+                return Err("an invocation does not end within its time".to_owned());
+            }
+        }
+        Ok(())
     }
 
-    async fn direct(&mut self, number: usize, payload: Value) -> Result<Report, String> {
+    /// A full sync beside which nothing happens but trouble: whether it says that nothing is left to do.
+    async fn sync_in_trouble(&mut self, last: usize) -> Result<bool, String> {
+        if self.world.settings.is_dry || self.world.clusterset.is_on {
+            return Ok(false);
+        }
+        self.finish(QUIET).await?;
+        let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
+        Ok(report.ok && report.counts.held_back == 0)
+    }
+
+    /// One full sync, whose rules hold on the way.
+    async fn sync(&mut self, number: usize) -> Result<Report, String> {
+        self.direct(number, 1).await
+    }
+
+    /// Such a sync, of at most so many times the calls that are enough.
+    async fn direct(&mut self, number: usize, times: usize) -> Result<Report, String> {
+        let payload = json!({ "action": "sync" });
         let process = self.processes[number].clone();
         let before = self.size();
         self.fleet.cloud_map.forget_calls();
@@ -534,7 +576,7 @@ impl Scene {
         let answer = answer.ok_or("an invocation does not end within its time")?;
         let calls = self.fleet.cloud_map.calls().len();
         let size = before + self.size();
-        let most = CALLS + CALLS_OF_EACH * size;
+        let most = times * (CALLS + CALLS_OF_EACH * size);
         if calls > most {
             return Err(format!("an invocation makes {calls} calls, and {most} are enough"));
         }
@@ -542,11 +584,18 @@ impl Scene {
     }
 
     /// Within two full syncs all is as the oracle has it, exports and imports after one, and then no process has anything
-    /// to write.
-    async fn come_to_rest(&mut self, last: usize) -> Result<(), String> {
+    /// to write. A sync that says that nothing is left to do leaves nothing to the next one.
+    async fn come_to_rest(&mut self, last: usize, is_good: bool) -> Result<(), String> {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
         let first = self.registry();
+        let writes = self.take_writes();
+        if is_good && !writes.is_empty() {
+            let report = in_full(&reports[0]);
+            return Err(format!("after a good sync the next one writes {writes:?}\n{report}"));
+        }
+        let is_good = !self.world.clusterset.is_on
+            && reports.iter().all(|it| it.ok && it.counts.held_back == 0);
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
         let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
@@ -563,6 +612,13 @@ impl Scene {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         reports.extend(self.sync_all(last).await?);
+        let writes = self.take_writes();
+        if is_good && !writes.is_empty() {
+            return Err(shown(
+                format!("after a good sync the next one writes {writes:?}"),
+                &reports,
+            ));
+        }
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
@@ -573,7 +629,6 @@ impl Scene {
         if reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
-        self.take_writes();
         for number in 0..self.agreeing() {
             reports.push(self.sync(number).await?);
             let writes = self.take_writes();

@@ -44,7 +44,7 @@ fn messages(flows: Flows) -> impl Strategy<Value = Move> {
     (0..PROCESSES, bodies(flows), time()).prop_map(|(process, bodies, time)| {
         let sentence = format!("process {process} gets {} with {time} s", listed(&bodies));
         Move::new(sentence, move |scene| {
-            scene.invoke(process, messages_of(&bodies), Duration::from_secs(time));
+            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
         })
     })
 }

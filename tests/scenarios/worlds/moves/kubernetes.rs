@@ -212,7 +212,7 @@ impl Scene {
         }
     }
 
-    fn change(&mut self, place: (usize, usize), change: impl FnOnce(&mut Service)) {
+    pub fn change(&mut self, place: (usize, usize), change: impl FnOnce(&mut Service)) {
         if let Some(mut service) = self.world.services.get(&place).cloned() {
             change(&mut service);
             self.put(place, service);

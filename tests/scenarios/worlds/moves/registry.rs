@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 use super::super::oracle;
 use super::super::play::Scene;
-use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT};
+use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT, Reference};
 use super::{Move, Table};
 use crate::fleet::Attributes;
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
@@ -19,11 +19,12 @@ const RECORDS: &[&[RecordType]] = &[&[A], &[A], &[Aaaa], &[A, Aaaa], &[Srv], &[]
 
 pub fn table() -> Table {
     vec![
-        (2, second_namespace().boxed()),
+        (3, second_namespace().boxed()),
         (3, service_of_another_party().boxed()),
         (3, foreign_instance().boxed()),
         (1, foreign_instance_goes().boxed()),
         (2, attributes_are_added().boxed()),
+        (1, all_of_ours_are_full().boxed()),
         (1, ours_is_withdrawn().boxed()),
         (1, empty_service_is_deleted().boxed()),
         (2, service_is_made_again().boxed()),
@@ -60,16 +61,29 @@ impl Scene {
         self.fleet.cloud_map.allow_adoption(&all);
     }
 
+    /// Adds attributes to each of ours in a service, as far as there is room.
+    fn add_attributes(&self, service: &str, count: usize) {
+        for (id, mut attributes) in self.fleet.cloud_map.instances(service) {
+            if oracle::marks(&self.world, &attributes).is_some() {
+                let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+                let added = own..(own + count).min(FULL);
+                attributes.extend(added.map(|it| (format!("by-hand-{it}"), "x".to_owned())));
+                self.fleet.put(service, &id, &attributes);
+            }
+        }
+    }
+
     fn unsettle_name(&mut self, name: &str) {
         (0..2).for_each(|cluster| self.ledger.unsettle(cluster, name));
     }
 }
 
 fn second_namespace() -> impl Strategy<Value = Move> {
-    (0..2_usize, any::<bool>(), any::<bool>()).prop_map(|(number, is_shared, has_names)| {
+    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.6));
+    (0..2_usize, flags).prop_map(|(number, (is_shared, has_names))| {
         let whose = if is_shared { "shared by another account" } else { "of another VPC" };
         let name = ["prod", "prod.local"][number];
-        let with = if has_names { ", with services of all names" } else { "" };
+        let with = if has_names { ", with services of all names, and api moves there" } else { "" };
         Move::new(format!("a second namespace {name} appears, {whose}{with}"), move |scene| {
             if scene.world.namespaces.len() >= 4 {
                 return;
@@ -92,7 +106,13 @@ fn second_namespace() -> impl Strategy<Value = Move> {
                     cloud_map.service(&id, name, kind.clone());
                 }
             }
+            let youngest = Reference::Id(scene.world.namespaces.len());
             scene.world.namespaces.push(Namespace { id, is_shared, ..first });
+            if has_names {
+                (0..2).for_each(|cluster| {
+                    scene.change((cluster, 0), |it| it.claim.namespace = youngest)
+                });
+            }
             for service in scene.world.services.clone().into_values() {
                 scene.world.note_asked(&service);
             }
@@ -151,21 +171,24 @@ fn foreign_instance_goes() -> impl Strategy<Value = Move> {
 }
 
 fn attributes_are_added() -> impl Strategy<Value = Move> {
-    (key(), any::<bool>()).prop_map(|(key, is_full)| {
-        let count =
-            if is_full { "as many attributes as there is room for" } else { "an attribute" };
-        let sentence = format!("another party adds {count} to ours under {} in {}", key.1, key.0);
-        Move::new(sentence, move |scene| {
-            let Some(service) = scene.service_id(key) else { return };
-            for (id, mut attributes) in scene.fleet.cloud_map.instances(&service) {
-                if oracle::marks(&scene.world, &attributes).is_none() {
-                    continue;
+    key().prop_map(|key| {
+        let sentence = format!("another party adds an attribute to ours under {}", key.1);
+        Move::new(format!("{sentence} in {}", key.0), move |scene| {
+            if let Some(service) = scene.service_id(key) {
+                scene.add_attributes(&service, 1);
+            }
+        })
+    })
+}
+
+fn all_of_ours_are_full() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        let sentence = "another party adds attributes to all of ours until there is no room";
+        Move::new(sentence, |scene| {
+            for namespace in scene.world.namespaces.iter().filter(|it| !it.is_withdrawn) {
+                for service in scene.fleet.cloud_map.services(&namespace.id) {
+                    scene.add_attributes(&service.id, FULL);
                 }
-                let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
-                let last = if is_full { FULL } else { (own + 1).min(FULL) };
-                let added = (own..last).map(|it| (format!("by-hand-{it}"), "x".to_owned()));
-                attributes.extend(added);
-                scene.fleet.put(&service, &id, &attributes);
             }
         })
     })
