@@ -8,11 +8,16 @@ use serde_json::Value;
 use super::world::{CLUSTERS, SHOP, Settings};
 use crate::fleet::Fleet;
 use crate::multi_cluster::{CLUSTERSET, amber_attributes, pods};
+use testbed::ACCOUNT;
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::kubernetes::{ClusterIp, Export, Headless, KubernetesServer};
 
 /// The names of exported Services; `amber` exports the first one.
 pub const EXPORTED: [&str; 2] = ["books", "mail"];
+/// The ClusterProperty with the id of a cluster.
+pub const CLUSTER_ID: &str = "cluster.clusterset.k8s.io";
+/// A Region whose Cloud Map has nothing of the clusterset.
+pub const OTHER_REGION: &str = "us-east-1";
 /// The creation of the exports of `amber`: older than some and younger than others.
 const AMBER_CREATED: &str = "1767225601000";
 
@@ -30,8 +35,12 @@ pub struct Clusterset {
     pub ids: [&'static str; 2],
     /// Whether another account shares a second namespace for records.
     pub has_second_namespace: bool,
-    /// Whether the records of a cluster were ever purged.
-    pub was_purged: bool,
+    /// Whether the records of a cluster were ever purged, or moved to another id.
+    pub has_lost_records: bool,
+    /// Whether an API server refuses fields, which a process remembers.
+    pub has_refused: bool,
+    /// The former `OWNER_ID`, whose exports and imports a person adopts.
+    pub former_owner: Option<&'static str>,
 }
 
 /// A Service and its export.
@@ -89,10 +98,11 @@ impl Clusterset {
         (self.is_on, self.is_apart, self.ids) = (true, is_apart, CLUSTERS);
         for (server, id) in [&fleet.cluster, green].into_iter().zip(self.ids) {
             server.serve_multi_cluster();
-            server.cluster_property("cluster.clusterset.k8s.io", id);
+            server.cluster_property(CLUSTER_ID, id);
             server.cluster_property("clusterset.k8s.io", CLUSTERSET);
             server.namespace(SHOP);
         }
+        fleet.sandbox.cloud_map_of(OTHER_REGION, ACCOUNT);
         let namespace = fleet.cloud_map.namespace(SHOP, NamespaceKind::Http);
         fleet.cloud_map.service(&namespace, EXPORTED[0], ServiceKind::Http);
     }

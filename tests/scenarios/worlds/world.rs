@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::clusterset::Clusterset;
+use super::clusterset::{Clusterset, EXPORTED};
 use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION};
@@ -156,7 +156,8 @@ impl Settings {
         ];
         variables.extend(self.namespaces.map(|it| ("CLOUD_MAP_NAMESPACES", it.to_owned())));
         let policy = |denied| {
-            let names: Vec<_> = NAMES.into_iter().filter(|it| *it != denied).collect();
+            let names = NAMES.into_iter().chain(EXPORTED).filter(|it| *it != denied);
+            let names: Vec<_> = names.collect();
             let all = ["*"];
             json!([{"clusters": all, "kubernetesNamespaces": all, "cloudMapNamespaces": all, "names": names}])
         };

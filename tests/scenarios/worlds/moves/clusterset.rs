@@ -7,13 +7,18 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
 
-use super::super::clusterset::{EXPORTED, Exporter};
+use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter};
 use super::super::oracle::clusterset::{derived, has_records};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, OTHER_ACCOUNT, SHOP};
 use super::{Move, Table};
 use crate::multi_cluster::{CLUSTERSET, slices};
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
+use testbed::function::TIMEOUT;
+use testbed::kubernetes::{Fault, FaultKind};
+
+/// Both clusters in a Region whose Cloud Map has nothing of theirs.
+const ELSEWHERE: &str = r#"[{"cluster": "blue", "registryRegion": "us-east-1"}, {"cluster": "green", "registryRegion": "us-east-1"}]"#;
 
 pub fn table() -> Table {
     vec![
@@ -37,6 +42,10 @@ pub fn of_others() -> Table {
         (2, second_namespace_is_shared().boxed()),
         (3, services_are_uncounted().boxed()),
         (2, services_are_counted().boxed()),
+        (2, cluster_id_changes().boxed()),
+        (2, fields_are_refused().boxed()),
+        (1, other_cloud_map_is_shown().boxed()),
+        (1, owner_changes().boxed()),
     ]
 }
 
@@ -202,7 +211,8 @@ fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
         );
         Move::new(sentence, move |scene| {
             let clusterset = &mut scene.world.clusterset;
-            if clusterset.has_second_namespace || clusterset.was_purged || !has_records(scene) {
+            if clusterset.has_second_namespace || clusterset.has_lost_records || !has_records(scene)
+            {
                 return;
             }
             scene.world.clusterset.has_second_namespace = true;
@@ -224,4 +234,102 @@ fn services_are_counted() -> impl Strategy<Value = Move> {
     Just(()).prop_map(|()| {
         Move::new("the lists count all instances", |scene| scene.behave(|it| it.uncounted = ""))
     })
+}
+
+/// To another id, to the one of the other cluster, to none, or to one that is none.
+fn cluster_id_changes() -> impl Strategy<Value = Move> {
+    let ids = prop_oneof![
+        select(&["azure", "lime"][..]).prop_map(Some),
+        select(&CLUSTERS[..]).prop_map(Some),
+        Just(Some("No id")),
+        Just(None),
+    ];
+    (0..CLUSTERS.len(), ids).prop_map(|(cluster, id)| {
+        let sentence = format!("the cluster id of {} is {id:?}", CLUSTERS[cluster]);
+        Move::new(sentence, move |scene| {
+            let Some(id) = id else {
+                scene.cluster(cluster).delete("clusterproperties", "", CLUSTER_ID);
+                return;
+            };
+            let clusterset = &mut scene.world.clusterset;
+            let is_free = !CLUSTERS.contains(&id) && !clusterset.ids.contains(&id);
+            if is_free && id != "No id" {
+                // Records under another id have no place in a second namespace.
+                if clusterset.has_second_namespace {
+                    return;
+                }
+                clusterset.has_lost_records = true;
+                clusterset.ids[cluster] = id;
+            }
+            scene.cluster(cluster).cluster_property(CLUSTER_ID, id);
+        })
+    })
+}
+
+fn fields_are_refused() -> impl Strategy<Value = Move> {
+    let paths = select(&["/api/v1/namespaces", "/apis/discovery.k8s.io", "/apis/multicluster"][..]);
+    let methods = select(&["POST", "PATCH"][..]);
+    (0..CLUSTERS.len(), paths, methods, 1..6_usize).prop_map(|(cluster, path, method, times)| {
+        let name = CLUSTERS[cluster];
+        let sentence = format!("{name} refuses {times} {method} requests below {path} with 422");
+        Move::new(sentence, move |scene| {
+            scene.world.clusterset.has_refused = true;
+            let refused = Fault::once(path, FaultKind::Status(422)).of_method(method);
+            scene.cluster(cluster).fail(Fault { times, ..refused });
+        })
+    })
+}
+
+/// Of exports alone: instances of annotated Services would be registered there, too.
+fn other_cloud_map_is_shown() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        let sentence = "the function is deployed with the Cloud Map of another Region";
+        Move::new(sentence, move |scene| {
+            let clusterset = &scene.world.clusterset;
+            // Without its record a cluster is no member there either, and begins as one here.
+            let is_known = !clusterset.has_lost_records && has_records(scene);
+            if is_known && scene.world.services.is_empty() && !clusterset.is_apart {
+                scene.world.settings.clusters = ELSEWHERE;
+                scene.deploy();
+            }
+        })
+    })
+}
+
+/// The function has another `OWNER_ID`, and a person adopts what stands, once at once and again in the end.
+fn owner_changes() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("OWNER_ID is changed, and a person adopts", move |scene| {
+            let clusterset = &scene.world.clusterset;
+            let is_first = clusterset.former_owner.is_none() && scene.world.services.is_empty();
+            if !is_first || !scene.is_idle() || !has_records(scene) {
+                return;
+            }
+            scene.world.clusterset.former_owner = Some(scene.world.settings.owner);
+            scene.world.settings.owner = "other";
+            scene.deploy();
+            scene.adopt();
+        })
+    })
+}
+
+impl Scene {
+    /// A person lets each function take over what stands of the former owner.
+    pub fn adopt(&mut self) {
+        let Some(former) = self.world.clusterset.former_owner else { return };
+        let cloud_map = &self.fleet.cloud_map;
+        let mut ids = Vec::new();
+        for (namespace, _) in cloud_map.namespaces() {
+            for service in cloud_map.services(&namespace) {
+                let instances = cloud_map.instances(&service.id).into_keys();
+                ids.extend(instances.map(|it| (service.id.clone(), it)));
+            }
+        }
+        let ids: Vec<_> = ids.iter().map(|(service, id)| (&**service, &**id)).collect();
+        cloud_map.allow_adoption(&ids);
+        let payload = json!({ "action": "adopt", "owner": former, "confirm": true });
+        for process in 0..if self.world.clusterset.is_apart { 2 } else { 1 } {
+            self.invoke(process, payload.clone(), TIMEOUT);
+        }
+    }
 }

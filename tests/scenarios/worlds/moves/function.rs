@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::super::clusterset::EXPORTED;
+use super::super::clusterset::{EXPORTED, OTHER_REGION};
 use super::super::play::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
@@ -115,16 +115,17 @@ fn person() -> impl Strategy<Value = Move> {
         Move::new(format!("a person sends {payload} to process {process}"), move |scene| {
             if payload["action"] == "purge" {
                 // The records are gone by which the right one of two namespaces is known.
-                if scene.world.clusterset.has_second_namespace {
+                let is_elsewhere = scene.world.settings.clusters.contains(OTHER_REGION);
+                if scene.world.clusterset.has_second_namespace || is_elsewhere {
                     return;
                 }
-                scene.world.clusterset.was_purged = true;
+                scene.world.clusterset.has_lost_records = true;
                 for name in NAMES {
                     (0..CLUSTERS.len()).for_each(|cluster| scene.ledger.unsettle(cluster, name));
                 }
                 (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
             }
-            if payload["action"] == "adopt" {
+            if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {
                 scene.allow_adoption();
             }
             scene.invoke(process, payload.clone(), Duration::from_mins(5));

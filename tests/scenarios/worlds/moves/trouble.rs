@@ -126,12 +126,16 @@ fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
 
 /// Something fails until it is mended.
 fn outage() -> impl Strategy<Value = Move> {
-    const OUTAGES: [(&str, fn(&Scene)); 5] = [
+    const OUTAGES: [(&str, fn(&Scene)); 6] = [
         ("Cloud Map is away", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
         }),
         ("Cloud Map throttles all calls but three", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always());
+        }),
+        ("nothing may be registered", |scene| {
+            let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied);
+            scene.fleet.cloud_map.inject(denied.always());
         }),
         ("the API server of blue is away", |scene| is_away(scene, 0)),
         ("the API server of green is away", |scene| is_away(scene, 1)),

@@ -357,6 +357,48 @@ pub fn has_records(scene: &Scene) -> bool {
     (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
 }
 
+// Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.
+pub struct Stood {
+    /// The endpoints of imports by their cluster and name, and the names with a record by their cluster.
+    imports: BTreeMap<(usize, usize), BTreeSet<String>>,
+    records: [BTreeSet<String>; 2],
+}
+
+impl Stood {
+    /// What stands when trouble has ended.
+    pub fn of(scene: &Scene) -> Self {
+        let all =
+            (0..CLUSTERS.len()).flat_map(|it| (0..EXPORTED.len()).map(move |name| (it, name)));
+        let imports = all.filter_map(|place| {
+            let (cluster, name) = (scene.cluster(place.0), EXPORTED[place.1]);
+            cluster.service_import(SHOP, name)?;
+            Some((place, imported(cluster, name).into_values().flatten().collect()))
+        });
+        let records = [0, 1].map(|cluster| exports_in(&own_records(scene, cluster)));
+        Self { imports: imports.collect(), records }
+    }
+
+    pub fn at_rest(&self, scene: &Scene) -> Result<(), String> {
+        let (policy, now) = (scene.world.settings.policy, Self::of(scene));
+        if policy == "sync" || !scene.world.clusterset.is_on {
+            return Ok(());
+        }
+        for (place, endpoints) in &self.imports {
+            let kept = now.imports.get(place);
+            let has_lost = |now: &BTreeSet<String>| !endpoints.is_subset(now);
+            if kept.is_none_or(|now| policy == "create-only" && has_lost(now)) {
+                return Err(format!("under {policy} {place:?} had {endpoints:?}, now {kept:?}"));
+            }
+        }
+        for (was, now) in self.records.iter().zip(&now.records) {
+            if !was.is_subset(now) {
+                return Err(format!("under {policy} of records of {was:?} {now:?} are left"));
+            }
+        }
+        Ok(())
+    }
+}
+
 // Records: one for each export that counts, in the clusterset's own namespace, and one of the cluster.
 fn records(scene: &Scene) -> Result<(), String> {
     for cluster in 0..CLUSTERS.len() {
