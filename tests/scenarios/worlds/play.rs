@@ -60,8 +60,8 @@ const CALLS_OF_EACH: usize = 6;
 /// And in trouble so many times as many.
 const IN_TROUBLE: usize = 2;
 
-/// More settings of the last process, the last ones in a clusterset: it may see or do less than the others, and so takes
-/// out nothing that they keep.
+/// More settings of the last process, all but the first four in a clusterset alone: it may see or do less than the
+/// others, and so takes out nothing that they keep.
 const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
     &[],
     &[("POLICY", "create-only")],

@@ -262,19 +262,7 @@ fn older_claims_what_is_held() -> impl Strategy<Value = Move> {
             let Some(held) = NAMES.into_iter().find(|it| *it == key.1) else { return };
             scene.remove(place);
             let claim = Claim { names: vec![held], namespace: claim.namespace, ..Claim::default() };
-            let prefix = scene.world.settings.prefix;
-            let endpoints = endpoints.clone();
-            let (has_selector, families, created) = (true, vec!["IPv4"], 0);
-            let has_foreign_slice = false;
-            let service = Service {
-                claim,
-                prefix,
-                has_selector,
-                families,
-                endpoints,
-                has_foreign_slice,
-                created,
-            };
+            let service = plain(claim, scene.world.settings.prefix, endpoints.clone());
             scene.world.put_aged(place, service);
             scene.unsettle(place);
             scene.ledger.holds((cluster, key), holder);
@@ -378,13 +366,20 @@ fn clusters_share_a_name() -> impl Strategy<Value = Move> {
             format!("{service} of both clusters claims {shared} in Name(1), with TTLs {ttls:?}");
         Move::new(sentence, move |scene| {
             for (cluster, ttl) in ttls.into_iter().enumerate() {
-                scene.change((cluster, number), |it| {
-                    it.claim.names.clone_from(&names);
-                    (it.claim.namespace, it.claim.ttl) = (Reference::Name(1), ttl);
-                });
+                let (names, namespace) = (names.clone(), Reference::Name(1));
+                let claim = Claim { names, namespace, ttl, ..Claim::default() };
+                let endpoints = BTreeMap::from([(1, Endpoint::default())]);
+                scene.put((cluster, number), plain(claim, scene.world.settings.prefix, endpoints));
             }
         })
     })
+}
+
+/// A Service with a selector and addresses of IPv4.
+fn plain(claim: Claim, prefix: &'static str, endpoints: BTreeMap<u8, Endpoint>) -> Service {
+    let families = vec!["IPv4"];
+    let (has_selector, has_foreign_slice, created) = (true, false, 0);
+    Service { claim, prefix, has_selector, families, endpoints, has_foreign_slice, created }
 }
 
 fn cluster_is_made_anew() -> impl Strategy<Value = Move> {

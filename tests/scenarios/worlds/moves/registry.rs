@@ -30,6 +30,7 @@ pub fn table() -> Table {
         (2, service_is_made_again().boxed()),
         (1, service_is_filled().boxed()),
         (1, share_is_withdrawn().boxed()),
+        (1, namespace_is_made_again().boxed()),
     ]
 }
 
@@ -59,6 +60,13 @@ impl Scene {
         let all: Vec<_> = registry.iter().flat_map(of_service).collect();
         let all: Vec<_> = all.iter().map(|(service, id)| (service.as_str(), id.as_str())).collect();
         self.fleet.cloud_map.allow_adoption(&all);
+    }
+
+    /// A namespace goes with all that is in it.
+    fn remove_namespace(&self, id: &str) {
+        let cloud_map = &self.fleet.cloud_map;
+        cloud_map.services(id).iter().for_each(|it| cloud_map.remove_service(&it.id));
+        cloud_map.remove_namespace(id);
     }
 
     /// Adds attributes to each of ours in a service, as far as there is room.
@@ -110,7 +118,7 @@ fn second_namespace() -> impl Strategy<Value = Move> {
             scene.world.namespaces.push(Namespace { id, is_shared, ..first });
             if has_names {
                 (0..2).for_each(|cluster| {
-                    scene.change((cluster, 0), |it| it.claim.namespace = youngest)
+                    scene.change((cluster, 0), |it| it.claim.namespace = youngest);
                 });
             }
             for service in scene.world.services.clone().into_values() {
@@ -260,16 +268,35 @@ fn service_is_filled() -> impl Strategy<Value = Move> {
 fn share_is_withdrawn() -> impl Strategy<Value = Move> {
     Just(()).prop_map(|()| {
         Move::new("another account shares no namespace any more", |scene| {
-            let cloud_map = &scene.fleet.cloud_map;
-            for namespace in scene.world.namespaces.iter_mut().filter(|it| it.is_shared) {
-                if !std::mem::replace(&mut namespace.is_withdrawn, true) {
-                    for service in cloud_map.services(&namespace.id) {
-                        cloud_map.remove_service(&service.id);
-                    }
-                    cloud_map.remove_namespace(&namespace.id);
+            for number in 0..scene.world.namespaces.len() {
+                let namespace = scene.world.namespaces[number].clone();
+                if namespace.is_shared && !namespace.is_withdrawn {
+                    scene.remove_namespace(&namespace.id);
+                    scene.world.namespaces[number].is_withdrawn = true;
                 }
             }
-            NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
+            for name in NAMES {
+                scene.unsettle_name(name);
+            }
+        })
+    })
+}
+
+/// A namespace is deleted with all that is in it, and made again: it has another id.
+fn namespace_is_made_again() -> impl Strategy<Value = Move> {
+    (0..2_usize).prop_map(|number| {
+        let sentence = format!("namespace {number} is deleted with all in it, and made again");
+        Move::new(sentence, move |scene| {
+            let namespace = scene.world.namespaces[number].clone();
+            scene.remove_namespace(&namespace.id);
+            let id = scene.fleet.cloud_map.namespace(namespace.name, namespace.kind);
+            scene.world.namespaces[number].id = id;
+            for service in scene.world.services.clone().into_values() {
+                scene.world.note_asked(&service);
+            }
+            for name in NAMES {
+                scene.unsettle_name(name);
+            }
         })
     })
 }

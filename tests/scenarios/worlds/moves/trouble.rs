@@ -29,6 +29,7 @@ pub fn table(flows: Flows) -> Table {
         (5, call_fails().boxed()),
         (4, cluster_fails(flows).boxed()),
         (1, eks_fails().boxed()),
+        (2, right_is_taken_away().boxed()),
         (2, namespaces_are_full().boxed()),
         (1, outage().boxed()),
         (1, outage_ends().boxed()),
@@ -73,6 +74,30 @@ fn call_fails() -> impl Strategy<Value = Move> {
             let fault = Fault::on(operation, kind.clone()).after(after).times(times);
             scene.fleet.cloud_map.inject(fault);
         })
+    })
+}
+
+/// The rights come back when trouble ends.
+fn right_is_taken_away() -> impl Strategy<Value = Move> {
+    let rights: [&[&str]; 5] = [
+        &["ListInstances", "ListTagsForResource"],
+        &["ListInstances"],
+        &["RegisterInstance"],
+        &["DeregisterInstance"],
+        &["CreateService", "UpdateService"],
+    ];
+    select(rights.to_vec()).prop_map(|rights| {
+        Move::new(
+            format!("the function loses the right to {}", rights.join(" and ")),
+            move |scene| {
+                for right in rights {
+                    scene
+                        .fleet
+                        .cloud_map
+                        .inject(Fault::on(right, FaultKind::AccessDenied).always());
+                }
+            },
+        )
     })
 }
 

@@ -1,5 +1,6 @@
-//! What the guard holds: a full sync that would lose more than half of a cluster's instances, more than the minimum, and
-//! of several Services or of one that is gone, takes none of them out, and notes the loss on something of ours.
+//! What the guard holds: a full sync that would lose more than half of a cluster's instances, and more than the
+//! minimum, of several Services or of one that is gone, takes none of them out, and notes the loss on something of
+//! ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,8 +64,7 @@ fn standing<'a>(
     let mut standing: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (key, held) in registry.iter().filter(|(key, _)| world.is_used(&key.0)) {
         for (id, attributes) in &held.instances {
-            if let Some((of, service)) = marks(world, attributes).filter(|(of, _)| *of == cluster) {
-                debug_assert_eq!(of, cluster);
+            if let Some((_, service)) = marks(world, attributes).filter(|(of, _)| *of == cluster) {
                 standing.entry(service).or_default().insert((key, id));
             }
         }
