@@ -1,7 +1,7 @@
 """Plays the long forms of the tests that look for lost endpoints, and makes the tables of RELIABILITY.md of what they printed.
 
     .ci/reliability.py --list                     the parts, of tests/reliability/parts.json, with their commands
-    .ci/reliability.py faults interleavings ...   plays these parts, and keeps their figures
+    .ci/reliability.py faults worlds ...          plays these parts, and keeps their figures
     .ci/reliability.py all                        plays all parts: a night on two cores
 
 Without arguments it checks that the tables have the figures kept in tests/reliability, and that each test of the page
@@ -62,10 +62,12 @@ def table(*rows):
 def played_table():
     rows, commands = [("Tests", "Played", "Time, two cores", "What holds in each")], ""
     for name, part in PARTS.items():
-        it = PLAYED[name]
-        time = f"{it['seconds']} s" if it["seconds"] < 120 else f"{round(it['seconds'] / 60)} min"
-        rows.append((f"[{part['heading']}]({part['where'].split(',')[0]})", f"{it['count']:,} {part['unit']}", time, part["holds"]))
-        commands += it["command"] + "\n"
+        it, played, time = PLAYED.get(name), "a short form", "-"
+        if it:
+            played = f"{it['count']:,} {part['unit']}"
+            time = f"{it['seconds']} s" if it["seconds"] < 120 else f"{round(it['seconds'] / 60)} min"
+        rows.append((f"[{part['heading']}]({part['where'].split(',')[0]})", played, time, part["holds"]))
+        commands += (it["command"] if it else command(part)) + "\n"
     return f"{table(*rows)}\nEach row is one command:\n\n```sh\n{commands}```\n"
 
 

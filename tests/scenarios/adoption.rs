@@ -174,32 +174,6 @@ async fn adopted_instance_takes_the_place_of_ours_beside_it() {
 }
 
 #[tokio::test]
-async fn instances_of_an_owner_id_from_before_are_taken_where_it_is_named() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
-    let arn = fleet.sandbox.cluster_arn("blue");
-    fleet.cloud_map.watch_over("team-a", &[&arn]);
-    converge(&fleet, &fleet.function_with(&[("OWNER_ID", "team-a")]).await).await;
-    fleet.cloud_map.watch_over("team-b", &[&arn]);
-    let function = fleet.function_with(&[("OWNER_ID", "team-b")]).await;
-    let before = fleet.instances("prod", "web");
-
-    let report = adopt(&function).await;
-    assert_eq!(held_back(&report), ["NotAdopted"; 2], "{report}");
-    assert_eq!(fleet.instances("prod", "web"), before);
-
-    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
-    let ids: Vec<(&str, &str)> = before.keys().map(|id| (service.as_str(), id.as_str())).collect();
-    fleet.cloud_map.allow_adoption(&ids);
-    let payload = json!({ "action": "adopt", "owner": "team-a", "confirm": true });
-    let taken = crate::run::report(&function, &payload).await;
-    assert_eq!(taken.counts.adopted, 2, "{taken}");
-    settled(&fleet, &function).await;
-    assert!(fleet.instances("prod", "web").keys().eq(before.keys()));
-    assert_eq!(fleet.values("prod", "web", "cloud-map-sync/owner"), ["team-b"; 2]);
-}
-
-#[tokio::test]
 async fn adoption_in_one_cluster_leaves_what_another_could_take() {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;

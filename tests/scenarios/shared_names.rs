@@ -34,17 +34,6 @@ fn marked(fleet: &Fleet) -> Vec<String> {
     marks.into_iter().map(|(address, service)| format!("{service} {address}")).collect()
 }
 
-#[tokio::test]
-async fn endpoints_of_all_who_share_a_name_are_found_under_it_in_a_service_created_once() {
-    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!((report.counts.created, report.counts.registered), (1, 2), "{report}");
-    assert_eq!(held_back(&report), [""; 0], "{report}");
-    assert_eq!(marked(&fleet), ["old 10.0.1.1", "young 10.0.1.2"]);
-}
-
 /// Two places become free, one of each, and two of the older wait for them.
 #[tokio::test]
 async fn those_who_share_a_name_in_a_full_namespace_exchange_their_pods_in_one_sync() {

@@ -1,19 +1,24 @@
 //! The function with the sandbox's settings: the real handler and its own clients, whose requests reach the stand-ins
 //! without sockets, unless the sandbox uses them.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use aws_credential_types::Credentials;
+use aws_credential_types::provider::future::ProvideCredentials as Provided;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::function::{Answer, Function};
 use cloud_map_sync::settings as function_settings;
 use cloud_map_sync::time::Deadline;
 use serde_json::Value;
 
+use super::aws::Aws;
 use super::clock::TokioTime;
-use super::{REGION, Sandbox, in_process};
+use super::identity::AccessKey;
+use super::{REGION, ROLE_ARN, Sandbox, in_process};
 
 /// The time an invocation is given, as the template sets it.
 pub const TIMEOUT: Duration = Duration::from_mins(5);
@@ -45,9 +50,12 @@ impl Sandbox {
 
     /// The SDK's configuration of a client in the sandbox's account.
     pub async fn sdk_config(&self) -> SdkConfig {
-        let key = self.access_key();
-        let token = Some(key.session_token.clone());
-        let credentials = Credentials::new(&key.id, &key.secret, token, None, "sandbox");
+        let credentials = match self.credentials_last {
+            None => SharedCredentialsProvider::new(credentials(self.access_key(), None)),
+            Some(lifetime) => {
+                SharedCredentialsProvider::new(OfRole { aws: self.aws().clone(), lifetime })
+            }
+        };
         let config = sdk_config()
             .region(aws_config::Region::new(REGION))
             .endpoint_url(self.endpoint_url())
@@ -57,6 +65,33 @@ impl Sandbox {
             return config.load().await;
         }
         config.http_client(self.aws.connector()).load().await
+    }
+}
+
+fn credentials(key: &AccessKey, expires: Option<SystemTime>) -> Credentials {
+    Credentials::new(&key.id, &key.secret, Some(key.session_token.clone()), expires, "sandbox")
+}
+
+/// The credentials of the function's role, which Lambda issues anew before they expire.
+#[derive(Clone)]
+struct OfRole {
+    aws: Aws,
+    lifetime: Duration,
+}
+
+impl fmt::Debug for OfRole {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("OfRole")
+    }
+}
+
+impl ProvideCredentials for OfRole {
+    fn provide_credentials<'a>(&'a self) -> Provided<'a>
+    where
+        Self: 'a,
+    {
+        let key = self.aws.identities.issue(ROLE_ARN, "cloud-map-sync", self.lifetime);
+        Provided::ready(Ok(credentials(&key, Some(key.expires.into()))))
     }
 }
 

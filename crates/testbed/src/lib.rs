@@ -65,6 +65,8 @@ pub struct Sandbox {
     /// Every API server, also those of one name in several accounts.
     api_servers: ApiServers,
     uses_sockets: Arc<AtomicBool>,
+    /// How long the credentials of a process last, if they are issued anew.
+    credentials_last: Option<Duration>,
 }
 
 impl Sandbox {
@@ -76,7 +78,8 @@ impl Sandbox {
         let function = aws.identities.issue(ROLE_ARN, "cloud-map-sync", lifetime);
         let (clusters, api_servers) = Default::default();
         let uses_sockets = Arc::new(AtomicBool::new(true));
-        Self { aws, function, clusters, api_servers, uses_sockets }
+        let credentials_last = None;
+        Self { aws, function, clusters, api_servers, uses_sockets, credentials_last }
     }
 
     /// The same, whose functions in this process reach the stand-ins without sockets and TLS, in less time.
@@ -170,6 +173,12 @@ impl Sandbox {
         let function =
             self.aws.identities.issue(ROLE_ARN, "cloud-map-sync", Duration::from_hours(12));
         Self { function, ..self.clone() }
+    }
+
+    /// The same sandbox for a process whose credentials expire, and are issued anew before they do, as Lambda's.
+    #[must_use]
+    pub fn with_credentials_for(&self, lifetime: Duration) -> Self {
+        Self { credentials_last: Some(lifetime), ..self.clone() }
     }
 
     /// The ARN of a cluster.

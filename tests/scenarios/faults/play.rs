@@ -13,10 +13,8 @@ use super::situation::Situation;
 use super::trouble::{Calls, Case};
 use crate::fleet::Fleet;
 use crate::logged::invoke_logged;
-use testbed::Sandbox;
 use testbed::clock::StandInClock;
 use testbed::function::TIMEOUT;
-use testbed::gate::Gate;
 use testbed::kubernetes::KubernetesServer;
 
 /// The number of cases of a situation that are played if nobody asks for more.
@@ -173,26 +171,10 @@ impl Stage {
 
     /// A process of the function that has just been started.
     pub async fn process(&self) -> Function {
-        self.process_in(&self.fleet.sandbox).await
-    }
-
-    /// A process with an access key of its own.
-    pub async fn another_process(&self) -> (Function, String) {
-        let sandbox = self.fleet.sandbox.another_process();
-        (self.process_in(&sandbox).await, sandbox.access_key().id.clone())
-    }
-
-    async fn process_in(&self, sandbox: &Sandbox) -> Function {
         let settings = [("CLUSTERS", "blue,green"), ("GUARD_MINIMUM", "1000")];
         let own = settings.iter().filter(|(key, _)| self.settings.iter().all(|(it, _)| it != key));
         let all: Vec<_> = own.chain(self.settings).copied().collect();
-        sandbox.function(&all).await.with_clock(self.clock.clock())
-    }
-
-    /// Holds the calls of some processes to Cloud Map and to the clusters.
-    pub fn hold_at(&self, gate: &Gate) {
-        self.fleet.cloud_map.hold_at(gate);
-        self.clusters().into_iter().for_each(|(_, cluster)| cluster.hold_at(gate));
+        self.fleet.sandbox.function(&all).await.with_clock(self.clock.clock())
     }
 
     pub fn cluster(&self, name: &str) -> &KubernetesServer {

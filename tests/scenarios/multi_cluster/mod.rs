@@ -41,7 +41,6 @@ mod stale;
 mod story;
 mod told;
 mod unseen;
-mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -241,7 +240,7 @@ pub fn writes(cluster: &KubernetesServer) -> Vec<String> {
 }
 
 /// The addresses of ready endpoints in the imports of a name, with their ports, by source cluster.
-fn imported(cluster: &KubernetesServer, name: &str) -> BTreeMap<String, BTreeSet<String>> {
+pub fn imported(cluster: &KubernetesServer, name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for slice in slices(cluster, name) {
         let source = &slice["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"];
@@ -258,14 +257,14 @@ fn imported(cluster: &KubernetesServer, name: &str) -> BTreeMap<String, BTreeSet
 }
 
 /// The slices of an import.
-fn slices(cluster: &KubernetesServer, name: &str) -> Vec<Value> {
+pub fn slices(cluster: &KubernetesServer, name: &str) -> Vec<Value> {
     let all = cluster.objects("endpointslices", "shop").into_iter();
     let label = "multicluster.kubernetes.io/service-name";
     all.filter(|slice| slice["metadata"]["labels"][label] == name).collect()
 }
 
 /// A condition of the ServiceExport: status and reason.
-fn condition(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
+pub fn condition(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
     let export = cluster.service_export("shop", name).expect("the export");
     let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.iter().find(|it| it["type"] == kind);

@@ -98,15 +98,16 @@ async fn last_endpoint_leaves_also_if_its_service_is_deleted_before_another_func
 }
 
 #[tokio::test]
-async fn endpoints_of_services_whose_instances_are_not_counted_yet_stay() {
+async fn endpoints_and_exports_that_are_not_counted_yet_stay() {
     let members = Members::of_others().await;
-    let late = Behaviour { uncounted: "shop", ..Behaviour::default() };
-    members.fleet.cloud_map.behave(late);
-    let green_alone = members.serving("green", &[]).await;
+    for uncounted in ["shop", "clusterset.shop-set"] {
+        members.fleet.cloud_map.behave(Behaviour { uncounted, ..Behaviour::default() });
+        let green_alone = members.serving("green", &[]).await;
 
-    let report = report(&green_alone, &json!({ "action": "sync" })).await;
+        let report = report(&green_alone, &json!({ "action": "sync" })).await;
 
-    members.assert_all_stand(&in_full(&report));
+        members.assert_all_stand(&in_full(&report));
+    }
 }
 
 /// The message is about a Service that nobody exports: its own import does not stand, and others do.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use super::clusterset::{Clusterset, EXPORTED};
 use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION};
@@ -29,6 +30,8 @@ pub struct World {
     pub services: BTreeMap<(usize, usize), Service>,
     pub namespaces: Vec<Namespace>,
     pub settings: Settings,
+    /// What is exported, beside the Services.
+    pub clusterset: Clusterset,
     /// What claims of a name ever asked of its records: ("IPv4", "IPv6", both in one endpoint, "SRV").
     pub asked: BTreeMap<(String, String), BTreeSet<&'static str>>,
     /// Services that were made so far: the order of their creation, and their UIDs.
@@ -44,6 +47,8 @@ pub struct Namespace {
     pub name: &'static str,
     pub kind: NamespaceKind,
     pub is_shared: bool,
+    /// Whether the account that shared it shares it no more.
+    pub is_withdrawn: bool,
 }
 
 impl Namespace {
@@ -65,6 +70,8 @@ pub struct Settings {
     pub is_dry: bool,
     /// The only name of namespaces that the function uses.
     pub namespaces: Option<&'static str>,
+    /// The name that `NAME_POLICY` denies.
+    pub denied: Option<&'static str>,
 }
 
 /// A headless Service.
@@ -76,6 +83,8 @@ pub struct Service {
     pub has_selector: bool,
     pub families: Vec<&'static str>,
     pub endpoints: BTreeMap<u8, Endpoint>,
+    /// Whether it has a slice that another cluster's controller wrote.
+    pub has_foreign_slice: bool,
     pub created: u32,
 }
 
@@ -128,6 +137,7 @@ impl Default for Settings {
             guard_minimum: 1000,
             is_dry: false,
             namespaces: None,
+            denied: None,
         }
     }
 }
@@ -145,6 +155,13 @@ impl Settings {
             ("DRY_RUN", self.is_dry.to_string()),
         ];
         variables.extend(self.namespaces.map(|it| ("CLOUD_MAP_NAMESPACES", it.to_owned())));
+        let policy = |denied| {
+            let names = NAMES.into_iter().chain(EXPORTED).filter(|it| *it != denied);
+            let names: Vec<_> = names.collect();
+            let all = ["*"];
+            json!([{"clusters": all, "kubernetesNamespaces": all, "cloudMapNamespaces": all, "names": names}])
+        };
+        variables.extend(self.denied.map(|it| ("NAME_POLICY", policy(it).to_string())));
         variables
     }
 }
@@ -196,15 +213,18 @@ impl World {
         self.settings.namespaces.is_none_or(|used| namespace.is_some_and(|it| it.name == used))
     }
 
+    /// Whether `NAME_POLICY` allows a name.
+    pub fn allows(&self, name: &str) -> bool {
+        self.settings.denied != Some(name)
+    }
+
     /// The namespaces that a claim may mean: those of its name, or the one that it names by id.
     fn named(&self, claim: &Claim) -> Vec<&Namespace> {
-        match claim.namespace {
-            Reference::Id(number) | Reference::Arn(number) => vec![self.namespace(number)],
-            Reference::Name(number) => {
-                let name = self.namespace(number).name;
-                self.namespaces.iter().filter(|it| it.name == name).collect()
-            }
-        }
+        let named = self.namespaces.iter().filter(|it| match claim.namespace {
+            Reference::Id(number) | Reference::Arn(number) => it.id == self.namespace(number).id,
+            Reference::Name(number) => it.name == self.namespace(number).name,
+        });
+        named.filter(|it| !it.is_withdrawn).collect()
     }
 
     /// Makes a Service, with a time of creation and a UID of its own, or replaces its spec and annotations.
@@ -238,6 +258,9 @@ impl World {
             server.pods(SHOP, name, &service.pods(place));
         } else {
             put_slices(server, name, place.0, &service);
+        }
+        if service.has_foreign_slice {
+            put_foreign_slice(server, name);
         }
         self.note_asked(&service);
     }
@@ -365,4 +388,20 @@ fn put_slices(server: &KubernetesServer, name: &str, cluster: usize, service: &S
             ],
         }));
     }
+}
+
+/// A slice as Cilium writes it for the endpoints of another cluster.
+fn put_foreign_slice(server: &KubernetesServer, name: &str) {
+    server.put(json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {
+            "name": format!("{name}-of-red"), "namespace": SHOP,
+            "labels": {
+                "kubernetes.io/service-name": name,
+                "multicluster.kubernetes.io/source-cluster": "red",
+            },
+        },
+        "endpoints": [{"addresses": ["10.0.7.1"], "conditions": {"ready": true}}],
+        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+    }));
 }

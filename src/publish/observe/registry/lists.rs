@@ -16,6 +16,7 @@ use super::way::{Counts, Way};
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::instances::Unread;
 use crate::cloud_map::{Class, Error, SIDE_BY_SIDE, Urgency};
+use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, ServiceKey};
 use crate::publish::observe::mirror::{Moment, Services};
@@ -30,11 +31,15 @@ enum Problem {
 
 impl SharedRegistry {
     /// The services of namespaces, with the instances of those that have any, as they were read in this invocation. The
-    /// instances are read while the lists go on, since the lists take longer with more namespaces.
+    /// instances are read while the lists go on, since the lists take longer with more namespaces. The records of a
+    /// member are read even if the list counts none: the count may be late, and without records all its exports end.
     pub(in crate::publish::observe) async fn read_namespaces(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {
+        let namespaces: Vec<&Namespace> = namespaces.collect();
+        let of_records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
+        let of_records: BTreeSet<&str> = of_records.map(|it| it.id.as_str()).collect();
         let (tell, mut told) = mpsc::unbounded_channel();
         let lists = async move {
             // A namespace that is listed a second time shows its services again.
@@ -42,12 +47,13 @@ impl SharedRegistry {
             let filled = |key: &ServiceKey, service: &CloudMapService| {
                 let is_read = self.memory.mirror().is_read_since(key, self.began);
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-                if service.held() > 0 && !is_read && begun.insert(service.arn.clone()) {
+                let is_filled = service.held() > 0 || of_records.contains(key.namespace.as_str());
+                if is_filled && !is_read && begun.insert(service.arn.clone()) {
                     // The receiver exists until this sender is dropped.
                     _ = tell.send(Unread::new(key, service));
                 }
             };
-            self.list(namespaces, self.began, filled).await
+            self.list(namespaces.iter().copied(), self.began, filled).await
         };
         let began = self.memory.mirror().take_moment();
         // What a sync does first, and its turns, do not wait for these.

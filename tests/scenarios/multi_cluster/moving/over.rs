@@ -7,7 +7,6 @@ use super::{Moving, obstacle};
 use crate::fleet::{OWNER, attributes};
 use crate::run::report;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn adoption_is_refused_while_the_finalizers_are_there_and_names_the_command() {
@@ -88,29 +87,6 @@ async fn cluster_moves_over_without_a_gap_and_is_an_ordinary_one_then() {
     moving.converge(&moving.function).await;
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.2.0.2", "10.2.0.3"]);
     moving.assert_no_gap();
-}
-
-/// AWS's controller registers pods that are not ready, and leaves what it was not told of.
-#[tokio::test]
-async fn instances_that_no_endpoint_asks_for_are_adopted_too_and_the_next_sync_takes_them_out() {
-    let moving = Moving::start().await;
-    let Moving { members, amber, aws, .. } = &moving;
-    let shown = [Pod::new("web-1", "10.2.0.1"), Pod::new("web-2", "10.2.0.2").not_ready()];
-    amber.pods("shop", "web", &shown);
-    aws.run();
-    let place = moving.place("web");
-    let mut stale = members.fleet.instances("shop", "web")["tcp-10_2_0_1-8080"].clone();
-    stale.insert("AWS_INSTANCE_IPV4".into(), "10.2.0.9".into());
-    members.fleet.put(&place, "tcp-10_2_0_9-8080", &stale);
-    members.fleet.cloud_map.keep_ready("shop", "web", "amber");
-    moving.take_finalizers_off();
-    moving.allow_adoption("web");
-
-    let report = moving.adopt().await;
-
-    assert_eq!((report.ok, report.counts.adopted), (true, 3), "{}", in_full(&report));
-    moving.converge(&moving.function).await;
-    assert_eq!(members.fleet.addresses("shop", "web"), ["10.2.0.1"]);
 }
 
 #[tokio::test]

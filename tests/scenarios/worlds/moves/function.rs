@@ -7,19 +7,22 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use super::super::clusterset::{EXPORTED, OTHER_REGION};
 use super::super::play::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
-use super::{Move, Table};
+use super::{Flows, Move, Table};
 use crate::queue::{batch, message};
 
-pub fn table() -> Table {
+pub fn table(flows: Flows) -> Table {
     vec![
         (10, full_sync().boxed()),
-        (12, messages().boxed()),
+        (12, messages(flows).boxed()),
+        (3, overlap(flows).boxed()),
         (2, person().boxed()),
         (2, process_ends().boxed()),
         (3, deployment().boxed()),
         (3, dry_run().boxed()),
+        (2, guard().boxed()),
     ]
 }
 
@@ -37,27 +40,62 @@ fn full_sync() -> impl Strategy<Value = Move> {
 }
 
 /// A batch about Services of any clusters, also twice about one; what no queue delivers is simply not there.
-fn messages() -> impl Strategy<Value = Move> {
-    let about = (0..CLUSTERS.len(), 0..=NAMES.len());
-    (0..PROCESSES, vec(about, 1..4), time()).prop_map(|(process, about, time)| {
-        let bodies: Vec<Value> =
-            about.iter().map(|(cluster, name)| body(*cluster, *name)).collect();
-        let listed: Vec<String> = bodies.iter().map(ToString::to_string).collect();
-        let sentence = format!("process {process} gets {} with {time} s", listed.join(" and "));
+fn messages(flows: Flows) -> impl Strategy<Value = Move> {
+    (0..PROCESSES, bodies(flows), time()).prop_map(|(process, bodies, time)| {
+        let sentence = format!("process {process} gets {} with {time} s", listed(&bodies));
         Move::new(sentence, move |scene| {
-            let numbered = bodies.iter().enumerate();
-            let records = numbered.map(|(number, body)| message(&number.to_string(), body));
-            let payload = batch(&records.collect::<Vec<_>>());
-            scene.invoke(process, payload, Duration::from_secs(time));
+            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
         })
     })
 }
 
+/// Two processes whose calls come in an order of their own: full syncs, or a message beside one or another one.
+fn overlap(flows: Flows) -> impl Strategy<Value = Move> {
+    let cause = || prop_oneof![Just(Vec::new()), bodies(flows)];
+    ([cause(), cause()], vec(1..12_usize, 2..12)).prop_map(|(causes, turns)| {
+        let of_each = causes.each_ref().map(|bodies| listed(bodies));
+        let sentence = format!("processes 0 and 1 get {of_each:?} and call by turns {turns:?}");
+        Move::new(sentence, move |scene| {
+            let payloads = causes.each_ref().map(|bodies| match &bodies[..] {
+                [] => json!({ "action": "sync" }),
+                bodies => messages_of(bodies),
+            });
+            scene.overlap(payloads, turns.clone());
+        })
+    })
+}
+
+fn listed(bodies: &[Value]) -> String {
+    let all: Vec<String> = bodies.iter().map(ToString::to_string).collect();
+    if all.is_empty() { "a full sync".to_owned() } else { all.join(" and ") }
+}
+
+fn messages_of(bodies: &[Value]) -> Value {
+    let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
+    batch(&records.collect::<Vec<_>>())
+}
+
+fn bodies(flows: Flows) -> impl Strategy<Value = Vec<Value>> {
+    let names = if flows.has_annotated { &NAMES[..] } else { &[] };
+    let exported = if flows.has_exported { &EXPORTED[..] } else { &[] };
+    let count = names.len() + exported.len();
+    let about = (0..CLUSTERS.len(), 0..=count, prop::bool::weighted(0.2));
+    let body = move |(cluster, name, is_import): (usize, usize, bool)| {
+        let name = names.iter().chain(exported).nth(name);
+        body(cluster, name, is_import && flows.has_exported)
+    };
+    vec(about.prop_map(body), 1..4)
+}
+
 /// The body of a message; one that anybody sent asks for what only a person may.
-fn body(cluster: usize, name: usize) -> Value {
-    match NAMES.get(name) {
-        Some(name) => json!({"cluster": CLUSTERS[cluster], "namespace": SHOP, "service": name}),
-        None => json!({"action": "purge", "cluster": CLUSTERS[cluster], "confirm": true}),
+fn body(cluster: usize, name: Option<&&str>, is_import: bool) -> Value {
+    let cluster = CLUSTERS[cluster];
+    match name {
+        Some(name) if is_import => {
+            json!({"cluster": cluster, "namespace": SHOP, "service": name, "import": true})
+        }
+        Some(name) => json!({"cluster": cluster, "namespace": SHOP, "service": name}),
+        None => json!({"action": "purge", "cluster": cluster, "confirm": true}),
     }
 }
 
@@ -66,17 +104,29 @@ fn person() -> impl Strategy<Value = Move> {
         json!({ "action": "plan" }),
         json!({ "action": "confirm" }),
         json!({ "action": "adopt" }),
+        json!({ "action": "adopt", "confirm": true }),
         json!({ "action": "purge", "cluster": "green" }),
         json!({ "action": "purge", "cluster": "green", "confirm": true }),
+        json!({ "action": "purge", "cluster": "blue", "confirm": true }),
         json!({ "action": "cleanup" }),
         json!({ "action": "status" }),
     ];
     (0..PROCESSES, select(actions.to_vec())).prop_map(|(process, payload)| {
         Move::new(format!("a person sends {payload} to process {process}"), move |scene| {
             if payload["action"] == "purge" {
-                for name in NAMES {
-                    scene.ledger.unsettle(1, name);
+                // The records are gone by which the right one of two namespaces is known.
+                let is_elsewhere = scene.world.settings.clusters.contains(OTHER_REGION);
+                if scene.world.clusterset.has_second_namespace || is_elsewhere {
+                    return;
                 }
+                scene.world.clusterset.has_lost_records = true;
+                for name in NAMES {
+                    (0..CLUSTERS.len()).for_each(|cluster| scene.ledger.unsettle(cluster, name));
+                }
+                (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
+            }
+            if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {
+                scene.allow_adoption();
             }
             scene.invoke(process, payload.clone(), Duration::from_mins(5));
         })
@@ -98,9 +148,20 @@ fn dry_run() -> impl Strategy<Value = Move> {
             if scene.world.settings.is_dry != is_dry {
                 scene.world.settings.is_dry = is_dry;
                 scene.deploy();
-                scene.fleet.cloud_map.forget_calls();
+                scene.take_writes();
             }
             scene.invoke(0, json!({ "action": "sync" }), Duration::from_mins(5));
+        })
+    })
+}
+
+/// The guard holds what is lost at once, however little.
+fn guard() -> impl Strategy<Value = Move> {
+    select(&[0_u32, 1, 2][..]).prop_map(|minimum| {
+        let sentence = format!("the function is deployed with GUARD_MINIMUM {minimum}");
+        Move::new(sentence, move |scene| {
+            scene.world.settings.guard_minimum = minimum;
+            scene.deploy();
         })
     })
 }
@@ -109,7 +170,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 15] = [
+    const CHANGES: [Change; 19] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -121,6 +182,9 @@ fn deployment() -> impl Strategy<Value = Move> {
         ("CLUSTERS with a name beside its ARN", |it| {
             it.clusters = "blue,green,arn:aws:eks:eu-central-1:111122223333:cluster/green";
         }),
+        ("CLUSTERS with a role for green", |it| {
+            it.clusters = r#"["blue", {"cluster": "green", "roleArn": "arn:aws:iam::111122223333:role/reader"}]"#;
+        }),
         ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
         ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),
         ("CLOUD_MAP_NAMESPACES prod.local", |it| it.namespaces = Some("prod.local")),
@@ -128,14 +192,19 @@ fn deployment() -> impl Strategy<Value = Move> {
         ("all CLOUD_MAP_NAMESPACES and CLUSTERS", |it| {
             (it.namespaces, it.clusters) = (None, "blue,green");
         }),
+        ("a NAME_POLICY without web", |it| it.denied = Some("web")),
+        ("a NAME_POLICY without pay", |it| it.denied = Some("pay")),
+        ("no NAME_POLICY", |it| it.denied = None),
         ("GUARD_MINIMUM 2", |it| it.guard_minimum = 2),
     ];
     select(&CHANGES[..]).prop_map(|(sentence, change)| {
         Move::new(format!("the function is deployed with {sentence}"), move |scene| {
             let owner = scene.world.settings.owner;
             change(&mut scene.world.settings);
-            // The stand-in watches over the instances of one owner: nothing of the other one may be under way.
-            if owner != scene.world.settings.owner && !scene.is_idle() {
+            // The stand-in watches over the instances of one owner: nothing of the other one may be under way. Imports
+            // wait for `adopt` then.
+            let is_certain = scene.is_idle() && !scene.world.clusterset.is_on;
+            if owner != scene.world.settings.owner && !is_certain {
                 scene.world.settings.owner = owner;
                 return;
             }

@@ -34,7 +34,8 @@ pub fn table() -> Table {
         (6, claim_moves().boxed()),
         (3, claim_changes().boxed()),
         (3, ttl_changes().boxed()),
-        (1, cluster_is_made_anew().boxed()),
+        (2, cluster_is_made_anew().boxed()),
+        (2, clusters_share_a_name().boxed()),
         (1, names_are_claimed_by_all().boxed()),
         (6, older_claims_what_is_held().boxed()),
     ]
@@ -121,13 +122,14 @@ fn claim() -> impl Strategy<Value = Claim> {
 
 fn service() -> impl Strategy<Value = Service> {
     let families = select(FAMILIES);
-    (claim(), prop::bool::weighted(0.75), families, endpoints()).prop_map(
-        |(claim, has_selector, families, endpoints)| Service {
+    (claim(), prop::bool::weighted(0.75), families, endpoints(), rarely()).prop_map(
+        |(claim, has_selector, families, endpoints, has_foreign_slice)| Service {
             claim,
             prefix: "cloudmap.controller/",
             has_selector,
             families: families.to_vec(),
             endpoints,
+            has_foreign_slice,
             created: 0,
         },
     )
@@ -136,7 +138,8 @@ fn service() -> impl Strategy<Value = Service> {
 fn described(service: &Service) -> String {
     let Service { claim, has_selector, families, endpoints, .. } = service;
     let kind = if *has_selector { format!("with {families:?}") } else { "without selector".into() };
-    format!("{kind}, {}, {}", claimed(claim), listed(endpoints))
+    let foreign = if service.has_foreign_slice { ", and another cluster's slice" } else { "" };
+    format!("{kind}, {}, {}{foreign}", claimed(claim), listed(endpoints))
 }
 
 fn claimed(claim: &Claim) -> String {
@@ -209,7 +212,7 @@ impl Scene {
         }
     }
 
-    fn change(&mut self, place: (usize, usize), change: impl FnOnce(&mut Service)) {
+    pub fn change(&mut self, place: (usize, usize), change: impl FnOnce(&mut Service)) {
         if let Some(mut service) = self.world.services.get(&place).cloned() {
             change(&mut service);
             self.put(place, service);
@@ -259,10 +262,7 @@ fn older_claims_what_is_held() -> impl Strategy<Value = Move> {
             let Some(held) = NAMES.into_iter().find(|it| *it == key.1) else { return };
             scene.remove(place);
             let claim = Claim { names: vec![held], namespace: claim.namespace, ..Claim::default() };
-            let prefix = scene.world.settings.prefix;
-            let endpoints = endpoints.clone();
-            let (has_selector, families, created) = (true, vec!["IPv4"], 0);
-            let service = Service { claim, prefix, has_selector, families, endpoints, created };
+            let service = plain(claim, scene.world.settings.prefix, endpoints.clone());
             scene.world.put_aged(place, service);
             scene.unsettle(place);
             scene.ledger.holds((cluster, key), holder);
@@ -355,6 +355,31 @@ fn ttl_changes() -> impl Strategy<Value = Move> {
             scene.change(place, |it| it.claim.ttl = Some(ttl));
         })
     })
+}
+
+/// Of a shared TTL the smallest counts.
+fn clusters_share_a_name() -> impl Strategy<Value = Move> {
+    let ttls = option::weighted(0.8, select(&[15_u32, 30, 90][..]));
+    (0..NAMES.len(), names(), [ttls.clone(), ttls]).prop_map(|(number, names, ttls)| {
+        let (service, shared) = (NAMES[number], names.join(" and "));
+        let sentence =
+            format!("{service} of both clusters claims {shared} in Name(1), with TTLs {ttls:?}");
+        Move::new(sentence, move |scene| {
+            for (cluster, ttl) in ttls.into_iter().enumerate() {
+                let (names, namespace) = (names.clone(), Reference::Name(1));
+                let claim = Claim { names, namespace, ttl, ..Claim::default() };
+                let endpoints = BTreeMap::from([(1, Endpoint::default())]);
+                scene.put((cluster, number), plain(claim, scene.world.settings.prefix, endpoints));
+            }
+        })
+    })
+}
+
+/// A Service with a selector and addresses of IPv4.
+fn plain(claim: Claim, prefix: &'static str, endpoints: BTreeMap<u8, Endpoint>) -> Service {
+    let families = vec!["IPv4"];
+    let (has_selector, has_foreign_slice, created) = (true, false, 0);
+    Service { claim, prefix, has_selector, families, endpoints, has_foreign_slice, created }
 }
 
 fn cluster_is_made_anew() -> impl Strategy<Value = Move> {

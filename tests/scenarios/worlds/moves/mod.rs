@@ -1,6 +1,7 @@
 //! Everything that can happen in a world. Each move is one function, with its generator, its sentence and its effect;
 //! the tables of the files have them with their weights.
 
+mod clusterset;
 mod function;
 mod kubernetes;
 mod registry;
@@ -46,13 +47,30 @@ impl fmt::Debug for Move {
 /// Moves with their weights.
 type Table = Vec<(u32, BoxedStrategy<Move>)>;
 
-/// What may be there before the function has run.
-pub fn of_world() -> impl Strategy<Value = Move> {
-    Union::new_weighted([kubernetes::table(), registry::table()].concat())
+/// The flows of a world: annotated Services, services across clusters, or both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flows {
+    pub has_annotated: bool,
+    pub has_exported: bool,
 }
 
-/// All moves.
-pub fn any() -> impl Strategy<Value = Move> {
-    let tables = [kubernetes::table(), registry::table(), function::table(), trouble::table()];
-    Union::new_weighted(tables.concat())
+impl Flows {
+    /// The tables of what may be there before the function has run.
+    fn of_world(self) -> Table {
+        let annotated = || [kubernetes::table(), registry::table()].concat();
+        let mut tables = if self.has_annotated { annotated() } else { Table::new() };
+        tables.extend(self.has_exported.then(clusterset::table).into_iter().flatten());
+        tables
+    }
+
+    pub fn before(self) -> impl Strategy<Value = Move> {
+        Union::new_weighted(self.of_world())
+    }
+
+    /// All moves.
+    pub fn any(self) -> impl Strategy<Value = Move> {
+        let of_others = self.has_exported.then(clusterset::of_others).unwrap_or_default();
+        let tables = [self.of_world(), of_others, function::table(self), trouble::table(self)];
+        Union::new_weighted(tables.concat())
+    }
 }

@@ -5,8 +5,9 @@ use proptest::sample::select;
 
 use super::super::oracle;
 use super::super::play::Scene;
-use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT};
+use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT, Reference};
 use super::{Move, Table};
+use crate::fleet::Attributes;
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 use testbed::cloud_map::ServiceKind;
 
@@ -18,13 +19,18 @@ const RECORDS: &[&[RecordType]] = &[&[A], &[A], &[Aaaa], &[A, Aaaa], &[Srv], &[]
 
 pub fn table() -> Table {
     vec![
-        (2, second_namespace().boxed()),
+        (3, second_namespace().boxed()),
         (3, service_of_another_party().boxed()),
         (3, foreign_instance().boxed()),
         (1, foreign_instance_goes().boxed()),
         (2, attributes_are_added().boxed()),
+        (1, all_of_ours_are_full().boxed()),
         (1, ours_is_withdrawn().boxed()),
         (1, empty_service_is_deleted().boxed()),
+        (2, service_is_made_again().boxed()),
+        (1, service_is_filled().boxed()),
+        (1, share_is_withdrawn().boxed()),
+        (1, namespace_is_made_again().boxed()),
     ]
 }
 
@@ -35,9 +41,44 @@ fn key() -> impl Strategy<Value = (usize, &'static str)> {
 impl Scene {
     /// The id of a Cloud Map service, if it is there.
     fn service_id(&self, (namespace, name): (usize, &str)) -> Option<String> {
-        let id = &self.world.namespace(namespace).id;
-        let services = self.fleet.cloud_map.services(id).into_iter();
+        let namespace = Some(self.world.namespace(namespace)).filter(|it| !it.is_withdrawn)?;
+        let services = self.fleet.cloud_map.services(&namespace.id).into_iter();
         services.filter(|view| view.name == name).map(|view| view.id).next()
+    }
+
+    /// From now on an adoption may take instances that others registered for addresses of pods.
+    pub fn allow_adoption(&self) {
+        let registry = self.registry();
+        let of_service = |(key, held): (&oracle::Key, &oracle::Held)| {
+            let id = self.fleet.cloud_map.services(&key.0).into_iter().find(|it| it.name == key.1);
+            let is_of_pods = |it: &&Attributes| {
+                it.get("AWS_INSTANCE_IPV4").is_some_and(|it| it.starts_with("10.0.1."))
+            };
+            let ids = held.instances.iter().filter(|(_, it)| is_of_pods(it)).map(|(id, _)| id);
+            ids.map(|it| (id.clone().expect("a service").id, it.clone())).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = registry.iter().flat_map(of_service).collect();
+        let all: Vec<_> = all.iter().map(|(service, id)| (service.as_str(), id.as_str())).collect();
+        self.fleet.cloud_map.allow_adoption(&all);
+    }
+
+    /// A namespace goes with all that is in it.
+    fn remove_namespace(&self, id: &str) {
+        let cloud_map = &self.fleet.cloud_map;
+        cloud_map.services(id).iter().for_each(|it| cloud_map.remove_service(&it.id));
+        cloud_map.remove_namespace(id);
+    }
+
+    /// Adds attributes to each of ours in a service, as far as there is room.
+    fn add_attributes(&self, service: &str, count: usize) {
+        for (id, mut attributes) in self.fleet.cloud_map.instances(service) {
+            if oracle::marks(&self.world, &attributes).is_some() {
+                let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+                let added = own..(own + count).min(FULL);
+                attributes.extend(added.map(|it| (format!("by-hand-{it}"), "x".to_owned())));
+                self.fleet.put(service, &id, &attributes);
+            }
+        }
     }
 
     fn unsettle_name(&mut self, name: &str) {
@@ -46,10 +87,12 @@ impl Scene {
 }
 
 fn second_namespace() -> impl Strategy<Value = Move> {
-    (0..2_usize, any::<bool>()).prop_map(|(number, is_shared)| {
+    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.6));
+    (0..2_usize, flags).prop_map(|(number, (is_shared, has_names))| {
         let whose = if is_shared { "shared by another account" } else { "of another VPC" };
         let name = ["prod", "prod.local"][number];
-        Move::new(format!("a second namespace {name} appears, {whose}"), move |scene| {
+        let with = if has_names { ", with services of all names, and api moves there" } else { "" };
+        Move::new(format!("a second namespace {name} appears, {whose}{with}"), move |scene| {
             if scene.world.namespaces.len() >= 4 {
                 return;
             }
@@ -61,7 +104,23 @@ fn second_namespace() -> impl Strategy<Value = Move> {
                 false if number == 0 => return,
                 false => cloud_map.namespace(first.name, first.kind),
             };
+            if has_names {
+                let records = vec![(A, 60)];
+                let kind = match number {
+                    0 => ServiceKind::Http,
+                    _ => ServiceKind::Dns { records, custom_health: false },
+                };
+                for name in &NAMES[1..] {
+                    cloud_map.service(&id, name, kind.clone());
+                }
+            }
+            let youngest = Reference::Id(scene.world.namespaces.len());
             scene.world.namespaces.push(Namespace { id, is_shared, ..first });
+            if has_names {
+                (0..2).for_each(|cluster| {
+                    scene.change((cluster, 0), |it| it.claim.namespace = youngest);
+                });
+            }
             for service in scene.world.services.clone().into_values() {
                 scene.world.note_asked(&service);
             }
@@ -82,7 +141,9 @@ fn service_of_another_party() -> impl Strategy<Value = Move> {
             let records = records.iter().map(|it| (*it, 60)).collect();
             let kind = ServiceKind::Dns { records, custom_health };
             let kind = if is_dns { kind } else { ServiceKind::Http };
-            scene.fleet.cloud_map.service(&there.id, name, kind);
+            if !there.is_withdrawn {
+                scene.fleet.cloud_map.service(&there.id, name, kind);
+            }
         })
     })
 }
@@ -94,12 +155,10 @@ fn foreign_instance() -> impl Strategy<Value = Move> {
         let sentence = format!("another party registers {address} under {} in {}", key.1, key.0);
         Move::new(sentence, move |scene| {
             let Some(service) = scene.service_id(key) else { return };
-            let attributes = [
-                ("AWS_INSTANCE_IPV4", address.as_str()),
-                ("AWS_INSTANCE_IPV6", "fd00::99"),
-                ("AWS_INSTANCE_PORT", "80"),
-                ("colour", "red"),
-            ];
+            let mut attributes = vec![("AWS_INSTANCE_IPV4", address.as_str()), ("by-hand", "red")];
+            if !is_ours {
+                attributes.extend([("AWS_INSTANCE_IPV6", "fd00::99"), ("AWS_INSTANCE_PORT", "80")]);
+            }
             let id = format!("by-hand-{number}");
             scene.fleet.cloud_map.instance(&service, &id, &attributes);
         })
@@ -120,21 +179,24 @@ fn foreign_instance_goes() -> impl Strategy<Value = Move> {
 }
 
 fn attributes_are_added() -> impl Strategy<Value = Move> {
-    (key(), any::<bool>()).prop_map(|(key, is_full)| {
-        let count =
-            if is_full { "as many attributes as there is room for" } else { "an attribute" };
-        let sentence = format!("another party adds {count} to ours under {} in {}", key.1, key.0);
-        Move::new(sentence, move |scene| {
-            let Some(service) = scene.service_id(key) else { return };
-            for (id, mut attributes) in scene.fleet.cloud_map.instances(&service) {
-                if oracle::marks(&scene.world, &attributes).is_none() {
-                    continue;
+    key().prop_map(|key| {
+        let sentence = format!("another party adds an attribute to ours under {}", key.1);
+        Move::new(format!("{sentence} in {}", key.0), move |scene| {
+            if let Some(service) = scene.service_id(key) {
+                scene.add_attributes(&service, 1);
+            }
+        })
+    })
+}
+
+fn all_of_ours_are_full() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        let sentence = "another party adds attributes to all of ours until there is no room";
+        Move::new(sentence, |scene| {
+            for namespace in scene.world.namespaces.iter().filter(|it| !it.is_withdrawn) {
+                for service in scene.fleet.cloud_map.services(&namespace.id) {
+                    scene.add_attributes(&service.id, FULL);
                 }
-                let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
-                let last = if is_full { FULL } else { (own + 1).min(FULL) };
-                let added = (own..last).map(|it| (format!("by-hand-{it}"), "x".to_owned()));
-                attributes.extend(added);
-                scene.fleet.put(&service, &id, &attributes);
             }
         })
     })
@@ -163,6 +225,77 @@ fn empty_service_is_deleted() -> impl Strategy<Value = Move> {
             let Some(service) = scene.service_id(key) else { return };
             if scene.fleet.cloud_map.instances(&service).is_empty() {
                 scene.fleet.cloud_map.remove_service(&service);
+            }
+        })
+    })
+}
+
+/// A service with all that is in it is deleted, and comes back as another party's, with its old id.
+fn service_is_made_again() -> impl Strategy<Value = Move> {
+    (key(), select(RECORDS)).prop_map(|(key, records)| {
+        let sentence = format!("another party deletes {} in {} and makes it again", key.1, key.0);
+        Move::new(format!("{sentence}: {records:?}"), move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let there = scene.world.namespace(key.0).clone();
+            scene.unsettle_name(key.1);
+            scene.fleet.cloud_map.remove_service(&service);
+            let is_dns = there.name.contains('.') && !records.is_empty();
+            let records = records.iter().map(|it| (*it, 60)).collect();
+            let kind = ServiceKind::Dns { records, custom_health: false };
+            let kind = if is_dns { kind } else { ServiceKind::Http };
+            scene.fleet.cloud_map.service(&there.id, key.1, kind);
+        })
+    })
+}
+
+/// Cloud Map has room for 1,000 instances under a name.
+fn service_is_filled() -> impl Strategy<Value = Move> {
+    (key(), 0..3_usize).prop_map(|(key, room)| {
+        let sentence = format!("another party leaves room for {room} under {}", key.1);
+        Move::new(format!("{sentence} in {}", key.0), move |scene| {
+            let Some(service) = scene.service_id(key) else { return };
+            let present = scene.fleet.cloud_map.instances(&service).len();
+            for number in present..oracle::MOST - room {
+                let address = format!("10.8.{}.{}", number / 250, number % 250);
+                let attributes = [("AWS_INSTANCE_IPV4", address.as_str())];
+                scene.fleet.cloud_map.instance(&service, &format!("many-{number}"), &attributes);
+            }
+        })
+    })
+}
+
+/// Nothing of a namespace that another account shares no more can be seen.
+fn share_is_withdrawn() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("another account shares no namespace any more", |scene| {
+            for number in 0..scene.world.namespaces.len() {
+                let namespace = scene.world.namespaces[number].clone();
+                if namespace.is_shared && !namespace.is_withdrawn {
+                    scene.remove_namespace(&namespace.id);
+                    scene.world.namespaces[number].is_withdrawn = true;
+                }
+            }
+            for name in NAMES {
+                scene.unsettle_name(name);
+            }
+        })
+    })
+}
+
+/// A namespace is deleted with all that is in it, and made again: it has another id.
+fn namespace_is_made_again() -> impl Strategy<Value = Move> {
+    (0..2_usize).prop_map(|number| {
+        let sentence = format!("namespace {number} is deleted with all in it, and made again");
+        Move::new(sentence, move |scene| {
+            let namespace = scene.world.namespaces[number].clone();
+            scene.remove_namespace(&namespace.id);
+            let id = scene.fleet.cloud_map.namespace(namespace.name, namespace.kind);
+            scene.world.namespaces[number].id = id;
+            for service in scene.world.services.clone().into_values() {
+                scene.world.note_asked(&service);
+            }
+            for name in NAMES {
+                scene.unsettle_name(name);
             }
         })
     })

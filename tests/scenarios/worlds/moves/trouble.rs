@@ -5,21 +5,34 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::play::Scene;
 use super::super::world::CLUSTERS;
-use super::{Move, Table};
+use super::{Flows, Move, Table};
+use crate::faults::situation::READER;
 use testbed::aws_fault::{AwsFault, AwsFaultKind};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
-const PATHS: [&str; 4] =
-    ["/", "/api/v1/services", "/apis/discovery.k8s.io", "/api/v1/namespaces/shop"];
+/// Requests to API servers; the last ones are of exports and imports alone.
+const PATHS: [&str; 7] = [
+    "/",
+    "/api/v1/services",
+    "/apis/discovery.k8s.io",
+    "/api/v1/namespaces/shop",
+    "/api/v1/namespaces",
+    "/apis/about.k8s.io",
+    "/apis/multicluster.x-k8s.io",
+];
 
-pub fn table() -> Table {
+pub fn table(flows: Flows) -> Table {
     vec![
         (5, call_fails().boxed()),
-        (4, cluster_fails().boxed()),
+        (4, cluster_fails(flows).boxed()),
         (1, eks_fails().boxed()),
+        (2, right_is_taken_away().boxed()),
         (2, namespaces_are_full().boxed()),
+        (1, outage().boxed()),
+        (1, outage_ends().boxed()),
     ]
 }
 
@@ -64,7 +77,32 @@ fn call_fails() -> impl Strategy<Value = Move> {
     })
 }
 
-fn cluster_fails() -> impl Strategy<Value = Move> {
+/// The rights come back when trouble ends.
+fn right_is_taken_away() -> impl Strategy<Value = Move> {
+    let rights: [&[&str]; 5] = [
+        &["ListInstances", "ListTagsForResource"],
+        &["ListInstances"],
+        &["RegisterInstance"],
+        &["DeregisterInstance"],
+        &["CreateService", "UpdateService"],
+    ];
+    select(rights.to_vec()).prop_map(|rights| {
+        Move::new(
+            format!("the function loses the right to {}", rights.join(" and ")),
+            move |scene| {
+                for right in rights {
+                    scene
+                        .fleet
+                        .cloud_map
+                        .inject(Fault::on(right, FaultKind::AccessDenied).always());
+                }
+            },
+        )
+    })
+}
+
+fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
+    let paths = if flows.has_exported { &PATHS[..] } else { &PATHS[..4] };
     let kinds = [
         ClusterFaultKind::Status(500),
         ClusterFaultKind::Status(403),
@@ -75,7 +113,7 @@ fn cluster_fails() -> impl Strategy<Value = Move> {
         ClusterFaultKind::Slow(Duration::from_secs(2)),
         ClusterFaultKind::Late(Duration::from_secs(40)),
     ];
-    let all = (0..CLUSTERS.len(), select(&PATHS[..]), select(kinds.to_vec()), 1..8_usize);
+    let all = (0..CLUSTERS.len(), select(paths), select(kinds.to_vec()), 1..8_usize);
     all.prop_map(|(cluster, path, kind, times)| {
         let name = CLUSTERS[cluster];
         let sentence = format!("{name} answers {times} requests below {path} with {kind:?}");
@@ -84,6 +122,40 @@ fn cluster_fails() -> impl Strategy<Value = Move> {
             scene.cluster(cluster).fail(fault);
         })
     })
+}
+
+type Outage = (&'static str, fn(&Scene));
+
+/// Something fails until it is mended.
+fn outage() -> impl Strategy<Value = Move> {
+    const OUTAGES: [Outage; 6] = [
+        ("Cloud Map is away", |scene| {
+            scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
+        }),
+        ("Cloud Map throttles all calls but three", |scene| {
+            scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always());
+        }),
+        ("nothing may be registered", |scene| {
+            let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied);
+            scene.fleet.cloud_map.inject(denied.always());
+        }),
+        ("the API server of blue is away", |scene| is_away(scene, 0)),
+        ("the API server of green is away", |scene| is_away(scene, 1)),
+        ("the role of green may not be assumed", |scene| {
+            scene.fleet.sandbox.aws().identities.refuse_role(READER);
+        }),
+    ];
+    select(&OUTAGES[..])
+        .prop_map(|(sentence, begin)| Move::new(sentence, move |scene| begin(scene)))
+}
+
+fn is_away(scene: &Scene, cluster: usize) {
+    let away = ClusterFault::always("/", ClusterFaultKind::Status(503));
+    scene.cluster(cluster).fail(away);
+}
+
+fn outage_ends() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| Move::new("no call fails any more", |scene| scene.heal()))
 }
 
 /// The quota of instances of each namespace, also below what is there.

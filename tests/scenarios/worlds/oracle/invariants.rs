@@ -1,7 +1,7 @@
 //! What holds at every moment: nothing foreign is touched, a registered endpoint stays registered while it is ready and
-//! its Service alone claims the name, or held it when an older one began to claim it, and a name that such a Service holds is not empty while any of its endpoints is
-//! ready. An endpoint that was away for a moment is left out until all is quiet: its removal may be under way
-//! (docs/guarantees.md).
+//! its Service alone claims the name, or held it when an older one began to claim it, and a name that such a Service
+//! holds is not empty while any of its endpoints is ready. An endpoint that was away for a moment is left out until all
+//! is quiet: its removal may be under way (docs/guarantees.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,9 @@
 //! What is right, by rules of its own: `publish` has what Cloud Map may hold at rest, `invariants` what holds at every
-//! moment. Both read the registry as it is, without the function.
+//! moment, and `clusterset` both for exports and imports. All read the registry and the clusters as they are, without
+//! the function.
 
+pub mod clusterset;
+pub mod guard;
 pub mod invariants;
 pub mod publish;
 
@@ -16,10 +19,14 @@ pub type Key = (String, String);
 /// The Cloud Map services with what is in them.
 pub type Registry = BTreeMap<Key, Held>;
 
+/// The most instances of a Cloud Map service.
+pub const MOST: usize = 1000;
+
 /// A Cloud Map service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub is_tagged: bool,
+    pub has_sighting: bool,
     pub records: Option<Vec<RecordType>>,
     pub ttls: BTreeSet<i64>,
     pub instances: BTreeMap<String, Attributes>,
@@ -27,7 +34,7 @@ pub struct Held {
 
 /// The registry as it is now.
 pub fn registry(fleet: &Fleet, world: &World) -> Registry {
-    let namespaces = world.namespaces.iter().map(|namespace| &namespace.id);
+    let namespaces = world.namespaces.iter().filter(|it| !it.is_withdrawn).map(|it| &it.id);
     let services = namespaces.flat_map(|id| {
         fleet.cloud_map.services(id).into_iter().map(move |view| (id.clone(), view))
     });
@@ -35,6 +42,7 @@ pub fn registry(fleet: &Fleet, world: &World) -> Registry {
         let held = Held {
             is_tagged: view.tags.get("cloud-map-sync/owner").map(String::as_str)
                 == Some(world.settings.owner),
+            has_sighting: view.attributes.keys().any(|it| it.contains("guard")),
             ttls: view.dns.iter().flat_map(|dns| dns.records.iter().map(|(_, it)| *it)).collect(),
             records: view.dns.map(|dns| dns.records.into_iter().map(|(it, _)| it).collect()),
             instances: fleet.cloud_map.instances(&view.id),
@@ -75,7 +83,7 @@ pub fn opted_in(world: &World, cluster: usize) -> impl Iterator<Item = (usize, &
 /// The keys that a claim may mean, in every namespace that it may mean.
 pub fn possible_keys(world: &World, claim: &Claim) -> BTreeSet<Key> {
     let ids: Vec<String> = world.candidates(claim).into_iter().map(|it| it.id.clone()).collect();
-    let names = claim.names.iter();
+    let names = claim.names.iter().filter(|it| world.allows(it));
     names.flat_map(|name| ids.iter().map(move |id| (id.clone(), (*name).to_owned()))).collect()
 }
 

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, Claim, NAMES, Service, World};
-use super::{Held, Key, Registry, Seen, endpoints, is_served, marks, opted_in, possible_keys};
+use super::{
+    Held, Key, MOST, Registry, Seen, endpoints, is_served, marks, opted_in, possible_keys,
+};
 use crate::fleet::Attributes;
 use testbed::cloud_map::{NamespaceKind, RecordType};
 
@@ -30,7 +32,7 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
         }
     }
     records(world, rest)?;
-    ttls(world, rest)?;
+    ttls(world, start, rest)?;
     deletions(world, start, rest)
 }
 
@@ -113,8 +115,14 @@ impl View<'_> {
 
     /// The keys that a Service claims; none while the namespace of one of its names is ambiguous.
     fn keys(&self, service: usize, claim: &Claim) -> BTreeSet<Key> {
+        let mut keys = self.made_out(service, claim).unwrap_or_default();
+        keys.retain(|key| self.world.allows(&key.1));
+        keys
+    }
+
+    fn made_out(&self, service: usize, claim: &Claim) -> Option<BTreeSet<Key>> {
         let of_name = |name: &&str| Some(key(&self.namespace(service, claim, name)?, name));
-        claim.names.iter().map(of_name).collect::<Option<_>>().unwrap_or_default()
+        claim.names.iter().map(of_name).collect()
     }
 }
 
@@ -211,10 +219,26 @@ impl View<'_> {
         self.claimants(key).into_iter().find(|(name, _)| stood.contains_key(NAMES[*name]))
     }
 
+    /// The Services that stood under a key and do not claim it any more.
+    fn left(&self, key: &Key) -> impl Iterator<Item = (usize, &Service)> {
+        let stood = self.standing(self.start, key);
+        let claimants = self.claimants(key);
+        let is_claimant = move |name| claimants.iter().any(|(it, _)| *it == name);
+        let all = opted_in(self.world, self.cluster);
+        all.filter(move |(it, _)| stood.contains_key(NAMES[*it]) && !is_claimant(*it))
+    }
+
     fn names(&self) -> Result<(), String> {
         for key in self.all_keys() {
             let claimants = self.claimants(&key);
-            if claimants.is_empty() || claimants.iter().any(|(_, it)| it.claim.bad.is_some()) {
+            let is_undecided = |(_, it): &(usize, &Service)| it.claim.bad.is_some();
+            let left: Vec<_> = self.left(&key).collect();
+            // Whoever claims what cannot be made out keeps what it stood under.
+            let keeps = |(name, it): &(usize, &Service)| {
+                is_undecided(&(*name, *it)) || self.made_out(*name, &it.claim).is_none()
+            };
+            if claimants.is_empty() || claimants.iter().any(is_undecided) || left.iter().any(keeps)
+            {
                 continue;
             }
             let now: BTreeSet<Entry> =
@@ -267,6 +291,16 @@ impl View<'_> {
         if self.world.settings.policy != "sync" {
             may.extend(stood.iter().cloned());
         }
+        // What a Service left that waits for its other names, and the last set of one of those that share the name.
+        let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
+        let keeping = holders
+            .iter()
+            .copied()
+            .filter(|(_, it)| it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty());
+        let stood_of = self.standing(self.start, key);
+        may.extend(
+            left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned(),
+        );
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
         let is_none_ready =
@@ -280,6 +314,11 @@ impl View<'_> {
             // The last ready set stays, and no name that had one is empty.
             return now.is_subset(&(stood | &may))
                 && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
+        }
+        if self.rest.get(key).is_some_and(|held| held.instances.len() >= MOST) {
+            // What is new takes the places of what goes, and nothing that stands gives way.
+            return now.intersection(&wanted).count() >= wanted.len().min(stood.len())
+                && now.is_subset(&(&(&wanted | &may) | stood));
         }
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
             let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
@@ -330,18 +369,21 @@ impl View<'_> {
             }
             for (name, left) in self.standing(self.rest, &key) {
                 let service = opted_in(self.world, self.cluster).find(|(it, _)| NAMES[*it] == name);
-                let waits = service.is_some_and(|(name, service)| {
-                    service.claim.bad.is_some()
-                        || possible_keys(self.world, &service.claim).contains(&key)
-                        || !self.is_satisfied(name, service)
-                });
-                if !waits {
+                if !service.is_some_and(|(name, service)| self.waits(name, service, &key)) {
                     let cluster = CLUSTERS[self.cluster];
                     return Err(format!("{cluster}/{name} left {left:?} under {key:?}"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether what a Service left under a key that it does not claim waits.
+    fn waits(&self, name: usize, service: &Service, key: &Key) -> bool {
+        let waits = service.claim.bad.is_some()
+            || possible_keys(self.world, &service.claim).contains(key)
+            || !self.is_satisfied(name, service);
+        waits && self.world.allows(&key.1)
     }
 
     /// Whether a Service has its names: one that does not stays under its former ones.
@@ -376,6 +418,8 @@ impl View<'_> {
                 let before = self.start.get(key).and_then(|held| held.instances.get(id));
                 let added =
                     before.into_iter().flatten().filter(|(it, _)| it.starts_with("by-hand"));
+                // One that takes the place of another has nothing of that one.
+                let added = added.filter(|_| held.instances.len() < MOST);
                 for (attribute, value) in added {
                     if attributes.get(attribute) != Some(value) {
                         return Err(format!("{id} in {key:?} lost {attribute}: {attributes:?}"));
@@ -386,6 +430,7 @@ impl View<'_> {
                 let Some((number, service)) = service else { continue };
                 let is_owed = self.world.settings.policy == "sync"
                     && service.claim.bad.is_none()
+                    && self.keys(number, &service.claim).contains(key)
                     && self.holder(key).is_none_or(|(it, _)| it == number)
                     && self.wanted(key, service, false).contains(&entry(held, attributes));
                 let team = attributes.get("team").map(String::as_str);
@@ -421,8 +466,9 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
     Ok(())
 }
 
-// TTL: one that the function created and under which one Service alone stands has the TTL that this one asks for.
-fn ttls(world: &World, rest: &Registry) -> Result<(), String> {
+// TTL: one that the function created and under which one Service of each cluster alone stands has the smallest TTL that
+// they ask for. If a cluster that stands there is not served, nobody raises it.
+fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
         let standing = held.instances.values().filter_map(|it| marks(world, it));
@@ -432,12 +478,20 @@ fn ttls(world: &World, rest: &Registry) -> Result<(), String> {
         let claimants = claimants
             .filter(|(_, (_, service))| possible_keys(world, &service.claim).contains(key));
         let claimants: Vec<_> = claimants.collect();
-        let [(cluster, (name, Service { claim, .. }))] = claimants[..] else { continue };
+        let was = start.get(key).and_then(|held| held.ttls.last());
+        let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster));
+        if !knows_all && was.is_some_and(|was| held.ttls.last() > Some(was)) {
+            return Err(format!("{key:?} had a TTL of {was:?}, and now {:?}", held.ttls));
+        }
+        let owed = claimants.iter().map(|(cluster, (name, _))| (*cluster, NAMES[*name])).collect();
         let is_owed = world.settings.policy == "sync"
-            && is_served(world, cluster)
-            && claim.bad.is_none()
-            && standing == BTreeSet::from([(cluster, NAMES[name])]);
-        let asked = claim.ttl.map(i64::from).filter(|_| is_owed);
+            && knows_all
+            && claimants.iter().all(|(_, (_, it))| it.claim.bad.is_none())
+            && claimants.iter().all(|(_, (_, it))| world.candidates(&it.claim).len() == 1)
+            && claimants.len() == standing.iter().map(|(it, _)| it).collect::<BTreeSet<_>>().len()
+            && standing == owed;
+        let asked = claimants.iter().filter_map(|(_, (_, it))| it.claim.ttl).min();
+        let asked = asked.map(i64::from).filter(|_| is_owed);
         if asked.is_some_and(|asked| held.ttls != BTreeSet::from([asked])) {
             return Err(format!("{key:?} has a TTL of {:?}, asked: {asked:?}", held.ttls));
         }

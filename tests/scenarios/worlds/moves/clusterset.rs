@@ -1,0 +1,335 @@
+//! Exports and imports: Services that are exported, and all that a person or another client does to what stands there.
+
+use std::collections::BTreeSet;
+
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::json;
+
+use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter};
+use super::super::oracle::clusterset::{derived, has_records};
+use super::super::play::Scene;
+use super::super::world::{CLUSTERS, OTHER_ACCOUNT, SHOP};
+use super::{Move, Table};
+use crate::multi_cluster::{CLUSTERSET, slices};
+use testbed::cloud_map::{NamespaceKind, ServiceKind};
+use testbed::function::TIMEOUT;
+use testbed::kubernetes::{Fault, FaultKind};
+
+/// Both clusters in a Region whose Cloud Map has nothing of theirs.
+const ELSEWHERE: &str = r#"[{"cluster": "blue", "registryRegion": "us-east-1"}, {"cluster": "green", "registryRegion": "us-east-1"}]"#;
+
+pub fn table() -> Table {
+    vec![
+        (12, service_is_exported().boxed()),
+        (12, pods_change().boxed()),
+        (3, export_ends_or_returns().boxed()),
+        (2, exported_service_is_deleted().boxed()),
+        (4, pods_of_amber_change().boxed()),
+    ]
+}
+
+/// What happens besides to a clusterset that the function has served.
+pub fn of_others() -> Table {
+    vec![
+        (1, import_is_deleted().boxed()),
+        (3, import_is_edited().boxed()),
+        (3, derived_service_is_deleted().boxed()),
+        (2, slice_is_edited().boxed()),
+        (3, definitions_leave().boxed()),
+        (2, definitions_return().boxed()),
+        (2, second_namespace_is_shared().boxed()),
+        (3, services_are_uncounted().boxed()),
+        (2, services_are_counted().boxed()),
+        (2, cluster_id_changes().boxed()),
+        (2, fields_are_refused().boxed()),
+        (1, other_cloud_map_is_shown().boxed()),
+        (1, owner_changes().boxed()),
+    ]
+}
+
+fn place() -> impl Strategy<Value = (usize, usize)> {
+    (0..CLUSTERS.len(), 0..EXPORTED.len())
+}
+
+fn named((cluster, name): (usize, usize)) -> String {
+    format!("{}/{}", CLUSTERS[cluster], EXPORTED[name])
+}
+
+/// Often all pods are replaced at once.
+fn pods() -> impl Strategy<Value = BTreeSet<u8>> {
+    let sets = prop_oneof![
+        1 => subsequence(vec![1, 2, 3, 4], 0..=4),
+        1 => select(vec![vec![1], vec![2], vec![3], vec![1, 2], vec![3, 4]]),
+    ];
+    sets.prop_map(|it| it.into_iter().collect())
+}
+
+fn exporter() -> impl Strategy<Value = Exporter> {
+    let rarely = || prop::bool::weighted(0.2);
+    let http = prop_oneof![6 => Just(80_u16), 1 => Just(81)];
+    let pods = option::weighted(0.9, pods());
+    (0..4_u8, (rarely(), rarely(), rarely()), http, pods, prop::bool::weighted(0.8)).prop_map(
+        |(created, (is_headless, has_more_ports, is_sticky), http, pods, is_exported)| Exporter {
+            created,
+            is_headless,
+            http,
+            has_more_ports,
+            is_sticky,
+            pods,
+            is_exported,
+        },
+    )
+}
+
+impl Scene {
+    fn change_exporter(&mut self, place: (usize, usize), change: impl FnOnce(&mut Exporter)) {
+        let Some(exporter) = self.world.clusterset.exporters.get_mut(&place) else { return };
+        change(exporter);
+        self.world.clusterset.project(place, self.cluster(place.0));
+    }
+}
+
+/// A Service keeps its kind, and an export its age.
+fn service_is_exported() -> impl Strategy<Value = Move> {
+    (place(), exporter()).prop_map(|(place, exporter)| {
+        Move::new(format!("{} is {exporter:?}", named(place)), move |scene| {
+            let exporters = &mut scene.world.clusterset.exporters;
+            let there = exporters.entry(place).or_insert_with(|| exporter.clone());
+            let (created, is_headless) = (there.created, there.is_headless);
+            let new = Exporter { created, is_headless, ..exporter.clone() };
+            scene.change_exporter(place, |it| *it = new);
+        })
+    })
+}
+
+fn pods_change() -> impl Strategy<Value = Move> {
+    (place(), pods()).prop_map(|(place, pods)| {
+        Move::new(format!("{} has pods {pods:?}", named(place)), move |scene| {
+            scene.change_exporter(place, |it| it.pods = Some(pods.clone()));
+        })
+    })
+}
+
+fn export_ends_or_returns() -> impl Strategy<Value = Move> {
+    place().prop_map(|place| {
+        Move::new(format!("the export of {} goes, or comes back", named(place)), move |scene| {
+            scene.change_exporter(place, |it| it.is_exported = !it.is_exported);
+        })
+    })
+}
+
+fn exported_service_is_deleted() -> impl Strategy<Value = Move> {
+    place().prop_map(|place| {
+        Move::new(format!("{} is deleted, but not its export", named(place)), move |scene| {
+            scene.change_exporter(place, |it| it.pods = None);
+        })
+    })
+}
+
+fn pods_of_amber_change() -> impl Strategy<Value = Move> {
+    pods().prop_map(|pods| {
+        Move::new(format!("amber/{} has pods {pods:?}", EXPORTED[0]), move |scene| {
+            scene.world.clusterset.set_amber(&scene.fleet, pods.clone());
+        })
+    })
+}
+
+fn import_is_deleted() -> impl Strategy<Value = Move> {
+    place().prop_map(|place| {
+        let sentence = format!("a person deletes ServiceImport {}", named(place));
+        Move::new(sentence, move |scene| {
+            scene.imports.unsettle(place.1);
+            scene.cluster(place.0).delete("serviceimports", SHOP, EXPORTED[place.1]);
+        })
+    })
+}
+
+fn import_is_edited() -> impl Strategy<Value = Move> {
+    place().prop_map(|place| {
+        let sentence = format!("a person writes other ports into ServiceImport {}", named(place));
+        Move::new(sentence, move |scene| {
+            let server = scene.cluster(place.0);
+            let Some(mut import) = server.service_import(SHOP, EXPORTED[place.1]) else { return };
+            import["spec"]["ports"] = json!([{"name": "by-hand", "port": 7, "protocol": "TCP"}]);
+            import["spec"]["sessionAffinity"] = "ClientIP".into();
+            server.put(import);
+        })
+    })
+}
+
+fn derived_service_is_deleted() -> impl Strategy<Value = Move> {
+    place().prop_map(|place| {
+        let sentence = format!("a person deletes the derived Service of {}", named(place));
+        Move::new(sentence, move |scene| {
+            let server = scene.cluster(place.0);
+            if let Some(derived) = derived(server, EXPORTED[place.1]) {
+                server.delete_service(SHOP, &derived);
+            }
+        })
+    })
+}
+
+fn slice_is_edited() -> impl Strategy<Value = Move> {
+    place().prop_map(|place| {
+        let sentence = format!("a person adds an endpoint to a slice of import {}", named(place));
+        Move::new(sentence, move |scene| {
+            let server = scene.cluster(place.0);
+            let Some(mut slice) = slices(server, EXPORTED[place.1]).into_iter().next() else {
+                return;
+            };
+            let endpoints = slice["endpoints"].as_array_mut().expect("endpoints");
+            endpoints.push(json!({"addresses": ["10.9.9.9"], "conditions": {"ready": true}}));
+            server.put(slice);
+        })
+    })
+}
+
+fn definitions_leave() -> impl Strategy<Value = Move> {
+    (0..CLUSTERS.len()).prop_map(|cluster| {
+        let sentence =
+            format!("the definitions of exports and imports leave {}", CLUSTERS[cluster]);
+        Move::new(sentence, move |scene| scene.cluster(cluster).serve_multi_cluster_versions(&[]))
+    })
+}
+
+fn definitions_return() -> impl Strategy<Value = Move> {
+    (0..CLUSTERS.len()).prop_map(|cluster| {
+        let sentence = format!("{} defines exports and imports again", CLUSTERS[cluster]);
+        Move::new(sentence, move |scene| scene.serve_definitions(cluster))
+    })
+}
+
+/// Without records there is nothing by which the right one of two namespaces is known.
+fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
+    (0..CLUSTERS.len()).prop_map(|cluster| {
+        let name = format!("clusterset.{CLUSTERSET}");
+        let sentence = format!(
+            "another account shares a second {name} with a service of {}",
+            CLUSTERS[cluster]
+        );
+        Move::new(sentence, move |scene| {
+            let clusterset = &mut scene.world.clusterset;
+            if clusterset.has_second_namespace || clusterset.has_lost_records || !has_records(scene)
+            {
+                return;
+            }
+            scene.world.clusterset.has_second_namespace = true;
+            let cloud_map = &scene.fleet.cloud_map;
+            let second = cloud_map.shared_namespace(&name, NamespaceKind::Http, OTHER_ACCOUNT);
+            cloud_map.service(&second, CLUSTERS[cluster], ServiceKind::Http);
+        })
+    })
+}
+
+fn services_are_uncounted() -> impl Strategy<Value = Move> {
+    select(&[SHOP, "clusterset.shop-set"][..]).prop_map(|namespace| {
+        let sentence = format!("the lists count no instance in the services of {namespace}");
+        Move::new(sentence, move |scene| scene.behave(|it| it.uncounted = namespace))
+    })
+}
+
+fn services_are_counted() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("the lists count all instances", |scene| scene.behave(|it| it.uncounted = ""))
+    })
+}
+
+/// To another id, to the one of the other cluster, to none, or to one that is none.
+fn cluster_id_changes() -> impl Strategy<Value = Move> {
+    let ids = prop_oneof![
+        select(&["azure", "lime"][..]).prop_map(Some),
+        select(&CLUSTERS[..]).prop_map(Some),
+        Just(Some("No id")),
+        Just(None),
+    ];
+    (0..CLUSTERS.len(), ids).prop_map(|(cluster, id)| {
+        let sentence = format!("the cluster id of {} is {id:?}", CLUSTERS[cluster]);
+        Move::new(sentence, move |scene| {
+            let Some(id) = id else {
+                scene.cluster(cluster).delete("clusterproperties", "", CLUSTER_ID);
+                return;
+            };
+            let clusterset = &mut scene.world.clusterset;
+            let is_free = !CLUSTERS.contains(&id) && !clusterset.ids.contains(&id);
+            if is_free && id != "No id" {
+                // Records under another id have no place in a second namespace.
+                if clusterset.has_second_namespace {
+                    return;
+                }
+                clusterset.has_lost_records = true;
+                clusterset.ids[cluster] = id;
+            }
+            scene.cluster(cluster).cluster_property(CLUSTER_ID, id);
+        })
+    })
+}
+
+fn fields_are_refused() -> impl Strategy<Value = Move> {
+    let paths = select(&["/api/v1/namespaces", "/apis/discovery.k8s.io", "/apis/multicluster"][..]);
+    let methods = select(&["POST", "PATCH"][..]);
+    (0..CLUSTERS.len(), paths, methods, 1..6_usize).prop_map(|(cluster, path, method, times)| {
+        let name = CLUSTERS[cluster];
+        let sentence = format!("{name} refuses {times} {method} requests below {path} with 422");
+        Move::new(sentence, move |scene| {
+            scene.world.clusterset.has_refused = true;
+            let refused = Fault::once(path, FaultKind::Status(422)).of_method(method);
+            scene.cluster(cluster).fail(Fault { times, ..refused });
+        })
+    })
+}
+
+/// Of exports alone: instances of annotated Services would be registered there, too.
+fn other_cloud_map_is_shown() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        let sentence = "the function is deployed with the Cloud Map of another Region";
+        Move::new(sentence, move |scene| {
+            let clusterset = &scene.world.clusterset;
+            // Without its record a cluster is no member there either, and begins as one here.
+            let is_known = !clusterset.has_lost_records && has_records(scene);
+            if is_known && scene.world.services.is_empty() && !clusterset.is_apart {
+                scene.world.settings.clusters = ELSEWHERE;
+                scene.deploy();
+            }
+        })
+    })
+}
+
+/// The function has another `OWNER_ID`, and a person adopts what stands, once at once and again in the end.
+fn owner_changes() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("OWNER_ID is changed, and a person adopts", move |scene| {
+            let clusterset = &scene.world.clusterset;
+            let is_first = clusterset.former_owner.is_none() && scene.world.services.is_empty();
+            if !is_first || !scene.is_idle() || !has_records(scene) {
+                return;
+            }
+            scene.world.clusterset.former_owner = Some(scene.world.settings.owner);
+            scene.world.settings.owner = "other";
+            scene.deploy();
+            scene.adopt();
+        })
+    })
+}
+
+impl Scene {
+    /// A person lets each function take over what stands of the former owner.
+    pub fn adopt(&mut self) {
+        let Some(former) = self.world.clusterset.former_owner else { return };
+        let cloud_map = &self.fleet.cloud_map;
+        let mut ids = Vec::new();
+        for (namespace, _) in cloud_map.namespaces() {
+            for service in cloud_map.services(&namespace) {
+                let instances = cloud_map.instances(&service.id).into_keys();
+                ids.extend(instances.map(|it| (service.id.clone(), it)));
+            }
+        }
+        let ids: Vec<_> = ids.iter().map(|(service, id)| (&**service, &**id)).collect();
+        cloud_map.allow_adoption(&ids);
+        let payload = json!({ "action": "adopt", "owner": former, "confirm": true });
+        for process in 0..if self.world.clusterset.is_apart { 2 } else { 1 } {
+            self.invoke(process, payload.clone(), TIMEOUT);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! What is right for exports and imports, by rules of its own: `Ledger` has what holds at every moment, `at_rest` what
+//! is there in the end, a section for each rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use serde_json::Value;
+
+use super::super::clusterset::{Clusterset, EXPORTED, Exporter, address};
+use super::super::play::Scene;
+use super::super::world::{CLUSTERS, SHOP};
+use crate::multi_cluster::{CLUSTERSET, condition, imported};
+use testbed::kubernetes::KubernetesServer;
+
+/// A port of a Service: its name and number.
+type Port = (&'static str, u16);
+
+/// The derived Service that an import names.
+pub fn derived(cluster: &KubernetesServer, name: &str) -> Option<String> {
+    let import = cluster.service_import(SHOP, name)?;
+    let annotations = &import["metadata"]["annotations"];
+    annotations["multicluster.kubernetes.io/derived-service"].as_str().map(str::to_owned)
+}
+
+// At every moment: an endpoint that an import and Cloud Map have, with the record of its export, stays there while it is
+// ready and exported, and a ServiceImport keeps its IP for life. One that was away for a moment is left out until all is
+// quiet, and so is a name whose exporters have its port under several numbers.
+
+/// Endpoints by the number of their name.
+type Endpoints = BTreeMap<usize, BTreeSet<String>>;
+
+#[derive(Default)]
+pub struct Ledger {
+    ready: Endpoints,
+    /// Those that the lists of Cloud Map show, which may be late.
+    shown: Endpoints,
+    /// Those that the import of each cluster has, and Cloud Map.
+    kept: [Endpoints; 3],
+    /// The IPs of each ServiceImport, by its cluster and UID.
+    ips: BTreeMap<(usize, String), Value>,
+    gone: BTreeSet<(usize, String)>,
+    back: BTreeSet<(usize, String)>,
+    unsettled: BTreeSet<usize>,
+}
+
+impl Ledger {
+    /// A person takes out what stands under a name.
+    pub fn unsettle(&mut self, name: usize) {
+        self.unsettled.insert(name);
+    }
+
+    /// No run is under way, nor any operation.
+    pub fn is_quiet(&mut self) {
+        self.gone.clear();
+        self.back.clear();
+        self.unsettled.clear();
+    }
+
+    /// Compares what stands with the last look.
+    pub fn look(&mut self, scene: &Scene) -> Result<(), String> {
+        let clusterset = &scene.world.clusterset;
+        let ready = ready(clusterset);
+        for name in 0..EXPORTED.len() {
+            let (was, now) = (of(&self.ready, name), of(&ready, name));
+            let named = |it: &String| (name, it.clone());
+            self.gone.extend(was.difference(now).map(named));
+            self.back.extend(now.difference(was).map(named).filter(|it| self.gone.contains(it)));
+        }
+        let conflicting = (0..EXPORTED.len()).filter(|it| has_two_numbers(clusterset, *it));
+        self.unsettled.extend(conflicting);
+        self.ready = ready;
+        let there = registered(scene, &self.ready);
+        let is_shown =
+            |name: usize, it: &String| scene.shows_all() || of(&self.shown, name).contains(it);
+        let of_name = |(name, it): (&usize, &BTreeSet<String>)| {
+            (*name, it.iter().filter(|it| is_shown(*name, it)).cloned().collect())
+        };
+        self.shown = there.iter().map(of_name).collect();
+        for (place, kept) in self.kept.iter_mut().enumerate() {
+            for (name, title) in EXPORTED.into_iter().enumerate() {
+                let now: BTreeSet<String> = if place < CLUSTERS.len() {
+                    imported(scene.cluster(place), title).into_values().flatten().collect()
+                } else {
+                    of(&there, name).clone()
+                };
+                let owed = of(kept, name).intersection(of(&self.ready, name));
+                let owed = owed.filter(|it| !self.back.contains(&(name, (*it).clone())));
+                let lost: Vec<_> = owed.filter(|it| !now.contains(*it)).collect();
+                if !lost.is_empty() && !self.unsettled.contains(&name) {
+                    let place = CLUSTERS.get(place).unwrap_or(&"Cloud Map");
+                    return Err(format!("{title} in {place} lost {lost:?}; left: {now:?}"));
+                }
+                kept.insert(name, of(&self.shown, name) & &now);
+            }
+        }
+        self.look_at_ips(scene)
+    }
+
+    fn look_at_ips(&mut self, scene: &Scene) -> Result<(), String> {
+        let mut now = BTreeMap::new();
+        for (cluster, name) in (0..CLUSTERS.len()).flat_map(|it| EXPORTED.map(|name| (it, name))) {
+            let import = scene.cluster(cluster).service_import(SHOP, name).unwrap_or_default();
+            let ips = &import["spec"]["ips"];
+            if import["spec"]["type"] == "ClusterSetIP" && ips[0].is_string() {
+                now.insert((cluster, import["metadata"]["uid"].to_string()), ips.clone());
+            }
+        }
+        for (import, ips) in std::mem::replace(&mut self.ips, now) {
+            let now = self.ips.get(&import).unwrap_or(&ips);
+            if *now != ips {
+                return Err(format!("the IPs {ips} of {import:?} are {now} now"));
+            }
+        }
+        Ok(())
+    }
+}
+
+static NONE: BTreeSet<String> = BTreeSet::new();
+
+fn of(endpoints: &Endpoints, name: usize) -> &BTreeSet<String> {
+    endpoints.get(&name).unwrap_or(&NONE)
+}
+
+/// Those that Cloud Map has, with the record of their export unless they are of `amber`.
+fn registered(scene: &Scene, ready: &Endpoints) -> Endpoints {
+    let clusters = 0..CLUSTERS.len();
+    let exports: Vec<_> = clusters.map(|it| exports_in(&own_records(scene, it))).collect();
+    let of_name = |(name, endpoints): (&usize, &BTreeSet<String>)| {
+        let there = scene.fleet.addresses(SHOP, EXPORTED[*name]);
+        let is_exported = |pod: &str| {
+            let is_of = |cluster: usize| pod.starts_with(&address(cluster, 0)[..7]);
+            let mut exports = exports.iter().enumerate();
+            exports.all(|(cluster, names)| !is_of(cluster) || names.contains(EXPORTED[*name]))
+        };
+        let is_there = |it: &&String| {
+            let pod = it.split(':').next().unwrap_or_default();
+            there.iter().any(|it| it == pod) && is_exported(pod)
+        };
+        (*name, endpoints.iter().filter(is_there).cloned().collect())
+    };
+    ready.iter().map(of_name).collect()
+}
+
+/// The ready endpoints that are exported, on the port `http`.
+fn ready(clusterset: &Clusterset) -> Endpoints {
+    let mut ready = Endpoints::new();
+    for name in 0..EXPORTED.len() {
+        for it in exporters(clusterset, name) {
+            let pods = it.pods.iter().map(|pod| address(it.cluster, *pod));
+            let port = 8000 + it.ports[0].1;
+            ready.entry(name).or_default().extend(pods.map(|pod| format!("{pod}:{port}")));
+        }
+    }
+    ready
+}
+
+fn has_two_numbers(clusterset: &Clusterset, name: usize) -> bool {
+    let numbers = exporters(clusterset, name).into_iter().map(|it| it.ports[0].1);
+    numbers.collect::<BTreeSet<_>>().len() > 1
+}
+
+// At rest.
+
+/// A cluster that exports a name.
+struct Exports<'a> {
+    cluster: usize,
+    id: &'static str,
+    created: String,
+    is_headless: bool,
+    ports: Vec<Port>,
+    /// What its record says; AWS's controller has no record.
+    affinity: Option<&'static str>,
+    pods: &'a BTreeSet<u8>,
+}
+
+/// The exporters of a name, the oldest first.
+fn exporters(clusterset: &Clusterset, name: usize) -> Vec<Exports<'_>> {
+    let of_name = clusterset.exporters.iter().filter(|((_, of), _)| *of == name);
+    let served = of_name.filter_map(|((cluster, _), it)| {
+        let pods = it.pods.as_ref().filter(|_| it.is_exported)?;
+        let (id, created, ports) = (clusterset.ids[*cluster], it.created(), it.ports());
+        let (cluster, affinity, is_headless) = (*cluster, Some(it.affinity()), it.is_headless);
+        Some(Exports { cluster, id, created, is_headless, ports, affinity, pods })
+    });
+    let amber = Exports {
+        cluster: CLUSTERS.len(),
+        id: "amber",
+        created: "2026-01-01T00:00:01Z".to_owned(),
+        is_headless: false,
+        ports: vec![("http", 80)],
+        affinity: None,
+        pods: &clusterset.amber,
+    };
+    // AWS's controller has no export without endpoints.
+    let amber = Some(amber).filter(|amber| name == 0 && !amber.pods.is_empty());
+    let mut all: Vec<_> = served.chain(amber).collect();
+    all.sort_by_key(|it| (it.created.clone(), it.id));
+    all
+}
+
+/// The whole relation: returns the first rule that is broken.
+pub fn at_rest(scene: &Scene) -> Result<(), String> {
+    let clusterset = &scene.world.clusterset;
+    for (number, name) in EXPORTED.into_iter().enumerate() {
+        let exporters = exporters(clusterset, number);
+        for (cluster, title) in CLUSTERS.into_iter().enumerate() {
+            let of = format!("{name} in {title}");
+            import(scene.cluster(cluster), name, &exporters).map_err(|it| format!("{of}: {it}"))?;
+        }
+        let there: BTreeSet<String> = scene.fleet.addresses(SHOP, name).into_iter().collect();
+        let pods = |it: &Exports<'_>| {
+            it.pods.iter().map(|pod| address(it.cluster, *pod)).collect::<Vec<_>>()
+        };
+        same(&there, &exporters.iter().flat_map(pods).collect(), "addresses in Cloud Map")?;
+        conditions(scene, number, &exporters)?;
+    }
+    records(scene)
+}
+
+fn same<T: PartialEq + Debug>(found: &T, wanted: &T, what: &str) -> Result<(), String> {
+    if found == wanted { Ok(()) } else { Err(format!("{what}: {found:?}, wanted: {wanted:?}")) }
+}
+
+// Ports: those of all exporters, the oldest first; a name and a number are there once.
+fn merged(exporters: &[Exports<'_>]) -> Vec<Port> {
+    let mut merged: Vec<Port> = Vec::new();
+    for (name, number) in exporters.iter().flat_map(|it| it.ports.clone()) {
+        if merged.iter().all(|port| port.0 != name && port.1 != number) {
+            merged.push((name, number));
+        }
+    }
+    merged
+}
+
+/// The affinities that Services with an IP have; AWS's controller says nothing of them.
+fn affinities(exporters: &[Exports<'_>]) -> Vec<&'static str> {
+    let with_ip = exporters.iter().filter(|it| !it.is_headless);
+    with_ip.filter_map(|it| it.affinity).collect()
+}
+
+// Import: there is one while a cluster exports the name, with the type of the oldest export. One with an IP leads to
+// those that have its port; a headless one has each endpoint with its own.
+fn import(cluster: &KubernetesServer, name: &str, exporters: &[Exports<'_>]) -> Result<(), String> {
+    let (import, there) = (cluster.service_import(SHOP, name), imported(cluster, name));
+    same(&import.is_some(), &!exporters.is_empty(), "whether it exists")?;
+    let (Some(import), Some(first)) = (import, exporters.first()) else {
+        return same(&there, &BTreeMap::new(), "endpoints without an import");
+    };
+    let (spec, merged) = (&import["spec"], merged(exporters));
+    let kind = if first.is_headless { "Headless" } else { "ClusterSetIP" };
+    same(&spec["type"], &kind.into(), "type")?;
+    let served = |it: &Exports<'_>| -> BTreeSet<String> {
+        let ports = it.ports.iter().map(|port| port.1);
+        let ports = ports.filter(|it| first.is_headless || merged.iter().any(|port| port.1 == *it));
+        let of_port = |port| it.pods.iter().map(move |pod| (address(it.cluster, *pod), port));
+        ports.flat_map(of_port).map(|(pod, port)| format!("{pod}:{}", 8000 + port)).collect()
+    };
+    let wanted = exporters.iter().map(|it| (it.id.to_owned(), served(it)));
+    same(&there, &wanted.filter(|it| !it.1.is_empty()).collect(), "endpoints")?;
+    let clusters = import["status"]["clusters"].as_array().into_iter().flatten();
+    let clusters: Vec<&str> = clusters.filter_map(|it| it["cluster"].as_str()).collect();
+    let all: BTreeSet<&str> = exporters.iter().map(|it| it.id).collect();
+    same(&clusters, &all.into_iter().collect(), "clusters in its status")?;
+    let ports = merged.iter().map(|(name, number)| ((*name).to_owned(), u64::from(*number)));
+    same(&numbered(&spec["ports"]), &ports.collect(), "ports")?;
+    let conditions = import["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.filter(|it| it["type"] == "Ready").map(|it| it["status"].clone());
+    same(&ready.collect(), &vec![Value::from("True")], "Ready")?;
+    derived_service(cluster, name, spec, exporters)
+}
+
+fn numbered(ports: &Value) -> Vec<(String, u64)> {
+    let text = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
+    let ports = ports.as_array().into_iter().flatten();
+    ports.map(|port| (text(port), port["port"].as_u64().expect("a number"))).collect()
+}
+
+// Derived Service: an import with an IP has one, with its IPs, ports and affinity; a headless one has neither.
+fn derived_service(
+    cluster: &KubernetesServer,
+    name: &str,
+    spec: &Value,
+    exporters: &[Exports<'_>],
+) -> Result<(), String> {
+    let derived = derived(cluster, name).and_then(|it| cluster.service_object(SHOP, &it));
+    same(&derived.is_some(), &!exporters[0].is_headless, "whether it has a derived Service")?;
+    let Some(derived) = derived else {
+        let has_ips = spec["ips"].as_array().is_some_and(|it| !it.is_empty());
+        return same(&has_ips, &false, "whether it has IPs");
+    };
+    same(&derived["spec"]["clusterIPs"], &spec["ips"], "IPs of the derived Service")?;
+    let sorted = |ports: &Value| numbered(ports).into_iter().collect::<BTreeSet<_>>();
+    let (of_derived, of_import) = (&derived["spec"]["ports"], &spec["ports"]);
+    same(&sorted(of_derived), &sorted(of_import), "ports of the derived Service")?;
+    let affinity = affinities(exporters).first().copied().unwrap_or("None");
+    let of = |spec: &Value| spec["sessionAffinity"].as_str().unwrap_or("None").to_owned();
+    same(&of(spec), &affinity.to_owned(), "affinity")?;
+    same(&of(&derived["spec"]), &affinity.to_owned(), "affinity of the derived Service")
+}
+
+// Conditions: every exporter of a name has each conflict of the name.
+fn conditions(scene: &Scene, name: usize, exporters: &[Exports<'_>]) -> Result<(), String> {
+    let mut conflicts = BTreeSet::new();
+    if let Some(first) = exporters.first() {
+        let sorted = |it: &Exports<'_>| it.ports.iter().copied().collect::<BTreeSet<_>>();
+        if exporters.iter().any(|it| it.is_headless != first.is_headless) {
+            conflicts.insert("TypeConflict");
+        }
+        if exporters.iter().any(|it| sorted(it) != sorted(first)) {
+            conflicts.insert("PortConflict");
+        }
+        let affinities = affinities(exporters);
+        if !first.is_headless && affinities.iter().any(|it| *it != affinities[0]) {
+            conflicts.insert("SessionAffinityConflict");
+        }
+    }
+    let all = scene.world.clusterset.exporters.iter();
+    let exported = all.filter(|((_, of), it)| *of == name && it.is_exported);
+    for ((cluster, _), Exporter { pods, .. }) in exported {
+        let condition = |kind| condition(scene.cluster(*cluster), EXPORTED[name], kind);
+        let what = format!("{} of {}", EXPORTED[name], CLUSTERS[*cluster]);
+        if pods.is_none() {
+            same(&condition("Valid"), &"False NoService".to_owned(), &what)?;
+            continue;
+        }
+        same(&condition("Ready"), &"True Exported".to_owned(), &what)?;
+        let found = condition("Conflict");
+        let (status, reasons) = found.split_once(' ').unwrap_or_default();
+        let reasons: BTreeSet<&str> = reasons.split(',').collect();
+        let none = BTreeSet::from(["NoConflicts"]);
+        let wanted =
+            if conflicts.is_empty() { ("False", none) } else { ("True", conflicts.clone()) };
+        same(&(status, reasons), &wanted, &what)?;
+    }
+    Ok(())
+}
+
+/// The instances of a cluster in the clusterset's own namespaces.
+fn own_records(scene: &Scene, cluster: usize) -> BTreeMap<String, BTreeMap<String, String>> {
+    let cloud_map = &scene.fleet.cloud_map;
+    let named = format!("clusterset.{CLUSTERSET}");
+    let ids = cloud_map.namespaces().into_iter().filter(|(_, name)| *name == named);
+    let services = ids.flat_map(|(id, _)| cloud_map.services(&id));
+    let arn = scene.fleet.sandbox.cluster_arn(CLUSTERS[cluster]);
+    let instances = services.flat_map(|service| cloud_map.instances(&service.id));
+    instances.filter(|(_, it)| it.get("cloud-map-sync/cluster") == Some(&arn)).collect()
+}
+
+/// The names whose exports have a record.
+fn exports_in(records: &BTreeMap<String, BTreeMap<String, String>>) -> BTreeSet<String> {
+    let exports = records.iter().filter(|(id, _)| id.starts_with("export-"));
+    exports.filter_map(|(_, it)| it.get("cloud-map-sync/service").cloned()).collect()
+}
+
+/// Whether both clusters have a record of themselves.
+pub fn has_records(scene: &Scene) -> bool {
+    (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
+}
+
+// Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.
+pub struct Stood {
+    /// The endpoints of imports by their cluster and name, and the names with a record by their cluster.
+    imports: BTreeMap<(usize, usize), BTreeSet<String>>,
+    records: [BTreeSet<String>; 2],
+}
+
+impl Stood {
+    /// What stands when trouble has ended.
+    pub fn of(scene: &Scene) -> Self {
+        let all =
+            (0..CLUSTERS.len()).flat_map(|it| (0..EXPORTED.len()).map(move |name| (it, name)));
+        let imports = all.filter_map(|place| {
+            let (cluster, name) = (scene.cluster(place.0), EXPORTED[place.1]);
+            cluster.service_import(SHOP, name)?;
+            Some((place, imported(cluster, name).into_values().flatten().collect()))
+        });
+        let records = [0, 1].map(|cluster| exports_in(&own_records(scene, cluster)));
+        Self { imports: imports.collect(), records }
+    }
+
+    pub fn at_rest(&self, scene: &Scene) -> Result<(), String> {
+        let (policy, now) = (scene.world.settings.policy, Self::of(scene));
+        if policy == "sync" || !scene.world.clusterset.is_on {
+            return Ok(());
+        }
+        for (place, endpoints) in &self.imports {
+            let kept = now.imports.get(place);
+            let has_lost = |now: &BTreeSet<String>| !endpoints.is_subset(now);
+            if kept.is_none_or(|now| policy == "create-only" && has_lost(now)) {
+                return Err(format!("under {policy} {place:?} had {endpoints:?}, now {kept:?}"));
+            }
+        }
+        for (was, now) in self.records.iter().zip(&now.records) {
+            if !was.is_subset(now) {
+                return Err(format!("under {policy} of records of {was:?} {now:?} are left"));
+            }
+        }
+        Ok(())
+    }
+}
+
+// Records: one for each export that counts, in the clusterset's own namespace, and one of the cluster.
+fn records(scene: &Scene) -> Result<(), String> {
+    for cluster in 0..CLUSTERS.len() {
+        let all = scene.world.clusterset.exporters.iter();
+        let counting =
+            all.filter(|((of, _), it)| *of == cluster && it.is_exported && it.pods.is_some());
+        let wanted = counting.map(|((_, name), _)| EXPORTED[*name].to_owned()).collect();
+        let found = own_records(scene, cluster);
+        same(&exports_in(&found), &wanted, "records of exports")?;
+        same(&found.contains_key("cluster"), &true, "whether the cluster has its record")?;
+    }
+    Ok(())
+}

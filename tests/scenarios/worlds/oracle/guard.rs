@@ -1,0 +1,81 @@
+//! What the guard holds: a full sync that would lose more than half of a cluster's instances, and more than the
+//! minimum, of several Services or of one that is gone, takes none of them out, and notes the loss on something of
+//! ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::world::{CLUSTERS, NAMES, World};
+use super::{Held, Key, Registry, is_served, marks, opted_in};
+
+const SIGHTING: &str = "cloud-map-sync/guard";
+
+/// `first` is what the first full sync left, `rest` what stays once the loss was seen long enough.
+pub fn held(
+    world: &World,
+    start: &Registry,
+    first: &Registry,
+    rest: &Registry,
+) -> Result<(), String> {
+    for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
+        let [before, after, left] = [start, first, rest].map(|it| standing(world, it, cluster));
+        // One that was seen before may pass at once.
+        if is_noted(world, start, cluster) {
+            continue;
+        }
+        let lost = |service: &str, from: &BTreeMap<&str, _>, to: &BTreeMap<&str, _>| {
+            let nothing = BTreeSet::new();
+            let of =
+                |all: &BTreeMap<&str, BTreeSet<_>>| all.get(service).unwrap_or(&nothing).clone();
+            let (from, to): (BTreeSet<(&Key, &String)>, _) = (of(from), of(to));
+            from.difference(&to).count().saturating_sub(to.difference(&from).count())
+        };
+        let losses: BTreeMap<&str, usize> = before
+            .keys()
+            .map(|service| (*service, lost(service, &before, &left)))
+            .filter(|(_, lost)| *lost > 0)
+            .collect();
+        let total: usize = before.values().map(BTreeSet::len).sum();
+        let sum: usize = losses.values().sum();
+        let was_read = |name: &str| opted_in(world, cluster).any(|(it, _)| NAMES[it] == name);
+        let is_excused = losses.len() == 1 && losses.keys().all(|it| was_read(it));
+        let is_past = sum > world.settings.guard_minimum as usize && 2 * sum > total && !is_excused;
+        if !is_past {
+            continue;
+        }
+        let name = CLUSTERS[cluster];
+        if let Some(service) = losses.keys().find(|it| lost(it, &before, &after) > 0) {
+            return Err(format!(
+                "the guard does not hold {service} of {name}: {losses:?} of {total}"
+            ));
+        }
+        if !is_noted(world, first, cluster) {
+            return Err(format!("the guard holds {losses:?} of {name}, and notes it nowhere"));
+        }
+    }
+    Ok(())
+}
+
+/// The instances of a cluster in the namespaces that the function uses, by their Service.
+fn standing<'a>(
+    world: &World,
+    registry: &'a Registry,
+    cluster: usize,
+) -> BTreeMap<&'a str, BTreeSet<(&'a Key, &'a String)>> {
+    let mut standing: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (key, held) in registry.iter().filter(|(key, _)| world.is_used(&key.0)) {
+        for (id, attributes) in &held.instances {
+            if let Some((_, service)) = marks(world, attributes).filter(|(of, _)| *of == cluster) {
+                standing.entry(service).or_default().insert((key, id));
+            }
+        }
+    }
+    standing
+}
+
+fn is_noted(world: &World, registry: &Registry, cluster: usize) -> bool {
+    let on_instance = |held: &Held| {
+        let is_of_cluster = |it| marks(world, it).is_some_and(|(of, _)| of == cluster);
+        held.instances.values().any(|it| it.contains_key(SIGHTING) && is_of_cluster(it))
+    };
+    registry.values().any(|held| held.has_sighting || on_instance(held))
+}
