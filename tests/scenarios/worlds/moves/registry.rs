@@ -118,7 +118,7 @@ fn second_namespace() -> impl Strategy<Value = Move> {
             scene.world.namespaces.push(Namespace { id, is_shared, ..first });
             if has_names {
                 (0..2).for_each(|cluster| {
-                    scene.change((cluster, 0), |it| it.claim.namespace = youngest)
+                    scene.change((cluster, 0), |it| it.claim.namespace = youngest);
                 });
             }
             for service in scene.world.services.clone().into_values() {
@@ -275,7 +275,9 @@ fn share_is_withdrawn() -> impl Strategy<Value = Move> {
                     scene.world.namespaces[number].is_withdrawn = true;
                 }
             }
-            NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
+            for name in NAMES {
+                scene.unsettle_name(name);
+            }
         })
     })
 }
@@ -292,7 +294,9 @@ fn namespace_is_made_again() -> impl Strategy<Value = Move> {
             for service in scene.world.services.clone().into_values() {
                 scene.world.note_asked(&service);
             }
-            NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
+            for name in NAMES {
+                scene.unsettle_name(name);
+            }
         })
     })
 }
