@@ -22,6 +22,7 @@ pub const OTHER_REGION: &str = "us-east-1";
 const AMBER_CREATED: &str = "1767225601000";
 
 /// What the clusters export.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Default)]
 pub struct Clusterset {
     pub is_on: bool,
@@ -44,6 +45,7 @@ pub struct Clusterset {
 }
 
 /// A Service and its export.
+#[allow(clippy::struct_excessive_bools, reason = "each is a field of its own")]
 #[derive(Clone, Debug)]
 pub struct Exporter {
     /// The age of the export: the second of its creation.

@@ -124,9 +124,11 @@ fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
     })
 }
 
+type Outage = (&'static str, fn(&Scene));
+
 /// Something fails until it is mended.
 fn outage() -> impl Strategy<Value = Move> {
-    const OUTAGES: [(&str, fn(&Scene)); 6] = [
+    const OUTAGES: [Outage; 6] = [
         ("Cloud Map is away", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
         }),

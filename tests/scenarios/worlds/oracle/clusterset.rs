@@ -203,8 +203,8 @@ pub fn at_rest(scene: &Scene) -> Result<(), String> {
     let clusterset = &scene.world.clusterset;
     for (number, name) in EXPORTED.into_iter().enumerate() {
         let exporters = exporters(clusterset, number);
-        for cluster in 0..CLUSTERS.len() {
-            let of = format!("{name} in {}", CLUSTERS[cluster]);
+        for (cluster, title) in CLUSTERS.into_iter().enumerate() {
+            let of = format!("{name} in {title}");
             import(scene.cluster(cluster), name, &exporters).map_err(|it| format!("{of}: {it}"))?;
         }
         let there: BTreeSet<String> = scene.fleet.addresses(SHOP, name).into_iter().collect();
