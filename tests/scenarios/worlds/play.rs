@@ -558,6 +558,8 @@ impl Scene {
         if self.world.settings.is_dry || self.world.clusterset.is_on {
             return Ok(false);
         }
+        // What was begun is done only some time after the run that began it.
+        self.finish(Duration::ZERO).await?;
         self.finish(QUIET).await?;
         let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
         Ok(report.ok && report.counts.held_back == 0)
@@ -597,11 +599,7 @@ impl Scene {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
         let first = self.registry();
-        let writes = self.take_writes();
-        if is_good && !writes.is_empty() {
-            let report = in_full(&reports[0]);
-            return Err(format!("after a good sync the next one writes {writes:?}\n{report}"));
-        }
+        self.nothing_was_left(is_good)?;
         let is_good = !self.world.clusterset.is_on
             && reports.iter().all(|it| it.ok && it.counts.held_back == 0);
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
@@ -620,13 +618,7 @@ impl Scene {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         reports.extend(self.sync_all(last).await?);
-        let writes = self.take_writes();
-        if is_good && !writes.is_empty() {
-            return Err(shown(
-                format!("after a good sync the next one writes {writes:?}"),
-                &reports,
-            ));
-        }
+        self.nothing_was_left(is_good).map_err(|it| shown(it, &reports))?;
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
@@ -645,6 +637,17 @@ impl Scene {
             }
         }
         Ok(())
+    }
+
+    /// After a sync that says that nothing is left to do the next one writes nothing. A TTL rises one sync after another
+    /// cluster has left the name.
+    fn nothing_was_left(&self, is_good: bool) -> Result<(), String> {
+        let mut writes = self.take_writes();
+        writes.retain(|it| is_good && it != "UpdateService");
+        match &writes[..] {
+            [] => Ok(()),
+            writes => Err(format!("after a good sync the next one writes {writes:?}")),
+        }
     }
 
     async fn sync_all(&mut self, last: usize) -> Result<Vec<Report>, String> {

@@ -291,8 +291,9 @@ fn namespace_is_made_again() -> impl Strategy<Value = Move> {
             scene.remove_namespace(&namespace.id);
             let id = scene.fleet.cloud_map.namespace(namespace.name, namespace.kind);
             scene.world.namespaces[number].id = id;
-            for service in scene.world.services.clone().into_values() {
-                scene.world.note_asked(&service);
+            // Whoever named it by its id follows.
+            for place in scene.world.services.keys().copied().collect::<Vec<_>>() {
+                scene.project(place);
             }
             for name in NAMES {
                 scene.unsettle_name(name);

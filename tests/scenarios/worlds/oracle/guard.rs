@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, NAMES, World};
-use super::{Held, Key, Registry, is_served, marks, opted_in};
+use super::{Held, Key, Registry, is_served, marks};
 
 const SIGHTING: &str = "cloud-map-sync/guard";
 
@@ -36,8 +36,9 @@ pub fn held(
             .collect();
         let total: usize = before.values().map(BTreeSet::len).sum();
         let sum: usize = losses.values().sum();
-        let was_read = |name: &str| opted_in(world, cluster).any(|(it, _)| NAMES[it] == name);
-        let is_excused = losses.len() == 1 && losses.keys().all(|it| was_read(it));
+        let is_there =
+            |it: &str| world.services.keys().any(|at| (at.0, NAMES[at.1]) == (cluster, it));
+        let is_excused = losses.len() == 1 && losses.keys().all(|it| is_there(it));
         let is_past = sum > world.settings.guard_minimum as usize && 2 * sum > total && !is_excused;
         if !is_past {
             continue;
