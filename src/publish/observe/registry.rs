@@ -10,9 +10,10 @@ mod lookup;
 mod way;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::memory::Memory;
@@ -236,11 +237,17 @@ impl SharedRegistry {
         keys: &BTreeSet<ServiceKey>,
     ) {
         let began = self.memory.mirror().take_moment();
-        let unread =
-            keys.iter().filter_map(|key| Some(Unread::new(key, registry.services.get(key)?)));
-        let reads = self.cloud_map.instances_of(stream::iter(unread)).await;
-        self.memory.mirror().keep_reads(&reads, &registry.services, began);
-        reads.enter(&mut registry.services);
+        let unread = keys.iter().filter_map(|key| {
+            let service = registry.services.get(key)?;
+            self.memory.mirror().see(key, service);
+            Some(Unread::new(key, service))
+        });
+        let unread: Vec<Unread> = unread.collect();
+        let mut reads = pin!(self.cloud_map.instances_of(stream::iter(unread)));
+        while let Some((of, reading)) = reads.next().await {
+            let reading = self.memory.mirror().keep_read(&of, reading, began);
+            reading.enter(&of.key, &mut registry.services);
+        }
     }
 }
 
