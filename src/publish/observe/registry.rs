@@ -37,6 +37,8 @@ pub struct SharedRegistry {
     now: Timestamp,
     /// The start of the invocation among the reads of the process.
     began: Moment,
+    /// The namespaces with which full syncs begin.
+    at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
     read: OnceCell<Result<Namespaces, Failure>>,
     glance: OnceCell<Result<Registry, Failure>>,
@@ -73,6 +75,7 @@ impl SharedRegistry {
             memory,
             now,
             began,
+            at_first: OnceCell::new(),
             read: OnceCell::new(),
             glance: OnceCell::new(),
             listing: Mutex::default(),
@@ -151,7 +154,7 @@ impl SharedRegistry {
     /// Returns an error if namespaces or services could not be listed to the end.
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
-            let namespaces = self.some_namespaces().await?;
+            let namespaces = self.first_namespaces().await?;
             let whole = namespaces.values().filter(|it| self.is_read_whole(it));
             let services = self.read_namespaces(whole).await?;
             let registry = self.ascertain(namespaces, services).await?;

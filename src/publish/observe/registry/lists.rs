@@ -62,7 +62,9 @@ impl SharedRegistry {
         let (services, gone) = try_join!(lists, gone.map(Ok))?;
         let mut mirror = self.memory.mirror();
         // The list that showed them may have ended later.
-        gone.iter().for_each(|of| _ = mirror.keep_read(of, Reading::Gone, began));
+        for of in &gone {
+            mirror.keep_read(of, Reading::Gone, began);
+        }
         Ok(mirror
             .services_since(&services.into_keys().map(|key| key.namespace).collect(), self.began))
     }
