@@ -11,7 +11,7 @@ use http::Uri;
 
 use super::{Call, CloudMap, Error};
 use crate::model::attributes::from_cloud_map;
-use crate::model::{Attributes, Namespace, NamespaceKind};
+use crate::model::{Instances, Namespace, NamespaceKind};
 
 /// The most instances of a reply and of a service. There are no pages.
 const MAX_RESULTS: u16 = 1000;
@@ -40,7 +40,7 @@ impl CloudMap {
         &self,
         namespace: &Namespace,
         name: &str,
-    ) -> Result<Option<BTreeMap<String, Attributes>>, Error> {
+    ) -> Result<Option<Instances>, Error> {
         let found = self.find_instances(namespace, name).await?;
         let is_all = found.len() < usize::from(MAX_RESULTS);
         let instances = found.into_iter().filter_map(|instance| {

@@ -2,6 +2,7 @@
 //! pages or an error; an error is recorded in its service and does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
@@ -10,13 +11,13 @@ use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
 use crate::model::attributes::from_cloud_map;
-use crate::model::{Attributes, CloudMapService, Place, Registry, ServiceKey};
+use crate::model::{Attributes, CloudMapService, Instances, Place, Registry, ServiceKey};
 
 /// A service whose instances are to be read.
 #[derive(Clone, Debug)]
 pub struct Unread {
-    key: ServiceKey,
-    arn: String,
+    pub key: ServiceKey,
+    pub arn: String,
     name: String,
 }
 
@@ -26,14 +27,11 @@ impl Unread {
     }
 }
 
-/// The instances of several services, as read.
-pub struct Reads(Vec<(ServiceKey, Reading)>);
-
 /// The result of a read of the instances of a service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     Instances {
-        instances: BTreeMap<String, Attributes>,
+        instances: Instances,
         /// The accounts that registered them.
         registered_by: BTreeSet<String>,
     },
@@ -43,24 +41,6 @@ pub enum Reading {
         error: String,
         is_denied: bool,
     },
-}
-
-impl Reads {
-    pub fn iter(&self) -> impl Iterator<Item = &(ServiceKey, Reading)> {
-        self.0.iter()
-    }
-
-    /// Puts the instances into their services. A service that could not be read is marked as unreadable; one that does
-    /// not exist is removed.
-    pub fn enter(self, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
-        for (key, reading) in self.0 {
-            if matches!(reading, Reading::Gone) {
-                services.remove(&key);
-            } else if let Some(service) = services.get_mut(&key) {
-                reading.enter(service);
-            }
-        }
-    }
 }
 
 impl Reading {
@@ -74,8 +54,17 @@ impl Reading {
         }
     }
 
+    /// Puts the instances into their service, or marks it as unreadable. One that does not exist is removed.
+    pub fn enter(self, key: &ServiceKey, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
+        match services.get_mut(key) {
+            Some(_) if self == Self::Gone => _ = services.remove(key),
+            Some(service) => self.fill(service),
+            None => {}
+        }
+    }
+
     /// Puts the instances into a service, or marks it as unreadable.
-    pub fn enter(self, service: &mut CloudMapService) {
+    pub fn fill(self, service: &mut CloudMapService) {
         match self {
             Self::Instances { instances, registered_by } => {
                 (service.instances, service.registered_by) = (Some(instances), registered_by);
@@ -94,16 +83,23 @@ impl CloudMap {
     /// Reads the instances of the services under `keys` into `registry`.
     pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
         let service = |key| Some(Unread::new(key, registry.services.get(key)?));
-        let services = stream::iter(keys.iter().filter_map(service));
-        self.instances_of(services).await.enter(&mut registry.services);
+        let services: Vec<Unread> = keys.iter().filter_map(service).collect();
+        let mut reads = pin!(self.instances_of(stream::iter(services)));
+        while let Some((of, reading)) = reads.next().await {
+            reading.enter(&of.key, &mut registry.services);
+        }
     }
 
     /// Reads the instances of services while the services are still being listed.
-    pub async fn instances_of(&self, services: impl Stream<Item = Unread>) -> Reads {
-        let reads = services.map(|Unread { key, arn, name }| async move {
-            (key, Reading::of(self.instances(&arn, &name).await))
+    pub fn instances_of(
+        &self,
+        services: impl Stream<Item = Unread>,
+    ) -> impl Stream<Item = (Unread, Reading)> {
+        let reads = services.map(async move |it| {
+            let reading = Reading::of(self.instances(&it.arn, &it.name).await);
+            (it, reading)
         });
-        Reads(reads.buffer_unordered(SIDE_BY_SIDE).collect().await)
+        reads.buffer_unordered(SIDE_BY_SIDE)
     }
 
     /// All instances of a service, from the control plane; `None` if the service does not exist.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{Attributes, ClusterArn, Family, KnownHealth};
+use super::{ClusterArn, Family, Instances, KnownHealth};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct CloudMapService {
     /// The number of instances in the list of services, which may lag behind registrations.
     pub instance_count: u32,
     /// The instances by id; `None` if they were not read.
-    pub instances: Option<BTreeMap<String, Attributes>>,
+    pub instances: Option<Instances>,
     /// The account that created it, if the list of services contains it.
     pub created_by: Option<String>,
     /// The accounts that registered its instances; several only if the namespace is shared.
@@ -50,7 +50,7 @@ impl CloudMapService {
     /// The number of instances: those that were read, or the number in the list.
     pub fn held(&self) -> usize {
         let counted = usize::try_from(self.instance_count).unwrap_or(usize::MAX);
-        self.instances.as_ref().map_or(counted, BTreeMap::len)
+        self.instances.as_ref().map_or(counted, |it| it.len())
     }
 
     /// Its entry in the list of services alone.
@@ -95,7 +95,7 @@ impl CloudMapService {
             routing_policy: None,
             health_check: None,
             instance_count: 0,
-            instances: Some(BTreeMap::new()),
+            instances: Some(Instances::default()),
             created_by: None,
             registered_by: BTreeSet::new(),
             unreadable: None,

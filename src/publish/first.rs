@@ -12,7 +12,7 @@
 
 use tokio::time::timeout_at;
 
-use super::observe::{self, First, World};
+use super::observe::{self, First, Lack, World};
 use super::passes::{Made, Results};
 use super::plan::{Observed, Plan};
 use super::{Lines, Options, Published, Task, carry_out, carry_out_plan, report, take_turns};
@@ -43,7 +43,7 @@ pub(super) async fn publish(
     let (task, stop) = (Task::Sync(world), options.deadline.stop());
     let late = |_| observe::Error::Deadline;
     let first = timeout_at(stop, Box::pin(world.observe_first())).await.map_err(late)??;
-    let Some(First { observed: first, cluster }) = first else {
+    let Some(First { lack, cluster }) = first else {
         let observed = Box::pin(world.observe(&Selection::Everything));
         let observed = timeout_at(stop, observed).await.map_err(late)??;
         let published = carry_out(&task, observed.basis(), options).await;
@@ -51,7 +51,7 @@ pub(super) async fn publish(
     };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
     let (made, observed) =
-        tokio::join!(Box::pin(add(world, first, options)), timeout_at(stop, rest));
+        tokio::join!(Box::pin(add(world, lack, options)), timeout_at(stop, rest));
     let mut observed = match observed.map_err(late).and_then(|observed| observed) {
         Ok(observed) => observed,
         Err(error) => {
@@ -64,9 +64,11 @@ pub(super) async fn publish(
     Ok((observed, published))
 }
 
-/// Makes the additions.
-async fn add(world: &World<'_>, first: Option<Observed>, options: Options) -> Made {
-    let Some(observed) = first else { return Made::default() };
+/// Makes the additions. If what they rest on cannot be read, the read of all says so.
+async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> Made {
+    let Some(lack) = lack else { return Made::default() };
+    let observed = timeout_at(options.deadline.stop(), world.observe_lack(lack)).await;
+    let Ok(Ok(Some(observed))) = observed else { return Made::default() };
     let (task, basis) = (Task::Additions(world), observed.basis());
     let changes = task.intent().plan(basis).changes;
     let mut results = Results::default();

@@ -184,3 +184,89 @@ async fn registration_that_is_refused_is_not_tried_again_by_the_rest_of_the_sync
     assert_eq!(fleet.cloud_map.count("RegisterInstance"), 1, "{report}");
     assert_eq!(report.counts.held_back, 1, "{report}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn new_service_is_created_and_registered_before_the_rest_is_read() {
+    let (fleet, function) = in_step_with(250, &[1]).await;
+    fleet.web("new", "prod", &["10.9.0.1", "10.9.0.2"]);
+    let start = Instant::now();
+
+    let (registered, report) = tokio::join!(registered(&fleet, "new", "10.9.0.1"), sync(&function));
+
+    assert!(registered < Duration::from_secs(5), "{registered:?}");
+    assert!(start.elapsed() > Duration::from_secs(9), "{:?}", start.elapsed());
+    assert_eq!((report.counts.created, report.counts.registered), (1, 2), "{report}");
+    let count = |operation| fleet.cloud_map.count(operation);
+    assert_eq!((count("CreateService"), count("RegisterInstance")), (1, 2));
+    assert_eq!((count("ListInstances"), count("ListServices")), (250, 3));
+    assert!(sync(&function).await.ok);
+    assert_eq!((count("CreateService"), count("RegisterInstance")), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_service_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
+    let (fleet, function) = in_step(250).await;
+    fleet.web("new", "prod", &["10.9.0.1"]);
+    let ends = async {
+        registered(&fleet, "new", "10.9.0.1").await;
+        sleep(Duration::from_secs(1)).await;
+        fleet.pods("new", &[]);
+    };
+
+    let ((), report) = tokio::join!(ends, sync(&function));
+
+    assert_eq!(fleet.addresses("prod", "new"), [""; 0], "{report}");
+    assert!(report.ok, "{report}");
+}
+
+/// So many Services in step, and a process that knows nothing of them.
+async fn cold(services: usize) -> (Fleet, Function) {
+    let (fleet, _) = in_step_with(services, &[1]).await;
+    fleet.cloud_map.behave(Behaviour { discovery_on_any_host: true, ..real() });
+    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+    (fleet, function)
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_process_asks_discovery_what_comes_first() {
+    for services in [250, 1000] {
+        let (fleet, function) = cold(services).await;
+        let new = address(7, 3);
+        fleet.pods("web-7", &[&address(7, 1), &new]);
+        let start = Instant::now();
+
+        let (registered, report) = tokio::join!(registered(&fleet, "web-7", &new), sync(&function));
+
+        let took = start.elapsed();
+        assert!(registered < took / 2, "{services}: {registered:?} of {took:?}");
+        assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
+        let count = |operation| fleet.cloud_map.count(operation);
+        assert_eq!(count("DiscoverInstances"), services);
+        // The name may be read again: the read of all does not wait, and the endpoints are old by then.
+        assert!(count("ListInstances") <= services + 2, "{}", count("ListInstances"));
+        assert_eq!(fleet.cloud_map.throttled(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_process_reads_few_services_without_discovery() {
+    let (fleet, function) = cold(200).await;
+
+    assert!(sync(&function).await.ok);
+
+    let calls = ["DiscoverInstances", "ListInstances", "ListServices", "ListNamespaces"];
+    assert_eq!(calls.map(|it| fleet.cloud_map.count(it)), [0, 200, 4, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_process_without_discovery_registers_after_it_has_read_all() {
+    let (fleet, function) = cold(250).await;
+    fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
+    fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
+
+    let report = sync(&function).await;
+
+    assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
+    // Every service once, and the one with the change again, since the plan is old by then.
+    assert_eq!(fleet.cloud_map.count("ListInstances"), 251);
+}

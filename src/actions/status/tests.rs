@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::*;
 use crate::model::{
@@ -38,7 +38,7 @@ fn registry() -> Registry {
         ("h", Attributes::new()),
     ];
     let instances = instances.map(|(id, attributes)| (id.to_owned(), attributes));
-    web.instances = Some(BTreeMap::from(instances));
+    web.instances = Some(instances.into_iter().collect());
     let mut cart = CloudMapService::created("arn".to_owned(), "cart", ServiceKind::Http);
     cart.instances = None;
     cart.unreadable = Some("throttled".to_owned());

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::memory::MEMBERS_STAND;
-use crate::cloud_map::instances::{Reading, Reads};
+use crate::cloud_map::instances::{Reading, Unread};
 use crate::cloud_map::read::ListedNamespace;
 use crate::model::{CloudMapService, Namespace, ServiceKey, SignedDuration, Timestamp};
 
@@ -153,25 +153,28 @@ impl Mirror {
         self.services.entry(key.clone()).insert_entry(Entry { listed, read }).into_mut()
     }
 
-    /// Keeps reads of instances that began at a moment or later; `services` are the services that were read.
-    pub fn keep_reads(&mut self, reads: &Reads, services: &Services, began: Moment) {
-        for (key, reading) in reads.iter() {
-            match (reading, services.get(key)) {
-                (Reading::Gone, _) => _ = self.services.remove(key),
-                (_, Some(service)) if !self.has_service(key, &service.arn) => {
-                    self.keep_entry(key, service).read = Some((began, reading.clone()));
-                }
-                _ => {
-                    if let Some(entry) = self.services.get_mut(key) {
-                        entry.read = Some((began, reading.clone()));
-                    }
-                }
-            }
+    /// A service is about to be read.
+    pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService) {
+        if self.services.get(key).is_none_or(|entry| entry.listed.arn != service.arn) {
+            self.keep_entry(key, service);
         }
     }
 
-    fn has_service(&self, key: &ServiceKey, arn: &str) -> bool {
-        self.services.get(key).is_some_and(|entry| entry.listed.arn == arn)
+    /// Keeps a read of instances that began at a moment or later. What is as it was before stays where it is, so that two
+    /// reads of all take no more memory than one.
+    pub fn keep_read(&mut self, of: &Unread, reading: Reading, began: Moment) -> Reading {
+        let Some(entry) = self.services.get_mut(&of.key) else { return reading };
+        if entry.listed.arn != of.arn {
+            return reading;
+        }
+        if reading == Reading::Gone {
+            self.services.remove(&of.key);
+            return reading;
+        }
+        let before = entry.read.take().map(|(_, before)| before);
+        let reading = before.filter(|before| *before == reading).unwrap_or(reading);
+        entry.read = Some((began, reading.clone()));
+        reading
     }
 
     /// Whether the instances of a service were read at or after a moment.
@@ -280,7 +283,7 @@ impl Entry {
     fn since(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some((_, reading)) = self.read.as_ref().filter(|(began, _)| *began >= since) {
-            reading.clone().enter(&mut service);
+            reading.clone().fill(&mut service);
         }
         service
     }

@@ -27,7 +27,7 @@ use crate::model::{Desired, Flow, Owner, Selection, ServiceRef, Timestamp};
 use crate::publish::plan::{self, Basis, Extent, Observed, Rules};
 
 pub use clusterset::{ReadClusterset, Served};
-pub use first::{First, ReadCluster};
+pub use first::{First, Lack, ReadCluster};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;

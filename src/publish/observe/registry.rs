@@ -10,9 +10,10 @@ mod lookup;
 mod way;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::memory::Memory;
@@ -36,6 +37,8 @@ pub struct SharedRegistry {
     now: Timestamp,
     /// The start of the invocation among the reads of the process.
     began: Moment,
+    /// The namespaces with which full syncs begin.
+    at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
     read: OnceCell<Result<Namespaces, Failure>>,
     glance: OnceCell<Result<Registry, Failure>>,
@@ -72,6 +75,7 @@ impl SharedRegistry {
             memory,
             now,
             began,
+            at_first: OnceCell::new(),
             read: OnceCell::new(),
             glance: OnceCell::new(),
             listing: Mutex::default(),
@@ -150,7 +154,7 @@ impl SharedRegistry {
     /// Returns an error if namespaces or services could not be listed to the end.
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
-            let namespaces = self.some_namespaces().await?;
+            let namespaces = self.first_namespaces().await?;
             let whole = namespaces.values().filter(|it| self.is_read_whole(it));
             let services = self.read_namespaces(whole).await?;
             let registry = self.ascertain(namespaces, services).await?;
@@ -236,11 +240,17 @@ impl SharedRegistry {
         keys: &BTreeSet<ServiceKey>,
     ) {
         let began = self.memory.mirror().take_moment();
-        let unread =
-            keys.iter().filter_map(|key| Some(Unread::new(key, registry.services.get(key)?)));
-        let reads = self.cloud_map.instances_of(stream::iter(unread)).await;
-        self.memory.mirror().keep_reads(&reads, &registry.services, began);
-        reads.enter(&mut registry.services);
+        let unread = keys.iter().filter_map(|key| {
+            let service = registry.services.get(key)?;
+            self.memory.mirror().see(key, service);
+            Some(Unread::new(key, service))
+        });
+        let unread: Vec<Unread> = unread.collect();
+        let mut reads = pin!(self.cloud_map.instances_of(stream::iter(unread)));
+        while let Some((of, reading)) = reads.next().await {
+            let reading = self.memory.mirror().keep_read(&of, reading, began);
+            reading.enter(&of.key, &mut registry.services);
+        }
     }
 }
 

@@ -13,6 +13,8 @@ use crate::publish::plan::{Change, Observation, Plan, Reason, Refused};
 pub struct Made {
     /// The Cloud Map services that it changed, as they were before.
     before: BTreeMap<ServiceKey, CloudMapService>,
+    /// Those that it created.
+    created: BTreeMap<ServiceKey, CloudMapService>,
     changes: BTreeMap<ServiceKey, Vec<Applied>>,
     /// Those that a later plan lacks.
     superseded: Vec<Applied>,
@@ -21,7 +23,7 @@ pub struct Made {
 impl Made {
     /// `before` is what the registrations were planned on.
     pub fn new(results: Results, before: &Registry) -> Self {
-        let mut made = Self::default();
+        let mut made = Self { created: results.created, ..Self::default() };
         for applied in results.applied {
             let key = &applied.change.place().key;
             let service = before.services.get(key).map(|service| (key.clone(), service.clone()));
@@ -35,7 +37,7 @@ impl Made {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.before.is_empty()
+        self.changes.is_empty()
     }
 
     /// All registrations that were made or tried.
@@ -48,8 +50,10 @@ impl Made {
         self.superseded.iter()
     }
 
-    /// Puts the instances of the services that were changed back into `registry` as they were before.
+    /// Puts the instances of the services that were changed back into `registry` as they were before, and takes those
+    /// services out that were created.
     pub fn undo_in(&self, registry: &mut Registry) {
+        registry.services.retain(|key, _| !self.created.contains_key(key));
         for (key, before) in &self.before {
             // Else it is gone, or cannot be read any more.
             if let Some(service) = registry.services.get_mut(key)
@@ -75,6 +79,10 @@ impl Made {
     /// Records these registrations in an observation.
     pub fn note_superseded(&self, observation: &mut Observation) {
         for Applied { service, change, .. } in &self.superseded {
+            let key = &change.place().key;
+            if let Some(created) = self.created.get(key) {
+                observation.registry.services.entry(key.clone()).or_insert(created.clone());
+            }
             observation.note(service, change);
         }
     }
@@ -91,6 +99,12 @@ impl Turn<'_> {
         for change in std::mem::take(&mut self.open) {
             match (&change, made.outcome(&change)) {
                 (_, None) => self.open.push(change),
+                (Change::CreateService { place, .. }, Some(Outcome::Applied))
+                    if let Some(created) = made.created.get(&place.key) =>
+                {
+                    let arn = created.arn.clone();
+                    self.record(change, Effect::Created(arn));
+                }
                 // The whole sync may have a place for it.
                 (
                     Change::Register { .. },

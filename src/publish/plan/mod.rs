@@ -82,7 +82,7 @@ pub use order::turns::{InTurn, in_turns};
 pub use orphans::{Orphans, Step, marked_owners, not_shown};
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
-pub use part::first::missing_registrations;
+pub use part::first::Missing;
 pub use part::narrow::RereadScope;
 pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
 pub use policy::Policy;

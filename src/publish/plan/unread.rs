@@ -2,7 +2,7 @@
 //! ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service
 //! claims and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Holders, Note, Observation, Place, Plan, Reason};
 use crate::model::{CloudMapService, Owner, ServiceKey, Tags};
@@ -42,7 +42,7 @@ pub fn unread_keys(observation: &Observation) -> BTreeSet<ServiceKey> {
 pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMapService> {
     let owner = &observation.owner;
     observation.registry.services.values().filter(move |service| {
-        let mut instances = service.instances.iter().flat_map(BTreeMap::values);
+        let mut instances = service.instances.iter().flat_map(|all| all.values());
         let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
         service.is_tagged(&owner.id) || instances.any(is_marked)
     })

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::try_join_all;
 use futures_util::stream::poll_fn;
-use futures_util::{FutureExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tokio::try_join;
 
 use super::way::{Counts, Way};
 use super::{Failure, SharedRegistry};
-use crate::cloud_map::instances::Unread;
+use crate::cloud_map::instances::{Reading, Unread};
 use crate::cloud_map::{Class, Error, SIDE_BY_SIDE, Urgency};
 use crate::clusterset::record;
 use crate::error::chain;
@@ -49,6 +49,7 @@ impl SharedRegistry {
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_filled = service.held() > 0 || of_records.contains(key.namespace.as_str());
                 if is_filled && !is_read && begun.insert(service.arn.clone()) {
+                    self.memory.mirror().see(key, service);
                     // The receiver exists until this sender is dropped.
                     _ = tell.send(Unread::new(key, service));
                 }
@@ -59,9 +60,17 @@ impl SharedRegistry {
         // What a sync does first, and its turns, do not wait for these.
         let cloud_map = self.cloud_map.with(Urgency::Rest);
         let reads = cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
-        let (services, reads) = try_join!(lists, reads.map(Ok))?;
+        let keep = async |(of, reading): (Unread, Reading)| {
+            let kept = self.memory.mirror().keep_read(&of, reading, began);
+            (kept == Reading::Gone).then_some(of)
+        };
+        let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
+        let (services, gone) = try_join!(lists, gone.map(Ok))?;
         let mut mirror = self.memory.mirror();
-        mirror.keep_reads(&reads, &services, began);
+        // The list that showed them may have ended later.
+        for of in &gone {
+            mirror.keep_read(of, Reading::Gone, began);
+        }
         Ok(mirror
             .services_since(&services.into_keys().map(|key| key.namespace).collect(), self.began))
     }

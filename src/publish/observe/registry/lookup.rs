@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tokio::task::yield_now;
+
 use super::{Failure, SharedRegistry, missing};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
 use crate::publish::observe::mirror::{Namespaces, Services};
@@ -15,6 +17,13 @@ impl SharedRegistry {
             Some(namespaces) => Ok(namespaces),
             None => self.list_namespaces().await,
         }
+    }
+
+    /// The namespaces with which the full syncs of all clusters begin.
+    pub(in crate::publish::observe) async fn first_namespaces(
+        &self,
+    ) -> Result<Namespaces, Failure> {
+        self.at_first.get_or_init(|| self.some_namespaces()).await.clone()
     }
 
     /// The namespaces, listed in this invocation.
@@ -89,6 +98,26 @@ impl SharedRegistry {
         if self.look_up(registry, &gone).await? {
             self.read_instances(registry, &gone).await;
         }
+        Ok(())
+    }
+
+    /// Puts the services under `keys` that `registry` lacks into it, with their instances, from lists and reads of this
+    /// invocation.
+    pub(in crate::publish::observe) async fn read_unknown(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<(), Failure> {
+        let mut unknown = missing(registry, keys);
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        // The read of all begins the list that both share.
+        yield_now().await;
+        self.look_up(registry, &unknown).await?;
+        registry.services.extend(self.read_so_far(&unknown));
+        unknown.retain(|key| registry.services.get(key).is_some_and(|it| it.instances.is_none()));
+        self.read_instances(registry, &unknown).await;
         Ok(())
     }
 

@@ -33,7 +33,7 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
     let mut services: BTreeMap<Place, usize> = BTreeMap::new();
     for (key, service) in &registry.services {
         let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
-        let known = service.instances.as_ref().map_or(listed, BTreeMap::len);
+        let known = service.instances.as_ref().map_or(listed, |it| it.len());
         *services.entry(Place::of(key, registry)).or_default() += known;
     }
     for change in plan.changes.values().flatten() {

@@ -2,7 +2,7 @@
 //! Service's ports and address families decide their types. One of ours that was created with records that fit no endpoint
 //! is created anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 use crate::model::{
@@ -62,7 +62,7 @@ pub fn misfit(
 ) -> Option<Reason> {
     let service = observation.registry.services.get(key)?;
     let is_ours = service.is_tagged(&observation.owner.id);
-    let is_empty = service.instances.as_ref().is_some_and(BTreeMap::is_empty);
+    let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
     let families = observation.desired.services.get(claimant)?.endpoint_families();
     if !is_ours || !is_empty || families.len() != 1 || !may_misfit(observation, service, claimant) {
         return None;

@@ -77,7 +77,7 @@ fn records_of_both_families_are_tried_if_they_may_fit_or_are_not_ours() {
     let both = web("dns/web").families([]).ready([pod("one", "10.0.0.1+fd00::1")]);
     let untagged = |service: &mut CloudMapService| service.tags = tagged("team-a");
     let filled = |service: &mut CloudMapService| {
-        service.instances = Some([("a".to_owned(), foreign("10.0.0.9"))].into());
+        service.instances = Some([("a".to_owned(), foreign("10.0.0.9"))].into_iter().collect());
     };
     let worlds = [
         misfit().service(both),

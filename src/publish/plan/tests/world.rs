@@ -105,7 +105,8 @@ impl World {
         let name = split(place).1;
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-{name}");
         let mut service = CloudMapService::created(arn, &name, kind);
-        service.instances = Some(instances.map(|(id, it)| (id.to_owned(), it)).into());
+        service.instances =
+            Some(instances.map(|(id, it)| (id.to_owned(), it)).into_iter().collect());
         self.0.registry.services.insert(key(place), service);
         self
     }

@@ -222,9 +222,9 @@ fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
             world
                 .service(service(&of, &taken).also(&kept[5..]).ready(pods))
                 .cloud_map(&taken, HTTP, [])
-                .with(&taken, |it| it.instances = Some(marked("shop/gone", 5)))
+                .with(&taken, |it| it.instances = Some(marked("shop/gone", 5).into()))
                 .cloud_map(&kept, HTTP, [])
-                .with(&kept, |it| it.instances = Some(marked(&of, 9)))
+                .with(&kept, |it| it.instances = Some(marked(&of, 9).into()))
         },
     );
     let plan = world.plan();
