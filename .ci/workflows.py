@@ -42,7 +42,7 @@ def check_rights():
 
 def check_outputs():
     """The sums of each file of the release go from the job that made it to the one that publishes it."""
-    makers = {name: job for name, job in RELEASE.items() if re.search(r"'name': 'release-(?!\*)", str(job))}
+    makers = {name: job for name, job in RELEASE.items() if re.search(r"/upload-artifact@\w+', 'with': {'name': 'release-", str(job))}
     # Of a job that runs several times, each time has its own output: the last one would be that of all.
     for name, job in makers.items():
         times = job.get("strategy", {}).get("matrix", {}).get("include", [{}])
