@@ -357,14 +357,15 @@ impl View<'_> {
 }
 
 // What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name,
-// for a mistake to be mended, or for an endpoint to leave a namespace of the same name; and what the policy keeps.
+// for a mistake to be mended, or for an endpoint to leave a namespace of the same name; what the policy keeps; and what is
+// in a namespace of another account that nobody names (docs/deploying.md).
 impl View<'_> {
     fn leftovers(&self) -> Result<(), String> {
         if self.world.settings.policy != "sync" {
             return Ok(());
         }
         for key in self.all_keys() {
-            if !self.claimants(&key).is_empty() {
+            if !self.claimants(&key).is_empty() || self.is_of_another_account(&key.0) {
                 continue;
             }
             for (name, left) in self.standing(self.rest, &key) {
@@ -376,6 +377,18 @@ impl View<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether another account shares a namespace and no valid claim can mean it: only a process that saw ours there
+    /// reads it.
+    fn is_of_another_account(&self, namespace: &str) -> bool {
+        let claims = (0..CLUSTERS.len()).flat_map(|cluster| opted_in(self.world, cluster));
+        let is_named = |(_, service): (usize, &Service)| {
+            let claim = &service.claim;
+            claim.bad.is_none() && self.world.candidates(claim).iter().any(|it| it.id == namespace)
+        };
+        self.world.namespaces.iter().any(|it| it.is_shared && it.id == namespace)
+            && !claims.into_iter().any(is_named)
     }
 
     /// Whether what a Service left under a key that it does not claim waits.
