@@ -1,7 +1,7 @@
 //! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
 //! ([`Overlay`]), and as Cloud Map has them for all others (`records`, `member`). The exports of a name are read and
 //! merged once for all importing clusters (`named`). Addresses that may not be imported are left out for each of them
-//! (`left_out`), and so are those of a cluster that was not heard of for long, while others have some (`expiry`). Pure.
+//! (`member`), and so are those of a cluster that was not heard of for long, while others have some (`records`). Pure.
 
 mod member;
 mod named;

@@ -3,7 +3,7 @@
 //! (`exports`). As soon as they are read, or published if the guard may hold a loss among them, those of all members are
 //! imported into every served cluster of the clusterset (`imports`). Imports that another writer
 //! changed meanwhile get a `second_look`. `importers` are the clusters that import in this invocation, and those that get
-//! a message; those that are `silent` delay a run once. `report` adds the outcome to the reports of the clusters.
+//! a message; those that are [`Silent`] delay a run once. `report` adds the outcome to the reports of the clusters.
 
 mod exports;
 mod importers;

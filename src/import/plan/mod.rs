@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! Basis ─> intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import, status
-//!                                                                              └─> endpoint_slices (packing)
+//!                                                                              └─> endpoint_slices
 //! ```
 //!
 //! `basis` and `present` are the input. A [`Change`] lacks the values that the API server assigns while the changes are

@@ -1,6 +1,6 @@
 //! The derived Service: a Service without selector whose cluster IPs are the virtual IPs of an import of type
-//! `ClusterSetIP`. It is never deleted and created again while the import has that type, since its IPs would change. `spec`
-//! has its spec in the end, and while former and new ports are in use.
+//! `ClusterSetIP`. It is never deleted and created again while the import has that type, since its IPs would change.
+//! It has a spec for the end, and one while former and new ports are in use.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

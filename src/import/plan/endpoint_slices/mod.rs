@@ -1,6 +1,6 @@
 //! The EndpointSlices of an import: for each exporting cluster, family and set of ports as many as its endpoints need.
-//! `endpoint` makes the endpoints, `packing` finds a slice for each, and `slice` writes its changes from one `state` to
-//! the next.
+//! `endpoint` makes the endpoints, each is packed into a slice here, and `slice` writes the changes from one state of it
+//! to the next.
 
 mod endpoint;
 mod slice;
