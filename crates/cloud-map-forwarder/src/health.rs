@@ -62,7 +62,9 @@ impl Health {
     /// Records the queue's answer: for each message that it accepted the time since the change, and how many it rejected,
     /// with the reason of one of them.
     pub(super) fn delivered(&self, accepted: &[Duration], rejected: usize, why: Option<&str>) {
-        accepted.iter().for_each(|after| self.metrics.sent(*after));
+        for after in accepted {
+            self.metrics.sent(*after);
+        }
         self.metrics.rejected(rejected);
         self.condition().undelivered = why
             .filter(|_| accepted.is_empty())

@@ -41,14 +41,14 @@ pub async fn adopt(
     };
     let (observed, records) = timeout_at(options.deadline.stop(), read).await??;
     if let Some(finalized) = Finalized::of(&observed.observation.desired) {
-        return refuse(offer, Refused::NotReleased(finalized));
+        return Ok(refuse(offer, Refused::NotReleased(finalized)));
     }
     let kept = match Kept::new(world, member, records) {
         Ok(kept) if !kept.has_cluster_record() && imports.stand(world).await => {
             return Ok(Err(Refused::UnfamiliarRegistry));
         }
         Ok(kept) => kept,
-        Err(refused) => return refuse(offer, refused),
+        Err(refused) => return Ok(refuse(offer, refused)),
     };
     let stands = to_adopt(observed.basis(), member).into_iter();
     let stands: BTreeMap<_, _> = stands

@@ -34,7 +34,7 @@ pub async fn introduce(
     let former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
         Ok(kept) => kept.of_importer(),
-        Err(refused) => return refuse(offer, refused),
+        Err(refused) => return Ok(refuse(offer, refused)),
     };
     let is_unfamiliar = former::is_unfamiliar(&kept, &former) && imports.stand(world).await;
     if is_unfamiliar && !world.confirmed && !shows(world, member, sources).await {

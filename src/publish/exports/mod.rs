@@ -137,14 +137,14 @@ pub async fn publish(
     };
     let finalized = Finalized::of(&observed.observation.desired);
     if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
-        return refuse(offer, Refused::AnotherController(service.clone()));
+        return Ok(refuse(offer, Refused::AnotherController(service.clone())));
     }
     let former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
         Ok(kept) if !former::is_unfamiliar(&kept, &former) || world.confirmed => kept,
         Ok(_) if imports.stand(world).await => return Ok(Err(Refused::UnfamiliarRegistry)),
         Ok(kept) => kept,
-        Err(refused) => return refuse(offer, refused),
+        Err(refused) => return Ok(refuse(offer, refused)),
     };
     let plan = plan(observed.basis());
     // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
@@ -264,14 +264,11 @@ pub async fn note(
 }
 
 /// Publishes nothing, and offers nothing if nothing is imported into the cluster either.
-fn refuse(
-    offer: oneshot::Sender<Offer>,
-    refused: Refused,
-) -> Result<Result<Exported, Refused>, observe::Error> {
+fn refuse(offer: oneshot::Sender<Offer>, refused: Refused) -> Result<Exported, Refused> {
     if refused.leaves_the_cluster() {
         make(offer, Offer::Nothing);
     }
-    Ok(Err(refused))
+    Err(refused)
 }
 
 /// Offers exports. Without importers there is no receiver.
