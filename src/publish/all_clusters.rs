@@ -34,5 +34,5 @@ pub async fn claims(world: &World<'_>, deadline: Deadline) -> Result<Claimed, ob
 
 async fn observe_whole(world: &World<'_>, deadline: Deadline) -> Result<Observed, observe::Error> {
     let observed = Box::pin(world.observe(&Selection::Everything));
-    timeout_at(deadline.stop(), observed).await.map_err(|_| observe::Error::Deadline)?
+    timeout_at(deadline.stop(), observed).await?
 }

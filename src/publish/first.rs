@@ -41,18 +41,18 @@ pub(super) async fn publish(
     options: Options,
 ) -> Result<(Observed, Published), Failed> {
     let (task, stop) = (Task::Sync(world), options.deadline.stop());
-    let late = |_| observe::Error::Deadline;
-    let first = timeout_at(stop, Box::pin(world.observe_first())).await.map_err(late)??;
+    let first = timeout_at(stop, Box::pin(world.observe_first())).await;
+    let first = first.map_err(observe::Error::from)??;
     let Some(First { lack, cluster }) = first else {
         let observed = Box::pin(world.observe(&Selection::Everything));
-        let observed = timeout_at(stop, observed).await.map_err(late)??;
+        let observed = timeout_at(stop, observed).await.map_err(observe::Error::from)??;
         let published = carry_out(&task, observed.basis(), options).await;
         return Ok((observed, published));
     };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
     let (made, observed) =
         tokio::join!(Box::pin(add(world, lack, options)), timeout_at(stop, rest));
-    let mut observed = match observed.map_err(late).and_then(|observed| observed) {
+    let mut observed = match observed.map_err(observe::Error::from).and_then(|observed| observed) {
         Ok(observed) => observed,
         Err(error) => {
             let made = report_of(world, made).map(Box::new);

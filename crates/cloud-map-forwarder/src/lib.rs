@@ -6,9 +6,9 @@
 //! (kube)    (pure)      (debounced)             (SQS)
 //! ```
 //!
-//! `health` answers the probes of its pod, by the state of the watches and of the queue, and Prometheus (`metrics`). It has no state that a restart
-//! would lose: changes before its start are covered by one message about the whole cluster. Two forwarders at once only
-//! send each message twice.
+//! `health` answers the probes of its pod, by the state of the watches and of the queue, and Prometheus (`metrics`). It
+//! has no state that a restart would lose: changes before its start are covered by one message about the whole cluster.
+//! Two forwarders at once only send each message twice.
 
 mod backoff;
 mod changes;

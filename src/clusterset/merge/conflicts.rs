@@ -6,12 +6,7 @@ use std::fmt;
 
 use super::{Exports, differ, states_families};
 use crate::model::Family;
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, Export, ExportedPort, ImportType, Properties, SessionAffinity,
-};
-
-/// The timeout of a Service with the affinity `ClientIP` for which none is set: the default of the API server.
-const DEFAULT_AFFINITY_SECONDS: u32 = 10_800;
+use crate::model::clusterset::{ClusterId, ClustersetService, Export, ExportedPort, ImportType};
 
 /// All conflicts of the exports, in the order of the API's constants.
 pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Conflict> {
@@ -19,9 +14,11 @@ pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Co
     // These properties say how a virtual IP leads to endpoints.
     let has_ip = exports.kind() == ImportType::ClusterSetIp;
     let routing = || exports.with_routing().filter(|_| has_ip);
-    let timeouts = || routing().filter_map(|(export, it)| Some((export, timeout(it)?)));
+    let timeouts =
+        || routing().filter_map(|(export, it)| Some((export, it.session_affinity.timeout()?)));
     // Another affinity is a conflict of its own.
-    let has_timeout = routing().next().is_some_and(|(_, first)| timeout(first).is_some());
+    let has_timeout =
+        routing().next().is_some_and(|(_, it)| it.session_affinity.timeout().is_some());
     // DNS answers for a headless service with the addresses that there are.
     let families = exports.iter().filter(|it| has_ip && states_families(it));
     let lacks_one = |used: &&[Family], other: &&[Family]| used.iter().any(|it| !other.contains(it));
@@ -72,14 +69,6 @@ pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Co
         }),
     ];
     conflicts.into_iter().flatten().collect()
-}
-
-/// The timeout of a Service with the affinity `ClientIP`.
-fn timeout(properties: &Properties) -> Option<u32> {
-    match properties.session_affinity {
-        SessionAffinity::None => None,
-        SessionAffinity::ClientIp(seconds) => Some(seconds.unwrap_or(DEFAULT_AFFINITY_SECONDS)),
-    }
 }
 
 fn quoted(text: &str) -> String {

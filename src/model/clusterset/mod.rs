@@ -263,6 +263,14 @@ pub enum SessionAffinity {
 }
 
 impl SessionAffinity {
+    /// The timeout in seconds of `ClientIP`: the API server's default if none is set.
+    pub fn timeout(self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::ClientIp(seconds) => Some(seconds.unwrap_or(10_800)),
+        }
+    }
+
     /// The word of Kubernetes, without the timeout.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
-//! takes over the exports of AWS's controller, and has its signs. `former` takes away the records under an id
-//! that the cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports
-//! are `unregistered`.
+//! takes over the exports of AWS's controller, and has its signs. `former` takes away the records under an id that the
+//! cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports are
+//! `unregistered`.
 
 mod adopt;
 mod former;

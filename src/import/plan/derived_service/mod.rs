@@ -158,9 +158,6 @@ fn object(basis: &Basis<'_>, name: &str) -> ObjectRef {
 // The spec of a derived Service: in the end, and in the transition to it. The API server refuses a port's name or number
 // that occurs twice, and another primary family, so both are made of the present Service and the merged exports.
 
-/// The API server's timeout for a Service that does not set one.
-const DEFAULT_TIMEOUT: u32 = 10800;
-
 /// The families of the service that the cluster has, as do those of the present Service. If no export names its
 /// families, those of the present Service; without one the cluster's primary one, as for any Service that names none.
 fn families_of_import(
@@ -209,8 +206,8 @@ fn policy_for(families: &[Family]) -> &'static str {
 
 fn with_timeout(affinity: SessionAffinity) -> SessionAffinity {
     match affinity {
-        SessionAffinity::ClientIp(None) => SessionAffinity::ClientIp(Some(DEFAULT_TIMEOUT)),
-        other => other,
+        SessionAffinity::ClientIp(_) => SessionAffinity::ClientIp(affinity.timeout()),
+        SessionAffinity::None => affinity,
     }
 }
 
