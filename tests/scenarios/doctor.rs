@@ -210,6 +210,8 @@ async fn simulation_names_the_resources_and_the_context_of_each_right_to_write()
         "ContextKeyName=aws:RequestTag/cloud-map-sync/owner,ContextKeyType=string,ContextKeyValues=team-a".into(),
         "ContextKeyName=aws:ResourceTag/cloud-map-sync/owner,ContextKeyType=string,ContextKeyValues=team-a".into(),
         "ContextKeyName=aws:TagKeys,ContextKeyType=stringList,ContextKeyValues=cloud-map-sync/owner".into(),
+        "ContextKeyName=aws:RequestedRegion,ContextKeyType=string,ContextKeyValues=eu-central-1".into(),
+        format!("ContextKeyName=servicediscovery:NamespaceArn,ContextKeyType=string,ContextKeyValues={arn}:namespace/{}", fleet.http),
     ] {
         assert!(command.contains(&part), "{part}\n{command}");
     }

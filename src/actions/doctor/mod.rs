@@ -65,6 +65,8 @@ impl Invocation<'_> {
                 cloud_map::check_unread(&plan, checks);
                 checks.extend(plan::peaks(&observed.observation, &plan).iter().map(check_capacity));
                 checks.extend(dns_rights::check(&plan));
+                let registry = &observed.observation.registry;
+                checks.extend(dns_rights::note_health_checks(&plan, registry));
             }
             Err(error) => {
                 let fix = "fix the failed checks above, or try again";

@@ -30,13 +30,15 @@ pub(super) fn commands(
         Some((registry, _)) => format!("{registry}:service/*"),
         None => "SERVICE_ARN".to_owned(),
     });
-    let tag = |key: &str, kind: &str, value: &str| {
+    let entry = |key: &str, kind: &str, value: &str| {
         format!("ContextKeyName={key},ContextKeyType={kind},ContextKeyValues={value}")
     };
-    let present = tag(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
+    let present = entry(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
     let created = [
-        tag(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
-        tag("aws:TagKeys", "stringList", TAG),
+        entry(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
+        entry("aws:TagKeys", "stringList", TAG),
+        entry("aws:RequestedRegion", "string", namespace.split(':').nth(3).unwrap_or("REGION")),
+        entry("servicediscovery:NamespaceArn", "string", namespace),
     ];
     let on_instances = command(&ON_INSTANCES, &service, &present);
     let resources = format!("{namespace} {service}");
