@@ -35,6 +35,7 @@ pub use call::Call;
 pub use error::{Class, Error};
 pub use priority_queue::{Planned, Token};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
+pub use tag::{CustomTags, OWNER_TAG};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
@@ -47,10 +48,11 @@ pub struct CloudMap {
     urgency: Urgency,
     reported: Arc<health::Reported>,
     timings: Arc<operation::Timings>,
+    custom_tags: Arc<CustomTags>,
 }
 
 impl CloudMap {
-    pub fn new(config: config::Builder, quotas: Arc<Quotas>) -> Self {
+    pub fn new(config: config::Builder, quotas: Arc<Quotas>, custom_tags: Arc<CustomTags>) -> Self {
         let config = config.interceptor(throttle::AttemptObserver(quotas.clone())).build();
         Self {
             client: Client::from_conf(config),
@@ -58,6 +60,7 @@ impl CloudMap {
             urgency: Urgency::Bulk,
             reported: Arc::default(),
             timings: Arc::default(),
+            custom_tags,
         }
     }
 

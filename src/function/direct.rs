@@ -70,7 +70,10 @@ impl Function {
         };
         let invocation = Invocation { is_direct: true, ..invocation };
         let report = self.run(&invocation, &selections).await.report;
-        Ok(Reply::to_direct(Report { scope: Some(command.scope.to_string()), ..report }))
+        let scope = Some(command.scope.to_string());
+        let every_name_allowed =
+            command.action == Action::Plan && self.settings.rules.allow_every_name();
+        Ok(Reply::to_direct(Report { scope, every_name_allowed, ..report }))
     }
 
     async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {

@@ -72,7 +72,7 @@ impl Function {
         let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
-        let clients = Clients::new(config, settings.quota_share);
+        let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
         let (memories, out_of_step, existences, silent, standing) = Default::default();
         let clock = Clock::system();
         Self {

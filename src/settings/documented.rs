@@ -50,6 +50,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "team-a",
     },
     Documented {
+        variable: "CREATE_TAGS",
+        meaning: "tags of the services and namespaces that the function creates in Cloud Map, as `KEY=VALUE` separated by commas; \
+                  the role's `aws:TagKeys` must allow the keys (`TagKeys`): see [Tags](docs/deploying.md#tags)",
+        default: "`cloud-map-sync/owner` alone",
+        example: "team=shop,cost-center=4711",
+    },
+    Documented {
         variable: "ADMIN_ALIAS",
         meaning: "the actions `adopt`, `confirm` and `purge` are accepted only through the alias of the function with \
                   this name: see [Who may do what](docs/security.md#who-may-do-what)",
@@ -161,6 +168,12 @@ pub const DOCUMENTED: &[Documented] = &[
                   a Service changed; `warnings`, or `none`",
         default: "`all`",
         example: "warnings",
+    },
+    Documented {
+        variable: "METRICS",
+        meaning: "`all`; `function`: of each cluster only those that alarms need, see [Metrics](docs/reference/metrics.md#metrics)",
+        default: "`all`",
+        example: "function",
     },
     Documented {
         variable: "MULTI_CLUSTER",

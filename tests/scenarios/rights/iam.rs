@@ -14,11 +14,15 @@ use testbed::function::invoke;
 use testbed::kubernetes::Pod;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
+/// A policy of the same role, for those who want it.
+const HEALTH_CHECKS: &str = include_str!("../../../deploy/health-checks.yaml");
 
 /// The actions that Lambda uses with the role, before the function runs or without it: the function cannot report them.
-const OF_LAMBDA: [&str; 11] = [
+const OF_LAMBDA: [&str; 13] = [
     "logs:CreateLogStream",
     "logs:PutLogEvents",
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
     "sqs:GetQueueAttributes",
@@ -39,7 +43,8 @@ fn given() -> BTreeSet<String> {
             line.starts_with("  ") && !line.starts_with("   ") && !line.starts_with("  #");
         *index == 0 || !is_next
     });
-    let words = role.flat_map(|(_, line)| {
+    let role = role.map(|(_, line)| line).chain(HEALTH_CHECKS.lines());
+    let words = role.flat_map(|line| {
         let is_comment = line.trim_start().starts_with('#');
         let text = if is_comment { "" } else { line };
         text.split(|it: char| " ,[]-".contains(it)).filter(|it| is_action(it))
