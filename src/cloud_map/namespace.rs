@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::operation::Ended;
 use super::tag::OWNER_TAG;
 use super::{Call, CloudMap, Error};
-use crate::model::NamespaceKind;
+use crate::model::{NamespaceKind, description};
 
 type Created = OnceCell<Result<String, Arc<Error>>>;
 
@@ -84,7 +84,7 @@ impl CloudMap {
         let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
         let tag = tag.map_err(|error| Error::input(action(name), &error))?;
         let request = self.client.create_http_namespace().name(name).tags(tag);
-        let request = request.description(format!("cloud-map-sync: created for {owner}"));
+        let request = request.description(description(owner));
         match request.send().await {
             Ok(accepted) => {
                 let missing = || Error::missing_member(action(name), "OperationId");

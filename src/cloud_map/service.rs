@@ -13,7 +13,7 @@ use super::write::{Accepted, operation};
 use super::{CloudMap, Error, Permit};
 use crate::model::{
     HealthCheck, NamespaceKind, NewService, Place, Records, RoutingPolicy, ServiceKind,
-    ServiceUpdate,
+    ServiceUpdate, description,
 };
 
 impl CloudMap {
@@ -37,7 +37,7 @@ impl CloudMap {
             .create_service()
             .name(service.name.as_str())
             .namespace_id(namespace)
-            .description(format!("cloud-map-sync: created for {owner}"))
+            .description(description(owner))
             .tags(tag);
         let request = match (service.kind, service.namespace.kind) {
             (ServiceKind::Dns(records), _) => request.dns_config(

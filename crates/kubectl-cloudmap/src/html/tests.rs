@@ -16,7 +16,7 @@ fn share(by: ShareOf, count: usize) -> Share {
 
 fn service(name: &str, instances: Vec<Share>) -> ServiceStatus {
     let (namespace, kind) = ("prod.local".to_owned(), "A".to_owned());
-    ServiceStatus { namespace, name: name.to_owned(), kind, unreadable: None, instances }
+    ServiceStatus { namespace, name: name.to_owned(), kind, instances, ..ServiceStatus::default() }
 }
 
 fn status(services: Vec<ServiceStatus>) -> Status {
