@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::operation::Ended;
 use super::{Call, CloudMap, Error};
-use crate::model::NamespaceKind;
+use crate::model::{NamespaceKind, description};
 
 type Created = OnceCell<Result<String, Arc<Error>>>;
 
@@ -82,7 +82,7 @@ impl CloudMap {
         let _permit = self.permit(Call::CreateHttpNamespace).await;
         let tags = self.new_tags(owner).map_err(|error| Error::input(action(name), &error))?;
         let request = self.client.create_http_namespace().name(name).set_tags(Some(tags));
-        let request = request.description(format!("cloud-map-sync: created for {owner}"));
+        let request = request.description(description(owner));
         match request.send().await {
             Ok(accepted) => {
                 let missing = || Error::missing_member(action(name), "OperationId");

@@ -12,7 +12,7 @@ use super::write::{Accepted, operation};
 use super::{CloudMap, Error, Permit};
 use crate::model::{
     HealthCheck, NamespaceKind, NewService, Place, Records, RoutingPolicy, ServiceKind,
-    ServiceUpdate,
+    ServiceUpdate, description,
 };
 
 impl CloudMap {
@@ -35,7 +35,7 @@ impl CloudMap {
             .create_service()
             .name(service.name.as_str())
             .namespace_id(namespace)
-            .description(format!("cloud-map-sync: created for {owner}"))
+            .description(description(owner))
             .set_tags(Some(tags));
         let request = match (service.kind, service.namespace.kind) {
             (ServiceKind::Dns(records), _) => request.dns_config(

@@ -66,6 +66,7 @@ pub use registry_name::RegistryName;
 pub use selection::Selection;
 pub use service::{
     CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceAttributes, ServiceKind, Tags,
+    description,
 };
 pub use service_change::{NewService, ServiceUpdate, seconds};
 pub use service_export::{NotExportable, ServiceExport};

@@ -129,6 +129,11 @@ impl CloudMapService {
     }
 }
 
+/// The description of what an installation creates.
+pub fn description(owner: &str) -> String {
+    format!("cloud-map-sync: created for {owner}")
+}
+
 /// The tags of a Cloud Map service, as far as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tags {

@@ -50,6 +50,14 @@ pub struct Variant {
     pub fan_out: bool,
 }
 
+/// Those of the pictures: more curves hide each other. The tables have all.
+pub const DRAWN: [Variant; 4] = [
+    Variant { layout: Layout::One, read: Read::Discover, fan_out: false },
+    Variant { layout: Layout::Shared, read: Read::Discover, fan_out: false },
+    Variant { layout: Layout::Each, read: Read::List, fan_out: false },
+    Variant { layout: Layout::Each, read: Read::Discover, fan_out: false },
+];
+
 /// The largest number of clusters, and what ends it: nothing up to the number that is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {

@@ -156,8 +156,8 @@ async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
     for part in [
         "<!doctype html>",
         "<b>50 %</b>",
-        "<td class=\"state\">ECS and EKS</td>",
-        "<td class=\"since\">+1 this cluster</td>",
+        "<summary>on ECS and EKS <b>1</b></summary>",
+        "<td data-heading=\"Changes since\">+1 this cluster</td>",
         "plan: 1 unchanged, 1 not ours",
     ] {
         assert!(page.output.contains(part), "{part}\n{}", page.output);
