@@ -148,14 +148,6 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "0.8",
     },
     Documented {
-        variable: "REGISTRY_READ",
-        meaning: "how a full sync first reads the instances of Cloud Map: `list` calls are free and slow, \
-                  `discover` calls are fast and cost a dollar a million: see \
-                  [List or discover](docs/sizing.md#list-or-discover)",
-        default: "`list`",
-        example: "discover",
-    },
-    Documented {
         variable: "EVENTS",
         meaning: "the Events on Services and ServiceExports: `all`, also one for each sync and name in which instances of \
                   a Service changed; `warnings`, or `none`",
@@ -187,5 +179,7 @@ pub const DOCUMENTED: &[Documented] = &[
 ];
 
 /// Settings of earlier releases, each with the reason why it no longer has an effect.
-pub const RETIRED: &[(&str, &str)] =
-    &[("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full")];
+pub const RETIRED: &[(&str, &str)] = &[
+    ("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full"),
+    ("REGISTRY_READ", "only a new process asks discovery, which names to read first"),
+];

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use crate::cloud_map::QuotaShare;
 use crate::model::SignedDuration;
-use crate::publish::observe::ReadBy;
 use crate::publish::plan::{Guard, Rules, ServiceLimit};
 
 pub use clusters::{Cluster, Role};
@@ -56,8 +55,6 @@ pub struct Settings {
     pub queue_url: Option<String>,
     /// `QUOTA_SHARE`: the share of Cloud Map's rate limits that this process may use.
     pub quota_share: QuotaShare,
-    /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
-    pub read_by: ReadBy,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
@@ -105,7 +102,6 @@ impl Settings {
             fan_out: reader.read("FAN_OUT", value::queue_url),
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
-            read_by: reader.read("REGISTRY_READ", value::read_by),
             events: reader.read("EVENTS", value::events),
             multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
             stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {

@@ -6,7 +6,6 @@
 use super::events::Events;
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
-use crate::publish::observe::ReadBy;
 use crate::publish::plan::Policy;
 
 /// Namespaces separated by commas.
@@ -74,14 +73,6 @@ pub fn events(text: Option<&str>) -> Result<Events, String> {
         Some("warnings") => Ok(Events::Warnings),
         Some("none") => Ok(Events::None),
         Some(text) => Err(format!("{text:?} is not one of all, warnings, none")),
-    }
-}
-
-pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
-    match text {
-        None | Some("list") => Ok(ReadBy::List),
-        Some("discover") => Ok(ReadBy::Discover),
-        Some(text) => Err(format!("{text:?} is neither list nor discover")),
     }
 }
 

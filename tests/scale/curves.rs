@@ -1,6 +1,5 @@
 //! The pictures of docs/sizing.md: time of a round, calls and cost of an hour against the number of clusters.
 
-use super::calls::Read;
 use super::deployment::{Deployment, LONGEST, count};
 use super::money::Hour;
 use super::picture::{Curve, Picture, Place};
@@ -79,10 +78,9 @@ fn curves(value: impl Fn(&Deployment) -> Option<f64>) -> Vec<Curve> {
 }
 
 fn colour(variant: Variant) -> usize {
-    let layout = match variant.layout {
+    match variant.layout {
         Layout::One => 0,
-        Layout::Shared => 2,
-        Layout::Each => 4,
-    };
-    layout + usize::from(variant.read == Read::Discover)
+        Layout::Shared => 1,
+        Layout::Each => 2,
+    }
 }

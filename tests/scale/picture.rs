@@ -48,10 +48,9 @@ const STYLE: &str = "\
 text{font:14px system-ui,sans-serif;fill:#1f2328}.title{font-size:17px;font-weight:600}.small{font-size:12px;fill:#59636e}\
 .page{fill:#ffffff}.grid{stroke:#d1d9e0;stroke-width:1}.limit{stroke:#59636e;stroke-width:1;stroke-dasharray:2 3}\
 .curve{fill:none;stroke-width:2.5}.fan{stroke-dasharray:8 5}\
-.k0{stroke:#0969da}.k1{stroke:#bc4c00}.k2{stroke:#8250df}.k3{stroke:#1a7f37}.k4{stroke:#9a6700}.k5{stroke:#bf3989}\
+.k0{stroke:#0969da}.k1{stroke:#bc4c00}.k2{stroke:#8250df}\
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.page{fill:#0d1117}.grid{stroke:#3d444d}\
-.limit{stroke:#9198a1}.k0{stroke:#58a6ff}.k1{stroke:#f0883e}.k2{stroke:#bc8cff}.k3{stroke:#3fb950}.k4{stroke:#d29922}\
-.k5{stroke:#f778ba}}";
+.limit{stroke:#9198a1}.k0{stroke:#58a6ff}.k1{stroke:#f0883e}.k2{stroke:#bc8cff}}";
 
 impl Picture<'_> {
     pub fn to_svg(&self) -> String {

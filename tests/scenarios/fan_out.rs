@@ -136,6 +136,33 @@ async fn run_that_ends_for_want_of_time_hands_on_the_rest_in_parts_until_all_is_
     settled(&fleet, &function).await;
 }
 
+/// A cluster that is too large for one invocation, in one process and in a new one for each run.
+#[tokio::test(start_paused = true)]
+async fn short_runs_one_after_the_other_serve_every_service() {
+    for is_warm in [true, false] {
+        let fleet = Fleet::start().await;
+        fleet.web("old", "prod", &["10.2.0.1"]);
+        let (mut function, queue) = with_queue(&fleet).await;
+        converge(&fleet, &function).await;
+        add_more_than_there_is_time_for(&fleet, 250);
+        fleet.cluster.delete_service("shop", "old");
+        let mut done = vec![1];
+        while registered(&fleet) != 250 || !fleet.instances("prod", "old").is_empty() {
+            if !is_warm {
+                function = fleet.function_with(&[("FAN_OUT", queue.url()), HALF]).await;
+            }
+            let message = json!({ "action": "sync", "cluster": "blue" });
+            let deadline = Deadline::after(Duration::from_secs(20));
+            function.invoke(&as_batch(&[message]), deadline).await;
+            queue.take_all();
+            done.push(registered(&fleet));
+            assert!(done.is_sorted() && done.len() < 20, "{is_warm}: {done:?}");
+        }
+        assert!(done.len() > 4, "one run does not do: {done:?}");
+        settled(&fleet, &function).await;
+    }
+}
+
 /// The message for a part of `blue` that was handed on so often.
 fn part(shard: &str, hop: u8) -> Value {
     json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": hop })

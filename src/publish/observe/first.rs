@@ -9,8 +9,9 @@ use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
 use super::registry::Failure;
-use super::{Error, ReadBy, SharedRegistry, World};
+use super::{Error, SharedRegistry, World};
 use crate::cloud_map::{Class, SIDE_BY_SIDE};
+use crate::error::chain;
 use crate::model::{Desired, Registry, Selection};
 use crate::publish::plan::{Extent, Missing, Observation, Observed, RereadScope};
 
@@ -55,8 +56,7 @@ impl World<'_> {
     /// Returns an error if the cluster could not be read, or the namespaces.
     pub async fn observe_first(&self) -> Result<Option<First>, Error> {
         let places = self.registry.memory().places(&self.owner, &Selection::Everything);
-        let is_listed = self.read_by == ReadBy::List;
-        if !is_listed || places.is_none() && self.registry.count_services().await? <= FEW {
+        if places.is_none() && self.registry.count_services().await? <= FEW {
             return Ok(None);
         }
         let read = Instant::now();
@@ -138,6 +138,14 @@ impl SharedRegistry {
         });
         let answers: Vec<_> = stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await;
         let answers: BTreeMap<_, _> = answers.into_iter().collect();
+        let failed = answers.values().filter_map(|it| it.as_ref().err());
+        let failed: Vec<_> = failed.filter(|error| error.class != Class::NotFound).collect();
+        if let Some(error) = failed.first() {
+            let (error, count) = (chain(error), failed.len());
+            tracing::info!(
+                "{count} names are read with all others and not first, since discovery failed: {error}"
+            );
+        }
         missing.leave_out(|key, instance| match answers.get(&key) {
             Some(Ok(shown)) => shown.contains_key(instance),
             Some(Err(error)) => error.class != Class::NotFound,

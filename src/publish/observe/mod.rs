@@ -72,18 +72,6 @@ pub struct World<'a> {
     pub registry: &'a SharedRegistry,
     /// Whether messages are also about Services without annotations, since the cluster may export them.
     pub may_export: bool,
-    /// The way in which all of Cloud Map is read.
-    pub read_by: ReadBy,
-}
-
-/// The way in which the instances of all services are read first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadBy {
-    /// From the control plane: free, slow and up to date.
-    #[default]
-    List,
-    /// By discovery: fast, at a price, and perhaps late; each difference is listed before it is decided.
-    Discover,
 }
 
 impl World<'_> {
@@ -118,32 +106,9 @@ impl World<'_> {
     ) -> Result<Observed, Error> {
         let whole = self.observe_whole(selection, cluster).await?;
         let mut whole = self.complete_part(whole).await?;
-        if self.read_by == ReadBy::Discover {
-            whole = self.settle_doubts(selection, whole).await?;
-        }
         read_notes(self.registry.cloud_map(), &mut whole.observation).await;
         self.remember(&whole, true);
         Ok(whole)
-    }
-
-    /// Lists the services that discovery left in doubt, until a plan rests on lists only.
-    async fn settle_doubts(
-        &self,
-        selection: &Selection,
-        mut observed: Observed,
-    ) -> Result<Observed, Error> {
-        let mut listed = BTreeSet::new();
-        loop {
-            let mut keys = plan::in_doubt(observed.basis());
-            keys.retain(|key| listed.insert(key.clone()));
-            if keys.is_empty() {
-                return Ok(observed);
-            }
-            let mut observation = observed.observation;
-            self.registry.read_instances(&mut observation.registry, &keys).await;
-            let part = Part::new(Observed::new(observation, selection));
-            observed = self.complete_part(part).await?;
-        }
     }
 
     /// Remembers whether a full sync, or one before it, holds anything.

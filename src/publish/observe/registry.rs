@@ -1,10 +1,8 @@
 //! One Cloud Map in one invocation, shared by all clusters that are kept in it. Its content is that of the process's
 //! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
-//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read. `glance` is a first read
-//! by discovery.
+//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read.
 
 mod asked;
-mod glance;
 mod lists;
 mod lookup;
 mod way;
@@ -41,7 +39,6 @@ pub struct SharedRegistry {
     at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
     read: OnceCell<Result<Namespaces, Failure>>,
-    glance: OnceCell<Result<Registry, Failure>>,
     /// One list at a time: lists of services are scarce, two a second, and all requests during one share the next one.
     listing: Mutex<()>,
     /// The account of the registry, if it is known.
@@ -77,7 +74,6 @@ impl SharedRegistry {
             began,
             at_first: OnceCell::new(),
             read: OnceCell::new(),
-            glance: OnceCell::new(),
             listing: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
             new_services: NewServices::default(),
@@ -167,11 +163,7 @@ impl SharedRegistry {
 
     /// The registry, if it was read as a whole in this invocation.
     pub async fn known(&self) -> Option<Registry> {
-        if let Some(read) = self.read.get() {
-            return Some(self.read_of(read.clone().ok()?).await);
-        }
-        let known = self.glance.get()?.as_ref().ok()?;
-        Some(self.with_shared(known.clone()).await)
+        Some(self.read_of(self.read.get()?.clone().ok()?).await)
     }
 
     /// These namespaces with their services, as this invocation has read them.
@@ -186,9 +178,7 @@ impl SharedRegistry {
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
-        let read = self.read.get().map(|read| read.as_ref().ok());
-        let glance = || Some(self.glance.get()?.as_ref().ok().map(|it| &it.namespaces));
-        let namespaces = read.or_else(glance)??;
+        let namespaces = self.read.get()?.as_ref().ok()?;
         Some(namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
     }
 

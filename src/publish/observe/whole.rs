@@ -1,11 +1,10 @@
 //! Observes a whole cluster and all of Cloud Map, for a full sync, and the notes of earlier runs that no instance has.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::part::Part;
-use super::{Error, ReadBy, ReadCluster, World};
-use crate::cloud_map::{self, CloudMap};
+use super::{Error, ReadCluster, World};
+use crate::cloud_map::CloudMap;
 use crate::clusterset::record;
 use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, Tags};
 use crate::publish::plan::{self, Extent, Holders, Observation, Observed};
@@ -21,9 +20,9 @@ impl World<'_> {
         cluster: Option<ReadCluster>,
     ) -> Result<Part, Error> {
         let (desired, registry) = match cluster {
-            None => tokio::join!(self.source.whole(self.kubernetes), self.read_registry()),
+            None => tokio::join!(self.source.whole(self.kubernetes), self.registry.read()),
             Some(cluster) => {
-                let registry = self.read_registry().await;
+                let registry = self.registry.read().await;
                 let desired = match cluster.recent() {
                     Some(desired) => Ok(desired),
                     None => self.source.whole(self.kubernetes).await,
@@ -60,13 +59,6 @@ impl World<'_> {
         let services = observation.desired.services.keys().cloned().collect();
         self.read_endpoints(&mut observation.desired, &services).await?;
         Ok(Observed::new(observation, selection))
-    }
-
-    async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
-        match self.read_by {
-            ReadBy::List => self.registry.read().await,
-            ReadBy::Discover => self.registry.glance().await,
-        }
     }
 
     /// Looks for the namespaces of an observation again if one of these may be gone: its name may have another id now.
@@ -132,12 +124,7 @@ impl World<'_> {
         let candidates = observation.keys_to_choose_from(|_| true);
         let unread: BTreeSet<ServiceKey> =
             holders.keys().chain(&candidates).filter(unread).cloned().collect();
-        match self.read_by {
-            ReadBy::List => {
-                self.registry.read_instances(&mut observation.registry, &unread).await;
-            }
-            ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
-        }
+        self.registry.read_instances(&mut observation.registry, &unread).await;
     }
 }
 

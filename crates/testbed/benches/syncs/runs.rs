@@ -1,5 +1,5 @@
-//! What the function does in a world: a sync from nothing, the next by the same process, one by a new process, one
-//! that reads by discovery, and messages about single pods that change.
+//! What the function does in a world: a sync from nothing, the next by the same process, one by a new process,
+//! and messages about single pods that change.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,18 +17,13 @@ use testbed::kubernetes::KubernetesServer;
 pub async fn run(world: &World, binary: &Binary) -> Table {
     let (sandbox, cluster, cloud_map) = world.seed(Tenant::Function).await;
     let settings = [("QUOTA_SHARE", world.share)];
-    let discovers = [settings[0], ("REGISTRY_READ", "discover")];
     let mut function = binary.start(&sandbox, &settings).await;
     let mut rows = Vec::new();
     for name in ["first sync", "in step, warm"] {
         rows.push(full_sync(world.quotas, name, &mut function, &cloud_map).await);
     }
-    for (name, settings) in
-        [("in step, cold", &settings[..]), ("in step, cold, discovered", &discovers)]
-    {
-        let mut cold = binary.start(&sandbox, settings).await;
-        rows.push(full_sync(world.quotas, name, &mut cold, &cloud_map).await);
-    }
+    let mut cold = binary.start(&sandbox, &settings).await;
+    rows.push(full_sync(world.quotas, "in step, cold", &mut cold, &cloud_map).await);
     let events = events(world, &mut function, &cluster, &cloud_map).await;
     Table { name: world.name.to_owned(), rows, events: Some(events), imports: None }
 }

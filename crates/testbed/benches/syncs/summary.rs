@@ -6,13 +6,7 @@ use std::fmt::{self, Write as _};
 use crate::table::{Events, Row, Table};
 
 /// The runs in the order of the columns.
-const RUNS: [&str; 5] = [
-    "first sync",
-    "in step, warm",
-    "in step, warm, discovered",
-    "in step, cold",
-    "in step, cold, discovered",
-];
+const RUNS: [&str; 3] = ["first sync", "in step, warm", "in step, cold"];
 
 /// All worlds in three tables.
 pub struct Summary<'a>(pub &'a [Table]);
