@@ -8,7 +8,7 @@ use tokio::time::timeout_at;
 
 use super::existences::Existences;
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
+use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
 use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
     Extent, Observation, Observed, Orphans, Policy, marked_owners, not_shown,
@@ -162,7 +162,6 @@ impl Invocation<'_> {
             now: self.now,
             extent: Extent::Confirmed,
             judged: None,
-            held: Held::default(),
             desired: Desired::default(),
             registry: registry.clone(),
         })

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::fan_out::{self, Attempts};
 use super::scope::Selections;
 use super::{Function, Run, log};
 use crate::event::{self, Scope, Unusable};
 use crate::report::Dropped;
 use crate::time::Deadline;
+
+const OLD_PARTS: &str = "messages for a part of a cluster, which an earlier release has sent, are taken for all of it: \
+                         shard, hop and held in them are ignored";
 
 impl Function {
     /// Syncs each cluster once over all scopes of the batch. Returns the run, and the message ids of each scope.
@@ -20,6 +22,9 @@ impl Function {
         let mut selections = Selections::default();
         let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
         let mut dropped = Vec::new();
+        if messages.iter().any(|message| message.is_part) {
+            self.parts_are_old.call_once(|| tracing::info!("{OLD_PARTS}"));
+        }
         for message in messages {
             match message.reading {
                 Ok(scope) => requested.entry(scope).or_default().push(message.id),
@@ -30,15 +35,13 @@ impl Function {
                 }
             }
         }
-        let (mut attempts, configured) = (Attempts::new(), self.configured());
+        let configured = self.configured();
         for scope in requested.keys() {
             if let Ok(of_scope) = Selections::resolve(scope, &configured) {
                 selections = selections.union(&of_scope);
-                fan_out::count_attempts(&mut attempts, scope, &of_scope);
             }
         }
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        self.requeue(&mut run, &selections, &attempts).await;
         // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
         // that was not read, so it returns.
         let (mut served, configured) = (Vec::new(), self.configured());

@@ -22,7 +22,7 @@ mod scope;
 mod standing;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use aws_config::SdkConfig;
 use serde_json::Value;
@@ -41,7 +41,6 @@ use crate::time::Deadline;
 use answer::Run;
 pub use answer::{Answer, Error};
 use clustersets::Silent;
-use fan_out::Attempts;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
@@ -54,7 +53,7 @@ pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
-    /// The queue of full syncs and their unfinished work, with `FAN_OUT`.
+    /// The queue of full syncs, with `FAN_OUT`.
     full_sync_queue: Option<OwnQueue>,
     /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
     queue: Option<OwnQueue>,
@@ -63,6 +62,8 @@ pub struct Function {
     silent: Silent,
     /// The lines of the log that say the same in each run.
     standing: Standing,
+    /// That messages have fields of an earlier release was logged.
+    parts_are_old: Once,
     clock: Clock,
 }
 
@@ -85,6 +86,7 @@ impl Function {
             existences,
             silent,
             standing,
+            parts_are_old: Once::new(),
             clock,
         }
     }
@@ -159,8 +161,7 @@ impl Function {
             return answer;
         }
         let selections = Selections::everything(&self.configured());
-        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        self.requeue(&mut run, &selections, &Attempts::new()).await;
+        let run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         Reply::to_schedule(run.report)
     }
 

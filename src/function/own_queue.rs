@@ -1,6 +1,5 @@
 //! A queue of the function's own: that of the full syncs, or that of the messages about single Services. Lambda invokes
-//! the function concurrently for its messages, so unfinished work of one invocation continues in others. A failed message
-//! returns after a backoff that doubles with each delivery.
+//! the function concurrently for its messages. A failed message returns after a backoff that doubles with each delivery.
 
 use std::time::Duration;
 

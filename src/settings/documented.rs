@@ -124,8 +124,8 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "FAN_OUT",
         meaning: "the URL of the function's own queue of full syncs: with several clusters the schedule puts one message \
-                  for each there, so that Lambda syncs them side by side, and a run that is out of time \
-                  requeues the rest. [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
+                  for each there, so that Lambda syncs them side by side. \
+                  [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
                   than `QUEUE_URL` keeps them out of the way of messages about single Services; a full sync that fails \
                   there returns only if that is before the next one of `SCHEDULE_MINUTES`",
         default: "off",

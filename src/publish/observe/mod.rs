@@ -80,8 +80,7 @@ impl World<'_> {
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
-        if let Selection::Only { namespaces, services, shards, .. } = selection
-            && shards.is_empty()
+        if let Selection::Only { namespaces, services, .. } = selection
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
             let part = self.complete_part(part).await?;

@@ -101,8 +101,8 @@ impl World<'_> {
     ) -> Observation {
         self.leave_records_out(&mut registry);
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
-        let (now, extent, held) = (self.now, self.extent(selection), selection.held());
-        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
+        let (now, extent) = (self.now, self.extent(selection));
+        Observation { owner, rules, now, extent, judged: None, desired, registry }
     }
 
     fn extent(&self, selection: &Selection) -> Extent {
