@@ -128,7 +128,8 @@ impl World<'_> {
         // A change of a service itself is not decided on its remembered entry.
         let differ = plan::tags_needed(observed.basis());
         if !differ.is_empty() {
-            self.registry.look_up(&mut observed.observation.registry, &differ).await?;
+            let (registry, began) = (&mut observed.observation.registry, self.registry.began);
+            self.registry.look_up(registry, &differ, began).await?;
             observed.holders = Holders::decide(&observed.observation);
         }
         Ok(observed)

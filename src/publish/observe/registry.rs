@@ -34,7 +34,7 @@ pub struct SharedRegistry {
     memory: Arc<Memory>,
     now: Timestamp,
     /// The start of the invocation among the reads of the process.
-    began: Moment,
+    pub(super) began: Moment,
     /// The namespaces with which full syncs begin.
     at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
@@ -217,9 +217,10 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        let found = self.find_new_services(registry, keys).await?;
+        let (now, new) = (self.memory.mirror().take_moment(), missing(registry, keys));
+        self.look_up(registry, &new, now).await?;
         self.read_instances(registry, keys).await;
-        self.cloud_map.read_tags(registry, &found).await;
+        self.cloud_map.read_tags(registry, &new).await;
         Ok(())
     }
 
