@@ -6,17 +6,12 @@ mod answer;
 mod cleanup;
 mod clusters;
 mod clustersets;
-mod dead_clusters;
 mod direct;
-mod fan_out;
 mod frozen;
 mod log;
 mod messages;
-mod named;
 mod out_of_step;
 mod own_queue;
-mod postponed;
-mod reply;
 mod run;
 mod scope;
 mod standing;
@@ -39,12 +34,11 @@ use crate::time::Clock;
 use crate::time::Deadline;
 
 use answer::Run;
-pub use answer::{Answer, Error};
+pub use answer::{Answer, Body, Error, Reply};
 use clustersets::Silent;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
-pub use reply::{Body, Reply};
 use scope::Selections;
 use standing::Standing;
 
@@ -141,7 +135,7 @@ impl Function {
         match invocation {
             event::Invocation::Schedule => self.run_schedule(deadline).await,
             event::Invocation::Queue(messages) => {
-                let receipts = postponed::receipts(&messages);
+                let receipts = own_queue::receipts(&messages);
                 let (run, served) = self.sync_messages(messages, deadline).await;
                 let failed = self.returning(&receipts, run.failed_messages(served));
                 self.postpone(&receipts, &failed, deadline).await;

@@ -1,19 +1,16 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
 //! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a
-//! turn reads again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that
-//! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and
+//! turn reads again the data that its open changes rest on. Reads never write. A cluster or a registry that
+//! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked, and
 //! nothing is changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
 
-mod again;
 mod clusterset;
-mod first;
 mod memory;
 mod mirror;
 mod part;
 mod records;
 mod registry;
 mod source;
-mod unread;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,16 +20,15 @@ use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
 use crate::kubernetes::{self, Endpoints, Kubernetes, desired};
-use crate::model::{Desired, Flow, Owner, Selection, ServiceRef, Timestamp};
-use crate::publish::plan::{self, Basis, Extent, Observed, Rules};
+use crate::model::{Desired, Flow, Owner, Registry, Selection, ServiceRef, Tags, Timestamp};
+use crate::publish::plan::{self, Basis, Extent, Holders, Observation, Observed, Rules};
 
 pub use clusterset::{ReadClusterset, Served};
-pub use first::{First, Lack, ReadCluster};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
 pub use source::Source;
-pub use whole::read_notes;
+pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
@@ -161,6 +157,37 @@ impl World<'_> {
         let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
         take_endpoints(desired, read);
         Ok(())
+    }
+}
+
+/// Services with instances that could not be read: the memory of this process and their tags show whether they may be
+/// ours.
+impl World<'_> {
+    /// Marks the services that could not be read and in which something of ours was seen before.
+    fn recall_ours(&self, registry: &mut Registry) {
+        let services = registry.services.values_mut();
+        for service in services.filter(|service| service.unreadable.is_some()) {
+            service.was_ours = self.registry.memory().was_ours(&service.arn);
+        }
+    }
+
+    /// Reads the tags of services that may not be read and may be ours, each once in a process.
+    async fn read_tags_of_unread(&self, observation: &mut Observation, holders: &Holders) {
+        let mut keys = plan::tags_of_unread(observation, holders);
+        let (memory, registry) = (self.registry.memory(), &mut observation.registry);
+        keys.retain(|key| {
+            let Some(service) = registry.services.get_mut(key) else { return false };
+            let known = memory.tags_of_others(&service.arn);
+            let is_known = known.is_some();
+            service.tags = known.unwrap_or_default();
+            !is_known
+        });
+        self.registry.cloud_map().read_tags(registry, &keys).await;
+        let read = keys.iter().filter_map(|key| registry.services.get(key));
+        let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
+        for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {
+            memory.note_others(&service.arn, &service.tags);
+        }
     }
 }
 

@@ -2,14 +2,12 @@
 //! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
 //! older is read first (`lookup`, `lists`), so all clusters share what one of them has read.
 
-mod asked;
 mod lists;
 mod lookup;
-mod way;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
@@ -21,9 +19,8 @@ use crate::cloud_map::instances::Unread;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
-use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
+use crate::model::{ClusterArn, Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
 use crate::publish::plan::Refusals;
-use asked::Asked;
 
 pub(super) type Failure = Arc<cloud_map::Error>;
 
@@ -248,4 +245,43 @@ impl SharedRegistry {
 /// Those of `keys` under which there is no service in `registry`.
 fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
     keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
+}
+
+/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
+/// plan knows the requests of those that were read before.
+#[derive(Debug, Default)]
+struct Asked {
+    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
+    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
+    /// The clusters of which every claim is known.
+    whole: BTreeSet<ClusterArn>,
+}
+
+impl SharedRegistry {
+    /// Records the TTLs that a cluster asks for, and whether those are all of its requests.
+    pub(super) fn note_asked(
+        &self,
+        cluster: &ClusterArn,
+        ttls: BTreeMap<ServiceKey, Option<u32>>,
+        is_all: bool,
+    ) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, ttl) in ttls {
+            asked.ttls.entry(key).or_default().insert(cluster.clone(), ttl);
+        }
+        if is_all {
+            asked.whole.insert(cluster.clone());
+        }
+    }
+
+    /// Enters into every service the TTLs that other clusters ask for under its name.
+    pub(super) fn enter_asked(&self, registry: &mut Registry, cluster: &ClusterArn) {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, service) in &mut registry.services {
+            let none = asked.whole.iter().map(|other| (other.clone(), None));
+            let known = asked.ttls.get(key).into_iter().flatten();
+            service.ttls_asked = none.chain(known.map(|(it, ttl)| (it.clone(), *ttl))).collect();
+            service.ttls_asked.remove(cluster);
+        }
+    }
 }
