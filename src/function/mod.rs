@@ -9,7 +9,6 @@ mod clustersets;
 mod direct;
 mod frozen;
 mod log;
-mod messages;
 mod out_of_step;
 mod own_queue;
 mod run;
