@@ -12,18 +12,14 @@ pub mod discover;
 mod error;
 mod health;
 pub mod instances;
-mod meter;
 pub mod namespace;
 pub mod new_service;
 pub mod operation;
-mod page;
 mod priority_queue;
 pub mod quota;
 pub mod read;
 pub mod service;
-mod summary;
 pub mod tag;
-mod throttle;
 mod timing;
 pub mod write;
 
@@ -53,7 +49,7 @@ pub struct CloudMap {
 
 impl CloudMap {
     pub fn new(config: config::Builder, quotas: Arc<Quotas>, custom_tags: Arc<CustomTags>) -> Self {
-        let config = config.interceptor(throttle::AttemptObserver(quotas.clone())).build();
+        let config = config.interceptor(quota::AttemptObserver(quotas.clone())).build();
         Self {
             client: Client::from_conf(config),
             quotas,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
-use super::named::{ToPurge, arn_unknown};
+use super::clusters::{ToPurge, arn_unknown};
 use super::scope::{Selections, UnknownCluster};
 use super::{Error, Function, Reply, log};
 use crate::actions::doctor::{Checkup, ClusterCheckup};

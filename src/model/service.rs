@@ -74,15 +74,6 @@ impl CloudMapService {
         }
     }
 
-    /// Replaces the data of the list by those of a newer list, and keeps all other data.
-    #[must_use]
-    pub fn listed_anew(self, listed: Self) -> Self {
-        let Self { instances, registered_by, health, tags, attributes, .. } = self;
-        let Self { ttls_asked, unreadable, is_denied, was_ours, .. } = self;
-        let read = Self { instances, registered_by, health, tags, attributes, ..listed };
-        Self { ttls_asked, unreadable, is_denied, was_ours, ..read }
-    }
-
     /// A service that was just created, so it has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         Self {

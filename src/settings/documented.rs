@@ -131,8 +131,8 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "FAN_OUT",
         meaning: "the URL of the function's own queue of full syncs: with several clusters the schedule puts one message \
-                  for each there, so that Lambda syncs them side by side, and a run that is out of time \
-                  requeues the rest. [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
+                  for each there, so that Lambda syncs them side by side. \
+                  [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
                   than `QUEUE_URL` keeps them out of the way of messages about single Services; a full sync that fails \
                   there returns only if that is before the next one of `SCHEDULE_MINUTES`",
         default: "off",
@@ -153,14 +153,6 @@ pub const DOCUMENTED: &[Documented] = &[
                   others share these limits. `1` is all of it, and a larger number removes the limit",
         default: "`0.5`",
         example: "0.8",
-    },
-    Documented {
-        variable: "REGISTRY_READ",
-        meaning: "how a full sync first reads the instances of Cloud Map: `list` calls are free and slow, \
-                  `discover` calls are fast and cost a dollar a million: see \
-                  [List or discover](docs/sizing.md#list-or-discover)",
-        default: "`list`",
-        example: "discover",
     },
     Documented {
         variable: "EVENTS",
@@ -200,5 +192,7 @@ pub const DOCUMENTED: &[Documented] = &[
 ];
 
 /// Settings of earlier releases, each with the reason why it no longer has an effect.
-pub const RETIRED: &[(&str, &str)] =
-    &[("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full")];
+pub const RETIRED: &[(&str, &str)] = &[
+    ("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full"),
+    ("REGISTRY_READ", "only a new process asks discovery, which names to read first"),
+];

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use crate::cloud_map::{CustomTags, QuotaShare};
 use crate::model::SignedDuration;
-use crate::publish::observe::ReadBy;
 use crate::publish::plan::{Guard, Rules, ServiceLimit};
 use crate::report::metrics::Written;
 
@@ -61,8 +60,6 @@ pub struct Settings {
     pub create_tags: CustomTags,
     /// `METRICS`: the metrics that are written.
     pub metrics: Written,
-    /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
-    pub read_by: ReadBy,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
@@ -112,7 +109,6 @@ impl Settings {
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             create_tags: reader.read("CREATE_TAGS", value::tags),
             metrics: reader.read("METRICS", value::metrics),
-            read_by: reader.read("REGISTRY_READ", value::read_by),
             events: reader.read("EVENTS", value::events),
             multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
             stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {

@@ -19,7 +19,7 @@ fn only_the_clusters_are_required() {
     assert_eq!(*settings.rules, Rules::default());
     assert!(!settings.dry_run);
     assert_eq!(settings.quota_share, QuotaShare::default());
-    assert_eq!((settings.fan_out, settings.read_by), (None, ReadBy::List));
+    assert_eq!(settings.fan_out, None);
 }
 
 #[test]
@@ -43,7 +43,6 @@ fn every_setting_is_read() {
         ("QUOTA_SHARE", "0.25"),
         ("CREATE_TAGS", "team=shop, cost center=47=11,empty="),
         ("METRICS", "function"),
-        ("REGISTRY_READ", "discover"),
         ("MULTI_CLUSTER", "import"),
         ("STALE_CLUSTERS_AFTER", "1h"),
         ("EXPIRE_CLUSTERS_AFTER", "1d"),
@@ -62,7 +61,6 @@ fn every_setting_is_read() {
     assert!(settings.dry_run && settings.rules.create_namespaces);
     assert!(settings.rules.delete_empty_services && settings.rules.lacks_dns_rights);
     assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
-    assert_eq!(settings.read_by, ReadBy::Discover);
     let tags = [("cost center", "47=11"), ("empty", ""), ("team", "shop")];
     assert_eq!(settings.create_tags, tags.map(|(key, it)| (key.into(), it.into())).into());
     assert_eq!(settings.metrics, Written::OfFunction);
@@ -93,11 +91,17 @@ fn tags_that_cloud_map_or_the_function_refuse_are_mistakes() {
 
 #[test]
 fn retired_settings_are_ignored_with_a_warning() {
-    let set = |value| read(&[("CLUSTERS", "blue"), ("NAMESPACE_INSTANCE_LIMIT", value)]);
-    for value in ["5000", "0", "many"] {
+    let set = |value| {
+        let of = |name| (name, value);
+        read(&[("CLUSTERS", "blue"), of("NAMESPACE_INSTANCE_LIMIT"), of("REGISTRY_READ")])
+    };
+    for value in ["5000", "0", "many", "discover"] {
         let warnings = set(value).expect("valid").warnings();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(warnings.join("\n"), @"NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it");
+            insta::assert_snapshot!(warnings.join("\n"), @r"
+            NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it
+            REGISTRY_READ is ignored, since only a new process asks discovery, which names to read first: remove it
+            ");
         }
     }
     assert_eq!(set(" ").expect("valid").warnings(), Vec::<String>::new());
@@ -150,7 +154,6 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("QUOTA_SHARE", "0"),
         ("CREATE_TAGS", "team"),
         ("METRICS", "none"),
-        ("REGISTRY_READ", "Discover"),
         ("EVENTS", "some"),
         ("FAN_OUT", "true"),
         ("QUEUE_URL", "own"),
@@ -161,7 +164,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    24 mistakes in the settings
+    23 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -181,7 +184,6 @@ fn all_mistakes_are_reported_together_with_examples() {
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
     CREATE_TAGS: "team" is not a tag KEY=VALUE of letters, digits, spaces and _.:/=+-@, with at most 128 and 256 characters (example: CREATE_TAGS=team=shop,cost-center=4711)
     METRICS: "none" is neither all nor function (example: METRICS=function)
-    REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
     EVENTS: "some" is not one of all, warnings, none (example: EVENTS=warnings)
     MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
     STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)

@@ -6,7 +6,6 @@
 use super::events::Events;
 use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
 use crate::model::{NamespaceReference, SignedDuration};
-use crate::publish::observe::ReadBy;
 use crate::publish::plan::Policy;
 use crate::report::metrics::Written;
 
@@ -115,14 +114,6 @@ pub fn tags(text: Option<&str>) -> Result<CustomTags, String> {
         return Err(format!("it has {count} tags, and Cloud Map takes {MOST_TAGS} beside ours"));
     }
     Ok(tags)
-}
-
-pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
-    match text {
-        None | Some("list") => Ok(ReadBy::List),
-        Some("discover") => Ok(ReadBy::Discover),
-        Some(text) => Err(format!("{text:?} is neither list nor discover")),
-    }
 }
 
 /// A whole percentage, with or without `%`.

@@ -130,7 +130,7 @@ async fn with_fan_out_each_clusters_run_tells_whether_its_full_sync_was_good() {
         );
         assert_eq!(invocation.get("Orphans"), None, "nobody looked for them");
     }
-    let part = json!({ "action": "sync", "cluster": "green", "shard": "0/2", "hop": 1 });
+    let part = json!({ "cluster": "green", "namespace": "shop" });
     let (clusters, invocation) =
         documents(&invoke(&function, &batch(&[message("0", &part)])).await);
     assert_eq!(invocation.get("GoodFullSync"), None, "a part is not the whole");

@@ -88,16 +88,8 @@ fn namespace_of_another_party() -> Situation {
     Situation { name: "namespace of another party", change, ..wanted }
 }
 
-/// Read by discovery first.
-fn discovered() -> Situation {
-    Situation {
-        name: "one pod more, read by discovery",
-        settings: &[("CLUSTERS", "blue"), ("REGISTRY_READ", "discover")],
-        ..one_more()
-    }
-}
-
-/// So many namespaces that the services of all are listed at once.
+/// So many namespaces that the services of all are listed at once, and so many services that a new process asks discovery
+/// what to read first.
 fn several_namespaces() -> Situation {
     let more = one_more();
     let before = |stage: &Stage| {
@@ -200,7 +192,7 @@ fn reads() -> Vec<Case> {
         Case::of_call("GetService", several_namespaces(), "service-"),
         Case::of_call("GetInstance", one_to_adopt(), "hand-1"),
         Case::of_call("GetInstancesHealthStatus", Situation::custom_health(), "prod/web"),
-        Case::of_call("DiscoverInstances", discovered(), "prod"),
+        Case::of_call("DiscoverInstances", several_namespaces(), "prod"),
     ]
 }
 
