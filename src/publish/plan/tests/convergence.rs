@@ -16,8 +16,8 @@ use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{
     Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
-use crate::publish::plan::instances::health;
-use crate::publish::plan::instances::identity::Identity;
+use crate::publish::plan::health;
+use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{
     Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit,
     Setting, Stage, WaitsFor,
