@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::clusterset::ExportedService;
 use super::{
     Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceKey, ServiceName,
@@ -134,9 +136,11 @@ pub struct ServicePort {
     pub number: u16,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Family {
+    #[serde(rename = "IPv4")]
     V4,
+    #[serde(rename = "IPv6")]
     V6,
 }
 

@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Family, ServiceRef, Timestamp};
 use crate::model::name::is_dns_label;
 use crate::model::{ClusterArn, Desired, Selection};
 
 /// The type of an exported Service, and of its import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ImportType {
     /// Each importing cluster gives the import a virtual IP.
+    #[serde(rename = "ClusterSetIP")]
     ClusterSetIp,
     /// The endpoints are found by DNS alone.
     Headless,
@@ -281,7 +284,7 @@ impl SessionAffinity {
 }
 
 /// `spec.internalTrafficPolicy` of a Service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum InternalTrafficPolicy {
     #[default]
     Cluster,
@@ -305,7 +308,8 @@ impl InternalTrafficPolicy {
 // The ports of an exported Service and of its endpoints.
 
 /// The protocol of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
     Tcp,
     Udp,
@@ -328,13 +332,17 @@ impl Protocol {
 }
 
 /// A port of an exported Service or of an import.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ExportedPort {
     /// Empty for an unnamed port.
+    #[serde(default)]
     pub name: String,
     pub protocol: Protocol,
     /// The Service's port, not the target port.
+    #[serde(rename = "port")]
     pub number: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<String>,
 }
 

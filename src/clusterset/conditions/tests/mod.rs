@@ -6,7 +6,7 @@ mod worse;
 mod writes;
 
 use super::{ExportOutcome, ObservedExport, conditions_to_apply};
-use crate::clusterset::merge::{Conflict, ConflictReason, Merged, merge};
+use crate::clusterset::merge::{Conflict, Merged, merge};
 use crate::model::clusterset::{ClusterId, Export, ImportType};
 use crate::model::{Condition, ServiceRef, Timestamp};
 
@@ -19,7 +19,7 @@ fn cluster(id: &str) -> ClusterId {
 }
 
 /// A merged service with these conflicts.
-fn merged(reasons: &[ConflictReason]) -> Merged {
+fn merged(reasons: &[&'static str]) -> Merged {
     let export = Export {
         cluster: cluster("blue"),
         created: EARLIER,
@@ -43,7 +43,7 @@ fn agreed() -> Merged {
 }
 
 fn in_conflict() -> Merged {
-    merged(&[ConflictReason::Type])
+    merged(&["TypeConflict"])
 }
 
 fn exported() -> ExportOutcome {
