@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::clusterset::ExportedService;
+use super::words::words;
 use super::{
     Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceKey, ServiceName,
     ServiceRef,
@@ -136,12 +135,12 @@ pub struct ServicePort {
     pub number: u16,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Family {
-    #[serde(rename = "IPv4")]
-    V4,
-    #[serde(rename = "IPv6")]
-    V6,
+words! {
+    /// An address family.
+    pub enum Family {
+        V4 = "IPv4",
+        V6 = "IPv6",
+    }
 }
 
 impl Family {
@@ -149,18 +148,6 @@ impl Family {
 
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
-    }
-
-    /// The word of Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 

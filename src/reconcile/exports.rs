@@ -7,9 +7,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use super::Joined;
-use crate::clusterset::conditions::{
-    ExportOutcome, ObservedExport, conditions_to_apply, turned_bad,
-};
+use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply, turned_bad};
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record;
@@ -92,11 +90,9 @@ impl Joined<'_> {
             }
             let problem = outcome.problem();
             report.held_back.extend(problem.map(|(reason, detail)| line(service, reason, detail)));
-            let observed =
-                ObservedExport { generation: export.generation, conditions: &export.conditions };
-            let wanted = conditions_to_apply(observed, outcome, merged, self.invocation.now);
+            let wanted = conditions_to_apply(export, outcome, merged, self.invocation.now);
             let Some(wanted) = wanted else { continue };
-            let worse = turned_bad(observed, &wanted).into_iter();
+            let worse = turned_bad(export, &wanted).into_iter();
             notices.extend(worse.map(|(reason, note)| Notice {
                 about: About::ServiceExport,
                 tone: Tone::Warning,
@@ -172,20 +168,6 @@ impl MultiClusterReport {
 }
 
 fn status(service: &ServiceRef, conditions: &[Condition]) -> serde_json::Value {
-    let conditions: Vec<_> = conditions
-        .iter()
-        .map(|condition| {
-            let time = condition.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            json!({
-                "type": condition.kind,
-                "status": condition.status.as_str(),
-                "reason": condition.reason,
-                "message": condition.message,
-                "observedGeneration": condition.observed_generation,
-                "lastTransitionTime": time,
-            })
-        })
-        .collect();
     json!({
         "apiVersion": "multicluster.x-k8s.io/v1beta1",
         "kind": "ServiceExport",

@@ -30,9 +30,10 @@ pub struct Joined<'a> {
     pub selection: Selection,
     pub(super) multi_cluster: MultiCluster,
     pub(super) connection: Connection,
-    pub(super) owner: OwnerLabel,
+    /// The label of what is ours in it.
+    pub owner: OwnerLabel,
     /// The objects of its imports, if it imports.
-    pub(super) objects: Option<Objects>,
+    pub objects: Option<Objects>,
     /// The Services of AWS's controller, in an adoption.
     of_aws: DerivedOfAws,
 }
@@ -151,16 +152,6 @@ impl<'a> Joined<'a> {
     /// Whether it publishes its exports.
     pub fn exports(&self) -> bool {
         self.multi_cluster.exports()
-    }
-
-    /// The label of what is ours in the cluster.
-    pub fn owner(&self) -> &OwnerLabel {
-        &self.owner
-    }
-
-    /// The objects of its imports, if it imports.
-    pub fn objects(&self) -> Option<&Objects> {
-        self.objects.as_ref()
     }
 
     /// The number of its ServiceImports that are ours, if it imports.

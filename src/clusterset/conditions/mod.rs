@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::clusterset::merge::Merged;
-use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
+use crate::model::{Condition, ConditionStatus, NotExportable, ServiceExport, Timestamp};
 
 /// The outcome of an export in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,19 +45,10 @@ impl ExportOutcome {
     }
 }
 
-/// A `ServiceExport` as it was read.
-#[derive(Clone, Copy, Debug)]
-pub struct ObservedExport<'a> {
-    /// Its `metadata.generation`.
-    pub generation: i64,
-    /// All conditions of its status, also those of other controllers.
-    pub conditions: &'a [Condition],
-}
-
 /// The conditions to apply, or `None` if the status has them. They are complete: a server-side apply removes those that
 /// an earlier one contained and this one does not. `Conflict` stays as it is if `merged` is not known in this run.
 pub fn conditions_to_apply(
-    export: ObservedExport<'_>,
+    export: &ServiceExport,
     outcome: &ExportOutcome,
     merged: Option<&Merged>,
     now: Timestamp,
@@ -77,7 +68,7 @@ pub fn conditions_to_apply(
     (!export.has_exactly(&wanted)).then_some(wanted)
 }
 
-impl ObservedExport<'_> {
+impl ServiceExport {
     fn find(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|it| it.kind == kind)
     }
@@ -191,7 +182,7 @@ fn limited(message: String) -> String {
 
 /// The conditions to apply that are bad, and were not, or for another reason: the reason and the message of each. While
 /// `Valid` is bad, the others follow from it.
-pub fn turned_bad(export: ObservedExport<'_>, wanted: &[Condition]) -> Vec<(String, String)> {
+pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, String)> {
     let mut bad: Vec<&Condition> = wanted.iter().filter(|condition| is_bad(condition)).collect();
     if bad.first().is_some_and(|it| it.kind == VALID) {
         bad.truncate(1);

@@ -10,7 +10,8 @@ use super::Problem;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::EXPORT;
 use crate::model::clusterset::{
-    ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, SessionAffinity,
+    ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol,
+    SessionAffinity,
 };
 use crate::model::name::is_dns_label;
 use crate::model::{Attributes, Family, Timestamp};
@@ -28,7 +29,7 @@ struct Json {
     ip_families: Vec<Family>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
-    ports: Vec<ExportedPort>,
+    ports: Vec<Port>,
     session_affinity: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_affinity_timeout: Option<u32>,
@@ -36,6 +37,18 @@ struct Json {
     traffic_distribution: Option<String>,
     #[serde(rename = "type")]
     kind: ImportType,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Port {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    app_protocol: Option<String>,
+    #[serde(default)]
+    name: String,
+    #[serde(rename = "port")]
+    number: u16,
+    protocol: Protocol,
 }
 
 /// The JSON of an export, compact.
@@ -48,7 +61,7 @@ pub fn write(export: &Export) -> String {
         internal_traffic_policy: Some(properties.internal_traffic_policy),
         ip_families: export.families.clone(),
         labels: properties.labels,
-        ports: export.ports.clone(),
+        ports: export.ports.iter().cloned().map(Port::from).collect(),
         session_affinity: Some(affinity.as_str().to_owned()),
         session_affinity_timeout: match affinity {
             SessionAffinity::ClientIp(timeout) => timeout,
@@ -57,22 +70,15 @@ pub fn write(export: &Export) -> String {
         traffic_distribution: properties.traffic_distribution,
         kind: export.kind,
     };
-    // A value has the keys in order. Texts, numbers and maps by text are always JSON.
-    serde_json::to_value(json).map(|it| it.to_string()).unwrap_or_default()
+    // Texts, numbers and maps by text are always JSON.
+    serde_json::to_string(&json).unwrap_or_default()
 }
 
 /// The export of a cluster in the JSON of its record. An absent property has the default of the API.
 pub fn read(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
     let json = parse(text)?;
-    for (index, ExportedPort { name, number, .. }) in json.ports.iter().enumerate() {
-        let field = |key: &str| format!("ports[{index}].{key}");
-        if *number == 0 {
-            return Err(Problem::Invalid { field: field("port"), value: "0".to_owned() });
-        }
-        if !name.is_empty() && !is_dns_label(name) {
-            return Err(Problem::Invalid { field: field("name"), value: name.clone() });
-        }
-    }
+    let ports = json.ports.into_iter().enumerate().map(|(index, port)| port.read(index));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let affinity = json.session_affinity.unwrap_or_else(|| "None".to_owned());
     let known = [SessionAffinity::None, SessionAffinity::ClientIp(json.session_affinity_timeout)];
     let known = known.into_iter().find(|it| it.as_str() == affinity);
@@ -82,7 +88,7 @@ pub fn read(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
         cluster: cluster.clone(),
         created: json.created,
         kind: json.kind,
-        ports: json.ports,
+        ports,
         families: json.ip_families,
         properties: Some(Properties {
             session_affinity,
@@ -92,6 +98,26 @@ pub fn read(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
             annotations: json.annotations,
         }),
     })
+}
+
+impl Port {
+    fn read(self, index: usize) -> Result<ExportedPort, Problem> {
+        let Self { app_protocol, name, number, protocol } = self;
+        let field = |key: &str| format!("ports[{index}].{key}");
+        if number == 0 {
+            return Err(Problem::Invalid { field: field("port"), value: "0".to_owned() });
+        }
+        if !name.is_empty() && !is_dns_label(&name) {
+            return Err(Problem::Invalid { field: field("name"), value: name });
+        }
+        Ok(ExportedPort { name, protocol, number, app_protocol })
+    }
+}
+
+impl From<ExportedPort> for Port {
+    fn from(ExportedPort { name, protocol, number, app_protocol }: ExportedPort) -> Self {
+        Self { app_protocol, name, number, protocol }
+    }
 }
 
 fn parse(text: &str) -> Result<Json, Problem> {

@@ -222,14 +222,6 @@ pub struct ExportRecord {
     pub is_empty: bool,
 }
 
-/// The attributes of a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenExport {
-    pub attributes: Attributes,
-    /// Whether the labels and annotations were left out, since they do not fit.
-    pub lacks_labels: bool,
-}
-
 /// An export does not fit in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error(
@@ -245,7 +237,7 @@ pub struct ExportTooLarge {
 impl ExportRecord {
     /// # Errors
     /// Returns an error if the export does not fit, even without labels and annotations.
-    pub fn write(&self) -> Result<WrittenExport, ExportTooLarge> {
+    pub fn write(&self) -> Result<Attributes, ExportTooLarge> {
         let export = as_recorded(&self.export);
         let text = json::ascii(&json::write(&export));
         let (ports, characters) = (export.ports.len(), text.len());
@@ -256,7 +248,7 @@ impl ExportRecord {
         let mut attributes = marks.write(&self.owner);
         attributes.extend(json::split(&text));
         attributes.extend(self.is_empty.then(|| (EMPTY.to_owned(), true.to_string())));
-        Ok(WrittenExport { attributes, lacks_labels: export != self.export })
+        Ok(attributes)
     }
 
     fn parse(cluster: &ClusterId, id: &str, attributes: &Attributes) -> Result<Self, Problem> {

@@ -3,7 +3,7 @@
 //! [`TOGETHER`] clusters, each of the others gets a message `{"cluster","namespace","service","import":true}` for what
 //! has changed. The invocation for it imports that name into that cluster, and sends nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 use serde_json::json;
@@ -32,14 +32,13 @@ impl Function {
     ) -> BTreeMap<usize, Selection> {
         let mut importers = BTreeMap::new();
         if let Some(all) = selections.all() {
-            let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
             // With `FAN_OUT` each full sync is for its own cluster, and takes the others from Cloud Map, as does an
             // adoption.
             let is_own = is_adoption
                 || self.full_sync_queue.is_some()
                 || self.queue_for_imports(&all).is_some();
             let clusters = self.configured();
-            let clusters = clusters.indexes().filter(|it| !is_own || selected.contains(it));
+            let clusters = clusters.indexes().filter(|it| !is_own || selections.of(*it).is_some());
             importers.extend(clusters.map(|index| (index, all.clone())));
         }
         for (index, selection) in selections.imported() {

@@ -104,8 +104,8 @@ impl Clusterset {
             Some(Offer::Unregistered(overlay)) => self.unregistered.push((cluster, overlay)),
             _ => {}
         }
-        if let Some(objects) = joined.objects() {
-            for (part, addresses) in objects.standing(joined.owner()) {
+        if let Some(objects) = &joined.objects {
+            for (part, addresses) in objects.standing(&joined.owner) {
                 self.standing.entry(part).or_default().extend(addresses);
             }
             self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());

@@ -47,13 +47,15 @@ impl Clustersets<'_> {
                     Obstacle { reason, detail, failed: true }
                 }));
                 let imported = imported.remove(index);
-                let note =
+                let mut lines =
                     self.report_imports((joined, &known), exported, imported, &mut report).await;
-                let mut lines = note.unwrap_or_default();
                 if is_whole && reported.insert(key) {
-                    lines.warnings.extend(known.strangers().iter().map(|place| stranger(place)));
+                    let warnings = &mut lines.get_or_insert_default().warnings;
+                    warnings.extend(known.strangers().iter().map(|place| stranger(place)));
                 }
-                add_lines(runs, *index, lines, Claimed::default());
+                if let Some(lines) = lines {
+                    add_lines(runs, *index, lines, Claimed::default());
+                }
             }
             self.mark_frozen(*index, &mut report).await;
             let label = function.settings.clusters[*index].label();

@@ -5,7 +5,7 @@
 //! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
 //! ```
 //!
-//! An adoption takes over the exports of AWS's controller (`of_aws` has its signs):
+//! An adoption takes over the exports of AWS's controller:
 //!
 //! ```text
 //! records of the exports that have its instances, and of the cluster ─> our marks on its instances
@@ -14,9 +14,9 @@
 //! The records come first. Without one, an instance with our marks counts for no member, and with one all complete
 //! instances of the cluster count, whoever's they are: so at no time has a name lost an endpoint, for any reader.
 //!
-//! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none.
+//! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among them the signs
+//! of that controller.
 
-mod of_aws;
 mod outcome;
 mod records;
 
@@ -37,13 +37,12 @@ use crate::error::chain;
 use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
 use crate::model::{Desired, Selection, ServiceExport, ServiceKey, ServiceRef};
-use crate::report::{ChangeResult, ClusterReport, GuardReport};
+use crate::report::{ChangeResult, ClusterReport, GuardReport, Mode};
 use crate::time::Deadline;
-use of_aws::Finalized;
+use outcome::Finalized;
 use records::{Kept, Written};
 
-pub use of_aws::is_of_aws;
-pub use outcome::{INSTALL, Refused};
+pub use outcome::{INSTALL, Refused, is_of_aws};
 pub use records::MAXIMUM;
 
 /// A run over the exports of a member. A member that has imports, and no record here, is refused unless a person confirms
@@ -177,7 +176,10 @@ impl Exporting<'_> {
         let plan = plan(observed.basis());
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
-        let introduced = kept.introduce(selection, options).await;
+        let introduced = match options.mode {
+            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await.0,
+            _ => ClusterReport::default(),
+        };
         let refused = kept.refused(&observation.desired);
         let exported = |held_back: &[HeldBack]| {
             let mut desired = allowed(observation.desired.clone(), observation, held_back);
@@ -251,7 +253,8 @@ impl Exporting<'_> {
         let Self { world, member, selection, options, .. } = *self;
         let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
         let records = read.await.map_err(observe::Error::from)??;
-        let mut kept = Kept::new(world, member, records, selection).await?.of_importer();
+        let mut kept = Kept::new(world, member, records, selection).await?;
+        kept.only_imports = true;
         let is_unfamiliar = kept.is_unfamiliar() && !world.confirmed;
         if is_unfamiliar && self.imports.stand(world).await && !self.is_shown(sources).await {
             return Err(Refused::UnfamiliarRegistry);

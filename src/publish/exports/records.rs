@@ -23,7 +23,7 @@ use crate::publish::plan::{
     no_service,
 };
 use crate::publish::{Options, Published, Task, carry_out};
-use crate::report::{ClusterReport, Mode};
+use crate::report::ClusterReport;
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
@@ -44,7 +44,7 @@ pub(super) struct Kept<'w> {
     /// The name of the Cloud Map service: the cluster id.
     name: ServiceName,
     /// Whether the member only imports.
-    only_imports: bool,
+    pub(super) only_imports: bool,
     /// The records under other ids of the member.
     former: Registry,
 }
@@ -96,11 +96,6 @@ impl<'w> Kept<'w> {
         Ok(Self { world, member, observation, key, name, only_imports: false, former })
     }
 
-    /// The same of a member that only imports.
-    pub(super) fn of_importer(self) -> Self {
-        Self { only_imports: true, ..self }
-    }
-
     pub(super) fn has_cluster_record(&self) -> bool {
         self.has_record(CLUSTER_RECORD)
     }
@@ -113,18 +108,6 @@ impl<'w> Kept<'w> {
     /// any id.
     pub(super) fn is_unfamiliar(&self) -> bool {
         !self.has_cluster_record() && self.former.services.is_empty()
-    }
-
-    /// Writes the record of a new member before anything else of it.
-    pub(super) async fn introduce(
-        &mut self,
-        selection: &Selection,
-        options: Options,
-    ) -> ClusterReport {
-        if options.mode != Mode::Sync || self.has_cluster_record() {
-            return ClusterReport::default();
-        }
-        self.write_own(selection, options).await.0
     }
 
     /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
@@ -236,11 +219,12 @@ impl<'w> Kept<'w> {
 
     /// The cluster's own record, if it is to be written.
     fn cluster_record(&self, selection: &Selection, now: Timestamp) -> Wanted {
+        let mut instances = self.observation.registry.instances(&self.key);
         let is_due = self.present().is_none_or(|present| {
             let age = now.duration_since(present.heartbeat);
             let is_due = match (present.only_imports, self.only_imports) {
                 // Another function may publish exports of this cluster.
-                (false, true) => age > ABANDONED && !self.has_exports(),
+                (false, true) => age > ABANDONED && instances.all(|(id, _)| id == CLUSTER_RECORD),
                 (true, true) => false,
                 (true, false) => true,
                 (false, false) => age > HEARTBEAT && *selection == Selection::Everything,
@@ -260,10 +244,6 @@ impl<'w> Kept<'w> {
     fn present(&self) -> Option<ClusterRecord> {
         let attributes = self.observation.registry.instance(&self.key, CLUSTER_RECORD)?;
         ClusterRecord::parse(attributes).ok()
-    }
-
-    fn has_exports(&self) -> bool {
-        self.observation.registry.instances(&self.key).any(|(id, _)| id != CLUSTER_RECORD)
     }
 
     /// Writes a note about a loss of imports to the record of the cluster, or takes it off.
@@ -309,7 +289,7 @@ impl<'w> Kept<'w> {
             };
             let written = record.write().map_err(|error| format!("ExportTooLarge: {error}"));
             count += usize::from(is_new && written.is_ok());
-            let written = written.map(|it| (it.attributes, left_out(export, it.lacks_labels)));
+            let written = written.map(|attributes| (attributes, left_out(export)));
             (service, written)
         })
     }
@@ -409,8 +389,8 @@ async fn former(world: &World<'_>, member: &Member, selection: &Selection) -> Re
 }
 
 /// A sentence about the labels and annotations of an export that its imports lack.
-fn left_out(export: &Export, lacks_labels: bool) -> Option<String> {
-    if lacks_labels {
+fn left_out(export: &Export) -> Option<String> {
+    if record::as_recorded(export) != *export {
         return Some("labels and annotations are left out, since they do not fit".to_owned());
     }
     export.properties.as_ref().and_then(metadata::left_out)

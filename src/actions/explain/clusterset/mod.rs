@@ -8,7 +8,7 @@ mod endpoint;
 mod exporter;
 mod text;
 
-use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
+use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
 use crate::import::sources::{Allows, Known, Members};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
@@ -116,9 +116,7 @@ impl Facts<'_> {
     /// The conditions that a sync would write, if they differ from those of the export.
     fn conditions_to_come(&self) -> Vec<Condition> {
         let (Some(export), Some(outcome)) = (self.export, self.outcome) else { return Vec::new() };
-        let observed =
-            ObservedExport { generation: export.generation, conditions: &export.conditions };
-        conditions_to_apply(observed, outcome, self.known.merged.as_deref(), self.now)
+        conditions_to_apply(export, outcome, self.known.merged.as_deref(), self.now)
             .unwrap_or_default()
     }
 }

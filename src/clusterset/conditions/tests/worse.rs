@@ -1,15 +1,14 @@
 //! When a condition becomes a Warning.
 
-use super::{agreed, apply, exported, in_conflict, merged, written};
-use crate::clusterset::conditions::{ExportOutcome, ObservedExport, turned_bad};
+use super::{agreed, apply, export, exported, in_conflict, merged, written};
+use crate::clusterset::conditions::{ExportOutcome, turned_bad};
 use crate::clusterset::merge::Merged;
 use crate::model::{Condition, NotExportable};
 
 /// The Warnings of a run, as reason and note.
 fn told(present: &[Condition], outcome: &ExportOutcome, merged: &Merged) -> Vec<(String, String)> {
     let wanted = apply(present, outcome, Some(merged)).unwrap_or_default();
-    let export = ObservedExport { generation: 3, conditions: present };
-    turned_bad(export, &wanted)
+    turned_bad(&export(present), &wanted)
 }
 
 #[test]
