@@ -167,6 +167,9 @@ impl Importing<'_> {
             let known = std::mem::take(&mut exports.sources.by_cluster);
             exports.sources.by_cluster = unknown.chain(known).collect();
         }
+        let ahead = plan::ahead(self.owner, &present, &exports.sources, self.now).into_iter();
+        let ahead = ahead.filter(|cluster| members.may_be_behind(cluster, &name));
+        exports.sources.by_cluster.extend(ahead.map(|cluster| (cluster, Read::Unread)));
         if is_unfamiliar {
             exports.sources = members.own_reads_only(&name, exports.sources);
         } else if self.own_record == OwnRecord::Refused {

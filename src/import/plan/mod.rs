@@ -11,9 +11,10 @@
 //! made; [`Known`] collects them and completes it. `ownership` finds the objects that are ours: no other is changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`intent`), and everything is added before anything is
-//! removed ([`Stage`]). The guard against mass deletion counts what would leave all imports of the cluster ([`Tally`]),
+//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). The guard against mass deletion counts what would leave all imports of the cluster ([`Tally`]),
 //! and a plan on [`hold`] removes nothing of another cluster.
 
+mod ahead;
 mod basis;
 mod change;
 mod derived_service;
@@ -39,6 +40,7 @@ use status::Readiness;
 
 use crate::model::clusterset::{ClustersetService, ImportType};
 
+pub use ahead::ahead;
 pub use basis::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
     hold,

@@ -14,8 +14,8 @@
 //! The records come first. Without one, an instance with our marks counts for no member, and with one all complete
 //! instances of the cluster count, whoever's they are: so at no time has a name lost an endpoint, for any reader.
 //!
-//! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among them the signs
-//! of that controller.
+//! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among them the
+//! signs of that controller. `records` are those of a member.
 
 mod outcome;
 mod records;

@@ -1,5 +1,6 @@
-//! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if it
-//! is not or was refused. [`Refused`]: the reason why a cluster has no exports.
+//! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if
+//! it is not or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the signs of AWS's
+//! controller on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

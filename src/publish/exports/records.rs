@@ -14,7 +14,7 @@ use crate::clusterset::record::{self, ClusterRecord, ExportRecord};
 use crate::model::attributes::{EMPTY, SIGHTING};
 use crate::model::clusterset::{Export, Member};
 use crate::model::{
-    Attributes, Desired, Held, Owner, Place, Policy, Registry, Selection, ServiceKey, ServiceName,
+    Attributes, Desired, Owner, Place, Policy, Registry, Selection, ServiceKey, ServiceName,
     ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::observe::World;
@@ -345,8 +345,14 @@ impl<'w> Kept<'w> {
 
     /// Takes the records under other ids away, those of exports first, or plans it. Instances that the policy leaves
     /// under such an id count by its records.
-    pub(super) async fn take_former_away(&self, options: Options) -> ClusterReport {
+    pub(super) async fn take_former_away(&mut self, options: Options) -> ClusterReport {
         let Self { world, former, .. } = self;
+        if self.only_imports {
+            // Records of exports are those of another function, which publishes them and moves them to the present id.
+            former.services.retain(|_, service| {
+                service.instances.iter().flatten().all(|(id, _)| id == CLUSTER_RECORD)
+            });
+        }
         let mut report = ClusterReport::default();
         if world.rules.policy != Policy::Sync || former.services.is_empty() {
             return report;
@@ -359,7 +365,6 @@ impl<'w> Kept<'w> {
                 now: world.now,
                 extent: Extent::Part,
                 judged: None,
-                held: Held::default(),
                 desired: Desired::default(),
                 registry,
             };

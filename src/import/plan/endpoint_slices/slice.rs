@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::Packed;
+use crate::import::plan::ahead::{self, AHEAD};
 use crate::import::plan::basis::Basis;
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::derived_service::Derived;
@@ -31,7 +32,7 @@ impl Shape<'_> {
         let last = self.last(packed);
         let first = State { ports: self.ports_in_transition(&last.ports), ..last.clone() };
         let object = object(self.basis, name);
-        let metadata = json!({"labels": first.labels});
+        let metadata = first.metadata();
         let mut fields = first.fields();
         fields["addressType"] = json!(self.family.as_str());
         let body = patch::new_object(&object, metadata, fields);
@@ -105,7 +106,13 @@ impl Shape<'_> {
         } else {
             packed.ports.clone()
         };
-        State { labels, ports, endpoints: packed.endpoints.clone() }
+        let endpoints = packed.endpoints.clone();
+        let is_read_there = self.cluster.is_some_and(|it| self.basis.sources.is_read_there(it));
+        let changed = is_read_there
+            .then(|| ahead::annotation(packed.present, (&ports, &endpoints), self.basis.now));
+        let present = packed.present.and_then(|slice| slice.metadata.annotations.get(AHEAD));
+        let ahead = changed.flatten().or_else(|| present.cloned());
+        State { labels, ahead, ports, endpoints }
     }
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
@@ -126,7 +133,8 @@ impl Shape<'_> {
         endpoints.extend(last.endpoints.iter().filter(is_new).cloned());
         let mut labels = present.labels.clone();
         labels.extend(last.labels.clone());
-        State { labels, ports: self.ports_in_transition(&last.ports), endpoints }
+        let ports = self.ports_in_transition(&last.ports);
+        State { labels, ahead: last.ahead.clone(), ports, endpoints }
     }
 
     /// The ports with their former names besides. A port that takes over the former name of another one waits.
@@ -165,8 +173,8 @@ impl Shape<'_> {
     ) -> Change {
         let object = object(self.basis, slice.metadata.name.clone());
         let endpoints = after.count_differences(before);
-        let fields =
-            fields.into_iter().map(|it| if it == "endpoints" { endpoints.clone() } else { it });
+        let fields = fields.into_iter().filter(|it| !it.starts_with("annotations."));
+        let fields = fields.map(|it| if it == "endpoints" { endpoints.clone() } else { it });
         let detail = format!("{} {}", self.describe(), fields.collect::<Vec<_>>().join(", "));
         Change { stage, object, write: Write::Patch(content), detail }
     }
@@ -204,6 +212,8 @@ pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub labels: Texts,
+    /// The annotation that says in which addresses it is ahead of Cloud Map.
+    pub ahead: Option<String>,
     pub ports: PortSet,
     pub endpoints: Vec<SliceEndpoint>,
 }
@@ -213,6 +223,7 @@ impl State {
         let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
         Self {
             labels: patch::only(&slice.metadata.labels, keys),
+            ahead: slice.metadata.annotations.get(AHEAD).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
         }
@@ -239,8 +250,16 @@ impl State {
 
     fn json(&self) -> Value {
         let mut value = self.fields();
-        value["metadata"] = json!({"labels": self.labels});
+        value["metadata"] = self.metadata();
         value
+    }
+
+    pub fn metadata(&self) -> Value {
+        let mut metadata = json!({"labels": self.labels});
+        if let Some(ahead) = &self.ahead {
+            metadata["annotations"] = json!({AHEAD: ahead});
+        }
+        metadata
     }
 
     pub fn fields(&self) -> Value {
