@@ -108,7 +108,7 @@ impl ClustersetExplanation {
     }
 
     fn add_import(&mut self, facts: &Facts<'_>, imported: Option<Imported>) {
-        let (Some(imported), Some(objects)) = (imported, facts.joined.objects()) else {
+        let (Some(imported), Some(objects)) = (imported, &facts.joined.objects) else {
             return self.add(
                 false,
                 "import",
@@ -154,7 +154,7 @@ impl ClustersetExplanation {
     }
 
     fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present) {
-        let owner = facts.joined.owner();
+        let owner = &facts.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         match (import, self.imported) {
             (Some(import), is_exported) => {

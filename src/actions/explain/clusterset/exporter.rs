@@ -39,7 +39,7 @@ pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
             owner: owner(facts, &export.cluster, own),
             created: export.created.to_string(),
             age: age(export.created, facts.now),
-            decides: decides.map(|it| it.property.to_string()).collect(),
+            decides: decides.map(|it| it.property.clone()).collect(),
         }
     };
     exports.iter().map(line).collect()
