@@ -130,7 +130,7 @@ impl Scene {
         let run = spawn_local(async move { Box::pin(process.invoke(&payload, TIMEOUT)).await });
         while !run.is_finished() {
             sleep(LOOK).await;
-            self.look()?;
+            self.look_at_changes()?;
         }
         let answer = run.await.map_err(|error| format!("an invocation panicked: {error}"))?;
         let answer = answer.ok_or("an invocation does not end within its time")?;
