@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
-use super::answer::Code;
+use super::answer::{Code, read_saved, write};
 use super::arguments::Diff;
-use super::markdown::Cell;
-use super::rows::{self, Row};
-use super::{format, saved};
+use super::markdown::{Cell, Row, lines_of_clusterset, of_cluster, of_deletion};
 use cloud_map_sync::report::{
     ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
 };
@@ -29,12 +27,12 @@ pub enum Error {
 /// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
 pub fn show(plans: &Diff) -> Result<Code, super::Error> {
     let difference = Difference::between(plan(&plans.before)?, plan(&plans.after)?)?;
-    format::write(&difference.to_string())?;
+    write(&difference.to_string())?;
     Ok(difference.code())
 }
 
 fn plan(file: &Path) -> Result<Report, super::Error> {
-    let report: Report = saved::read(file, "plan")?;
+    let report: Report = read_saved(file, "plan")?;
     match report.mode {
         Mode::Plan | Mode::DryRun => Ok(report),
         Mode::Sync => Err(Error::NoPlan(file.display().to_string()).into()),
@@ -132,16 +130,16 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
         let detail = format!("{}: {reason}", count(*instances, "instance"));
         let row = Row::about("orphans", "", &detail);
         let rows = rows.entry(format!("Orphans of {}", done.cluster)).or_default();
-        rows.extend(std::iter::once(row).chain(rows::of_cluster(done)));
+        rows.extend(std::iter::once(row).chain(of_cluster(done)));
     }
-    let deletions = plan.empty_services.deletions.iter().map(rows::of_deletion);
+    let deletions = plan.empty_services.deletions.iter().map(of_deletion);
     rows.entry("Cloud Map services without instances".to_owned()).or_default().extend(deletions);
     rows
 }
 
 /// The rows of a cluster, with those about all of it, and its names without a change: another plan may not have them.
 fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
-    let mut rows = rows::of_cluster(cluster);
+    let mut rows = of_cluster(cluster);
     rows.push(Row::about("cluster", "", "planned"));
     rows.extend(cluster.services.iter().filter(|it| it.unchanged > 0).map(unchanged));
     let error = cluster.error.iter().map(|error| Row::about("not read", "", error));
@@ -167,7 +165,7 @@ fn of_guard(guard: &GuardReport) -> Row {
 }
 
 fn of_clusterset(report: &MultiClusterReport) -> Vec<Row> {
-    let lines = rows::lines_of_clusterset(report);
+    let lines = lines_of_clusterset(report);
     let rows = lines.iter().map(|line| Row::about("clusterset", "", line));
     rows.chain(report.guard.iter().map(of_guard)).collect()
 }

@@ -1,22 +1,21 @@
-//! The verb `validate`: reads manifests without a cluster, and judges the annotations of their Services by the parsers of
-//! the function. For pipelines, before anything is applied.
+//! The verbs about manifests, which need neither the function nor a cluster. `validate` judges the annotations of their
+//! Services by the parsers of the function, for pipelines, before anything is applied. `admission` prints the policy by which
+//! an API server refuses a Service with a wrong annotation, for another prefix of the annotations, or as a warning.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-
-use serde::Deserialize;
-use serde_json::{Value, json};
-
-use crate::arguments::Validate;
+use crate::answer::read_text;
+use crate::arguments::{Admission, Validate};
 use crate::outside::{Output, escape};
 use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, Documented};
 use cloud_map_sync::kubernetes::desired::{self, Reading};
 use cloud_map_sync::kubernetes::object::Service;
 use cloud_map_sync::kubernetes::services::is_headless;
 use cloud_map_sync::model::{PortReference, PublishedService};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
 
 /// The namespace of Services whose manifest names none.
 const NO_NAMESPACE: &str = "default";
@@ -95,19 +94,10 @@ pub fn judge(arguments: &Validate) -> Result<Judged, Error> {
     let reading = Reading { prefix: arguments.prefix.clone(), default_namespace: None };
     let mut judged = Judged::default();
     for path in &arguments.filenames {
-        let text = read(path).map_err(|source| Error::File { path: path.clone(), source })?;
+        let text = read_text(path).map_err(|source| Error::File { path: path.clone(), source })?;
         judged.read(&text, path, &reading)?;
     }
     Ok(judged)
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    if path.as_os_str() == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(path)
 }
 
 impl Judged {
@@ -215,6 +205,21 @@ fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
     let is_known = |key: &&str| DOCUMENTED.iter().any(|known: &Documented| known.name == *key);
     let unknown = ours.filter(|key| !is_known(key));
     unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
+}
+
+/// The file for the default prefix.
+const POLICY: &str = include_str!("../../../deploy/admission.yaml");
+const PREFIX: &str = "cloudmap.controller/";
+
+/// The policy for these arguments.
+pub fn policy(arguments: &Admission) -> String {
+    // The usage in its head stays as it is.
+    let (head, objects) = POLICY.split_once("\napiVersion").unwrap_or_default();
+    let mut objects = objects.replace(PREFIX, &arguments.prefix);
+    if arguments.warn {
+        objects = objects.replace("validationActions: [Deny]", "validationActions: [Warn]");
+    }
+    format!("{head}\napiVersion{objects}")
 }
 
 #[cfg(test)]
@@ -337,5 +342,25 @@ items:
                 "{list}: {judged}"
             );
         }
+    }
+
+    fn printed(prefix: &str, warn: bool) -> String {
+        policy(&Admission { prefix: prefix.to_owned(), warn })
+    }
+
+    #[test]
+    fn default_prefix_is_that_of_the_file() {
+        assert_eq!(printed(PREFIX, false), POLICY);
+    }
+
+    #[test]
+    fn another_prefix_stands_in_every_expression() {
+        let other = printed("discovery.example.com/", true);
+        let (_, objects) = other.split_once("\napiVersion").expect("objects");
+        assert!(!objects.contains("cloudmap.controller"));
+        assert!(
+            objects.contains("'discovery.example.com/hostname' in object.metadata.annotations")
+        );
+        assert!(objects.contains("validationActions: [Warn]") && !objects.contains("[Deny]"));
     }
 }
