@@ -6,14 +6,14 @@
 //! Service gives up instances under its old name for those under its new one. All other registrations are held back, and
 //! Services with the fewest instances come first. A registered instance is never removed only to get below a limit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::change::{Change, Difference};
 use super::compare::{Compared, Comparison};
 use super::instance::hash_of;
 use super::observation::Observation;
 use super::reason::Reason;
-use super::removals::{DeregisterReason, Exchange, WaitsFor};
+use super::removals::{Exchange, WaitsFor};
 use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
@@ -28,49 +28,32 @@ impl Default for ServiceLimit {
     }
 }
 
-/// The limit that a registration reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Limit<'a> {
-    /// The limit of the Cloud Map service.
-    Service,
-    /// The limit of the namespace, with Cloud Map's message.
-    Namespace(&'a str),
-}
-
 /// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
 pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
-    let staying = |service: &ServiceRef, key: &ServiceKey| {
-        compared.of(key, service).map_or(0, Comparison::staying)
-    };
+    let capacity = &observation.registry.capacity;
     let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
-    let are_too_many = |key: &ServiceKey, count| {
-        observation.registry.capacity.refusal(key).is_some() || count > observation.free_places(key)
-    };
-    for (place, pending) in pending_by_place(plan, are_too_many, staying) {
-        let refusal = observation.registry.capacity.refusal(&place.key);
+    for (place, pending) in take_pending(observation, compared, plan) {
+        let is_full = capacity.refusal(&place.key).is_some();
         let mut free = observation.free_places(&place.key);
-        let without: Vec<Pending> = pending
-            .into_iter()
-            .filter(|pending| {
-                let freed = freed
-                    .entry((pending.service.clone(), place.key.namespace.clone()))
-                    .or_insert_with(|| {
-                        observation.registry.capacity.freed(&pending.service, &place.key)
-                    });
-                let finds_place = free > 0 && (refusal.is_none() || *freed > 0);
-                if finds_place {
-                    free -= 1;
-                    *freed = freed.saturating_sub(1);
-                }
-                !finds_place
-            })
-            .collect();
-        if without.is_empty() {
-            continue;
+        let mut without = Vec::new();
+        for pending in pending {
+            let freed = freed
+                .entry((pending.service.clone(), place.key.namespace.clone()))
+                .or_insert_with(|| capacity.freed(&pending.service, &place.key));
+            if free > 0 && (!is_full || *freed > 0) {
+                free -= 1;
+                *freed = freed.saturating_sub(1);
+                let Pending { service, instance, attributes } = pending;
+                let register = Change::Register { place: place.clone(), instance, attributes };
+                plan.changes.entry(service).or_default().push(register);
+            } else {
+                without.push(pending);
+            }
         }
-        let refused = exchange(observation, &place, without, plan);
-        let limit = refusal.map_or(Limit::Service, |message| Limit::Namespace(message));
-        hold_back(observation, compared, &place, &refused, (limit, free), plan);
+        if !without.is_empty() {
+            let refused = exchange(observation, &place, without, plan);
+            hold_back(observation, compared, (&place, free), &refused, plan);
+        }
     }
 }
 
@@ -81,100 +64,86 @@ impl Observation {
     }
 }
 
-/// Takes the refused registrations out of the plan, with one line for each Service; the Cloud Map service can take
-/// `free` more by its own limit.
+/// Adds one line for each Service with refused registrations; the Cloud Map service can take `free` more by its own limit.
 fn hold_back(
     observation: &Observation,
     compared: &Compared,
-    place: &Place,
+    (place, free): (&Place, usize),
     refused: &[Pending],
-    (limit, free): (Limit, usize),
     plan: &mut Plan,
 ) {
-    let mut by_service: BTreeMap<&ServiceRef, BTreeSet<&str>> = BTreeMap::new();
-    for Pending { service, instance, .. } in refused {
-        by_service.entry(service).or_default().insert(instance);
+    let mut by_service: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
+    for pending in refused {
+        *by_service.entry(&pending.service).or_default() += 1;
     }
-    let instances = observation.registry.instances(&place.key);
-    let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
-    for (service, refused) in by_service {
-        plan.remove_registrations(service, &refused, place);
-        let count = refused.len();
+    for (service, count) in by_service {
         let wanted = compared.of(&place.key, service).map_or(count, Comparison::wanted);
         let fit = wanted.saturating_sub(count);
-        let reason = match limit {
-            Limit::Service => {
+        let reason = match observation.registry.capacity.refusal(&place.key) {
+            None => {
                 let limit = observation.rules.service_limit.0;
+                let instances = observation.registry.instances(&place.key);
+                let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
                 Reason::ServiceFull { wanted, fit, limit, others }
             }
-            Limit::Namespace(message) => {
+            Some(message) => {
                 let old = give_up(observation, service, place, count.min(free), plan);
-                let message = message.to_owned();
-                Reason::LimitExceeded { wanted, fit, message, old }
+                Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
             }
         };
         plan.hold_back(service, place, reason);
     }
 }
 
-impl Plan {
-    fn remove_registrations(
-        &mut self,
-        service: &ServiceRef,
-        instances: &BTreeSet<&str>,
-        place: &Place,
-    ) {
-        if let Some(changes) = self.changes.get_mut(service) {
-            changes.retain(|change| {
-                let registers = matches!(change, Change::Register { .. });
-                let is_one = change.instance().is_some_and(|id| instances.contains(id));
-                !(registers && is_one && change.place() == place)
-            });
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pending {
+/// A registration that was taken out of the plan.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pending {
     /// The Service with the turn in which it is registered.
-    pub service: ServiceRef,
-    pub instance: String,
-    pub attributes: Attributes,
+    service: ServiceRef,
+    instance: String,
+    attributes: Attributes,
 }
 
-/// The registrations of a plan, in order, under each name without capacity for all of them. `staying` counts the
-/// instances that a Service has there and keeps.
-pub fn pending_by_place(
-    plan: &Plan,
-    are_too_many: impl Fn(&ServiceKey, usize) -> bool,
-    staying: impl Fn(&ServiceRef, &ServiceKey) -> usize,
+/// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
+fn take_pending(
+    observation: &Observation,
+    compared: &Compared,
+    plan: &mut Plan,
 ) -> BTreeMap<Place, Vec<Pending>> {
-    let mut counts: BTreeMap<&Place, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
     for change in plan.changes.values().flatten() {
         if let Change::Register { place, .. } = change {
-            *counts.entry(place).or_default() += 1;
+            *counts.entry(place.clone()).or_default() += 1;
         }
     }
-    counts.retain(|place, count| are_too_many(&place.key, *count));
+    counts.retain(|place, count| {
+        observation.registry.capacity.refusal(&place.key).is_some()
+            || *count > observation.free_places(&place.key)
+    });
+    let is_pending = |change: &mut Change| {
+        matches!(change, Change::Register { .. }) && counts.contains_key(change.place())
+    };
     let mut places: BTreeMap<Place, Vec<Pending>> = BTreeMap::new();
-    for (service, changes) in plan.changes.iter().filter(|_| !counts.is_empty()) {
-        for change in changes {
-            if let Change::Register { place, instance, attributes } = change
-                && counts.contains_key(place)
-            {
-                let (service, instance) = (service.clone(), instance.clone());
-                let pending = Pending { service, instance, attributes: attributes.clone() };
-                places.entry(place.clone()).or_default().push(pending);
+    for (service, changes) in &mut plan.changes {
+        for change in changes.extract_if(.., is_pending) {
+            if let Change::Register { place, instance, attributes } = change {
+                let service = service.clone();
+                places.entry(place).or_default().push(Pending { service, instance, attributes });
             }
         }
     }
     for (place, pending) in &mut places {
-        sort(pending, |service| staying(service, &place.key));
+        let staying =
+            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, Comparison::staying);
+        sort(pending, staying);
     }
     places
 }
 
 /// Sorts by the number of instances that the Service has at its turn.
+///
+/// In the order of names, `api` with 100 new pods would get all of 10 free places, and `web` with 2 would not be found at
+/// all. By turns, each of them gets its first instance before any gets a second.
 fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
     pending.sort_by(|a, b| hash_of(&a.instance).cmp(hash_of(&b.instance)).then_with(|| a.cmp(b)));
     let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
@@ -186,17 +155,9 @@ fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
     });
 }
 
-/// A surplus instance of ours, which can pass its id to another endpoint.
-struct Surplus {
-    instance: String,
-    marked: ServiceRef,
-    address: String,
-    because: DeregisterReason,
-}
-
-/// Joins registrations of the plan with removals under the same name into exchanges, in order, and returns the
-/// registrations without an instance to displace.
-pub fn exchange(
+/// Joins pending registrations with removals under the same name into exchanges, in order, and returns the registrations
+/// without an instance to displace.
+fn exchange(
     observation: &Observation,
     place: &Place,
     pending: Vec<Pending>,
@@ -205,16 +166,17 @@ pub fn exchange(
     let mut surplus = take_surplus(observation, place, plan, pending.len());
     let mut refused = Vec::new();
     for pending in pending {
-        let own = surplus.iter().position(|surplus| surplus.marked == pending.service);
-        let Some(index) = own.or((!surplus.is_empty()).then_some(0)) else {
-            refused.push(pending);
-            continue;
-        };
-        let displaced = surplus.remove(index);
-        let registered = BTreeSet::from([pending.instance.as_str()]);
-        plan.remove_registrations(&pending.service, &registered, place);
-        let change = rewritten(observation, place, &pending, displaced);
-        plan.changes.entry(pending.service).or_default().push(change);
+        let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
+        match own.or((!surplus.is_empty()).then_some(0)).map(|index| surplus.remove(index)) {
+            Some(Change::Deregister { instance, marked, address, because, .. }) => {
+                let newcomer = pending.instance;
+                let exchange = Exchange { newcomer, marked, address, because };
+                let change =
+                    rewritten(observation, place, (instance, pending.attributes), exchange);
+                plan.changes.entry(pending.service).or_default().push(change);
+            }
+            _ => refused.push(pending),
+        }
     }
     refused
 }
@@ -226,7 +188,7 @@ fn take_surplus(
     place: &Place,
     plan: &mut Plan,
     count: usize,
-) -> Vec<Surplus> {
+) -> Vec<Change> {
     let may_be_displaced = |change: &mut Change| {
         let Change::Deregister { place: here, waits_for, .. } = change else { return false };
         let may_wait = matches!(
@@ -248,13 +210,7 @@ fn take_surplus(
     for ((_, _, turn, _), change) in candidates.split_off(count.min(candidates.len())) {
         plan.changes.entry(turn).or_default().push(change);
     }
-    let taken = candidates.into_iter().filter_map(|(_, change)| match change {
-        Change::Deregister { instance, marked, address, because, .. } => {
-            Some(Surplus { instance, marked, address, because })
-        }
-        _ => None,
-    });
-    taken.collect()
+    candidates.into_iter().map(|(_, change)| change).collect()
 }
 
 fn is_noted(attributes: Option<&Attributes>) -> bool {
@@ -266,20 +222,17 @@ fn is_noted(attributes: Option<&Attributes>) -> bool {
 fn rewritten(
     observation: &Observation,
     place: &Place,
-    pending: &Pending,
-    displaced: Surplus,
+    (instance, mut attributes): (String, Attributes),
+    exchange: Exchange,
 ) -> Change {
-    let Surplus { instance, marked, address, because } = displaced;
     let empty = Attributes::new();
     let present = observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
-    let mut attributes = pending.attributes.clone();
     for note in [SIGHTING, ORPHANED] {
         attributes.extend(present.get(note).map(|text| (note, text)));
     }
     let differences = Difference::between(present, &attributes);
-    let newcomer = pending.instance.clone();
-    let exchange = Some(Box::new(Exchange { newcomer, marked, address, because }));
-    Change::Rewrite { place: place.clone(), instance, attributes, differences, exchange }
+    let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
+    Change::Rewrite { place, instance, attributes, differences, exchange }
 }
 
 /// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
@@ -288,7 +241,10 @@ const PART: usize = 4;
 
 /// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
 /// name if its last instance has to wait for one under the new name.
-pub fn give_up(
+///
+/// Cloud Map reports a full namespace only by refusing a registration. If a renamed web waited until all its pods are
+/// under the new name, it would wait forever in a full namespace: its own old instances take the places.
+fn give_up(
     observation: &Observation,
     service: &ServiceRef,
     new: &Place,

@@ -4,12 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::name_policy::Denial;
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
-use crate::model::{
-    Claim, FirstNames, Place, PublishedService, ServiceKey, ServiceRef, UnresolvedNamespace,
-};
+use crate::model::{Claim, FirstNames, Place, PublishedService, ServiceKey, ServiceRef};
 
 /// Every claim of a cluster, settled.
 #[derive(Debug, Default)]
@@ -32,9 +29,8 @@ struct Claimants {
 #[derive(Debug, Default)]
 struct ServiceClaims {
     keys: BTreeSet<ServiceKey>,
-    denied: Vec<(Option<ServiceKey>, Denial)>,
-    too_many: Option<Reason>,
-    unresolved: Option<UnresolvedNamespace>,
+    /// The excluded claims, each with the reason; without a key: all of them, or one without a known key.
+    excluded: Vec<(Option<ServiceKey>, Reason)>,
     is_unclear: bool,
 }
 
@@ -122,9 +118,11 @@ impl Holders {
         self.names.get(key).into_iter().flat_map(|claimants| &claimants.all)
     }
 
-    /// The denied claims of a Service; without a key: all of its claims.
-    pub fn denied(&self, service: &ServiceRef) -> &[(Option<ServiceKey>, Denial)] {
-        self.services.get(service).map_or(&[], |claims| &claims.denied)
+    /// The claims of a Service that `NAME_POLICY` denies; without a key: all of its claims.
+    pub fn denied(&self, service: &ServiceRef) -> impl Iterator<Item = Option<&ServiceKey>> {
+        let excluded = self.services.get(service).into_iter().flat_map(|it| &it.excluded);
+        let denied = excluded.filter(|(_, reason)| matches!(reason, Reason::NotAllowed(_)));
+        denied.map(|(key, _)| key.as_ref())
     }
 
     /// Whether the claims of the Service cannot be read. Its instances stay then, and no other Service gets their
@@ -138,13 +136,44 @@ impl ServiceClaims {
     fn of(observation: &Observation, service: &ServiceRef, annotated: &PublishedService) -> Self {
         // It may claim nothing, so its annotations do not matter.
         if let Err(denial) = observation.rule(service) {
-            return Self { denied: vec![(None, denial)], ..Self::default() };
+            return Self { excluded: vec![(None, Reason::NotAllowed(denial))], ..Self::default() };
         }
-        let (keys, unresolved) = all_keys(observation, service, annotated);
-        let (mut keys, denied) = observation.allowed(service, keys);
-        let too_many = limit_names(observation, service, annotated, &mut keys);
+        let (mut keys, mut excluded, mut unresolved) = (Vec::new(), Vec::new(), None);
+        match &annotated.claims {
+            Ok(claims) => {
+                for name in claims.names.iter().take(MAXIMUM) {
+                    match observation.key(service, &claims.namespace, name) {
+                        // Names that differ in case are one in a DNS namespace.
+                        Ok(key) if keys.contains(&key) => {}
+                        Ok(key) => keys.push(key),
+                        Err(problem) => {
+                            unresolved = Some(observation.explained(problem, &claims.namespace));
+                        }
+                    }
+                }
+            }
+            Err(mistakes) => {
+                let mistakes = mistakes.iter().cloned().map(Reason::BadAnnotation);
+                excluded.extend(mistakes.map(|mistake| (None, mistake)));
+            }
+        }
+        keys.retain(|key| match observation.permit(service, key) {
+            Ok(_) => true,
+            Err(denial) => {
+                excluded.push((Some(key.clone()), Reason::NotAllowed(denial)));
+                false
+            }
+        });
+        let asked = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
+        let of_rule = observation.max_names(service).filter(|maximum| *maximum < keys.len());
+        keys.truncate(of_rule.unwrap_or(MAXIMUM));
+        if let Some(maximum) = of_rule.or((asked > MAXIMUM).then_some(MAXIMUM)) {
+            let by_policy = of_rule.is_some();
+            excluded.push((None, Reason::TooManyNames { asked, maximum, by_policy }));
+        }
         let is_unclear = annotated.claims.is_err() || unresolved.is_some();
-        Self { keys: keys.into_iter().collect(), denied, too_many, unresolved, is_unclear }
+        excluded.extend(unresolved.map(|problem| (None, Reason::Namespace(problem))));
+        Self { keys: keys.into_iter().collect(), excluded, is_unclear }
     }
 }
 
@@ -191,90 +220,31 @@ fn shares(observation: &Observation, service: &ServiceRef) -> bool {
 /// The most names that a Service claims, however many it asks for.
 pub(super) const MAXIMUM: usize = 20;
 
-/// The keys of the names that a Service asks for, in the order of its annotation, and the problem of its namespace.
-pub fn all_keys(
-    observation: &Observation,
-    service: &ServiceRef,
-    annotated: &PublishedService,
-) -> (Vec<ServiceKey>, Option<UnresolvedNamespace>) {
-    let mut keys = Vec::new();
-    let mut unresolved = None;
-    if let Ok(claims) = &annotated.claims {
-        for name in claims.names.iter().take(MAXIMUM) {
-            match observation.key(service, &claims.namespace, name) {
-                // Names that differ in case are one in a DNS namespace.
-                Ok(key) if keys.contains(&key) => {}
-                Ok(key) => keys.push(key),
-                Err(problem) => {
-                    unresolved = Some(observation.explained(problem, &claims.namespace));
-                }
-            }
-        }
-    }
-    (keys, unresolved)
-}
-
-/// Leaves the first of the keys, as many as a Service may claim, and returns the reason if those are not all.
-pub fn limit_names(
-    observation: &Observation,
-    service: &ServiceRef,
-    annotated: &PublishedService,
-    keys: &mut Vec<ServiceKey>,
-) -> Option<Reason> {
-    let asked = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
-    let of_rule = observation.max_names(service).filter(|maximum| *maximum < keys.len());
-    keys.truncate(of_rule.unwrap_or(MAXIMUM));
-    let by_policy = of_rule.is_some();
-    let maximum = of_rule.or((asked > MAXIMUM).then_some(MAXIMUM))?;
-    Some(Reason::TooManyNames { asked, maximum, by_policy })
-}
-
 impl Holders {
-    /// The claims that lead to nothing: those that are not allowed or too many, bad annotations, namespaces that
-    /// are not to be found, names that another Service holds.
+    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds.
     pub fn held_back(
         &self,
         observation: &Observation,
         affected: &BTreeSet<ServiceRef>,
     ) -> Vec<HeldBack> {
-        let all = affected.iter().flat_map(|service| {
-            self.reasons(observation, service).into_iter().map(|(place, reason)| HeldBack {
-                service: service.clone(),
-                place,
-                reason,
-            })
-        });
-        all.collect()
-    }
-
-    fn reasons(
-        &self,
-        observation: &Observation,
-        service: &ServiceRef,
-    ) -> Vec<(Option<Place>, Reason)> {
-        let Some(claims) = self.services.get(service) else { return Vec::new() };
-        let place = |key: &ServiceKey| Place::of(key, &observation.registry);
-        let denied = claims.denied.iter();
-        let denied =
-            denied.map(|(key, why)| (key.as_ref().map(place), Reason::NotAllowed(why.clone())));
-        let mut reasons: Vec<(Option<Place>, Reason)> = denied.collect();
-        let annotated = observation.desired.services.get(service);
-        if observation.rule(service).is_ok()
-            && let Some(Err(mistakes)) = annotated.map(|annotated| &annotated.claims)
-        {
-            reasons.extend(mistakes.iter().map(|it| (None, Reason::BadAnnotation(it.clone()))));
-        }
-        reasons.extend(claims.too_many.iter().map(|reason| (None, reason.clone())));
-        reasons.extend(claims.unresolved.iter().map(|it| (None, Reason::Namespace(it.clone()))));
         // The first plan has the line about a name that is held elsewhere.
         let elsewhere = &observation.desired.held_elsewhere;
-        let others = claims.keys.iter();
-        let others = others.filter(|key| !self.holds(key, service) && !elsewhere.contains_key(key));
-        reasons.extend(others.filter_map(|key| {
-            let claimants = self.names.get(key)?;
-            let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
-            Some((Some(place(key)), Reason::DomainConflict { holder, alone }))
-        }));
-        reasons
+        let mut lines = Vec::new();
+        for service in affected {
+            let Some(claims) = self.services.get(service) else { continue };
+            let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
+            let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
+            let conflicts = of_others.filter_map(|key| {
+                let claimants = self.names.get(key)?;
+                let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
+                Some((Some(key.clone()), Reason::DomainConflict { holder, alone }))
+            });
+            let all = claims.excluded.iter().cloned().chain(conflicts);
+            lines.extend(all.map(|(key, reason)| {
+                let place = key.map(|key| Place::of(&key, &observation.registry));
+                HeldBack { service: service.clone(), place, reason }
+            }));
+        }
+        lines
     }
 }

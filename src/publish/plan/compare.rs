@@ -9,7 +9,7 @@ use super::health::HealthDifference;
 use super::instance::{Identity, beyond_limits, carry_over};
 use super::observation::Observation;
 use super::present::{Present, assign_shared};
-use super::reason::{Reason, Setting};
+use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::result::Note;
 use super::wanted::Wanted;
@@ -187,7 +187,7 @@ impl Comparison {
             self.held_back.push(Reason::EndpointsTruncated);
         }
         let unreadable = present.health_unreadable().cloned();
-        self.held_back.extend(unreadable.map(|problem| Setting::HealthUnreadable(problem).into()));
+        self.held_back.extend(unreadable.map(Reason::HealthUnreadable));
         (self.create, self.update, self.note) = (wanted.create, wanted.update, wanted.note);
         self.held_back.extend(wanted.held_back);
         self

@@ -1,15 +1,17 @@
-//! The state of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
-//! missing. It is derived from a plan and its input, and decides nothing.
+//! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
+//! missing. It is read off a plan and its input, and decides nothing.
 
 use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::observation::{Basis, Observation};
 use super::result::Plan;
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
-    Attributes, Endpoint, NamespaceKind, Place, PublishedService, Records, ServiceKind, ServiceRef,
-    Verb,
+    Attributes, Endpoint, Namespace, NamespaceKind, Place, PublishedService, Records, ServiceKind,
+    ServiceRef,
 };
 
 /// One Service under one name.
@@ -20,57 +22,24 @@ pub struct Found {
     pub kind: Option<ServiceKind>,
     /// Whether the Service holds the name.
     pub held: bool,
-    /// Each endpoint with its pod and addresses, and its state.
-    pub endpoints: Vec<(Endpoint, Fate)>,
+    /// Each endpoint with its fate, also in a sentence.
+    pub endpoints: Vec<(Endpoint, Fate, String)>,
     /// Facts that may surprise the reader.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<String>,
 }
 
-/// The state of an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// The fate of an endpoint in Cloud Map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It is registered, as it should be.
-    #[error("registered as {}", .0.join(", "))]
-    Registered(Vec<String>),
-    /// It is registered, and a sync would change that.
-    #[error("registered as {instance}, and a sync would {verb} it: {detail}")]
-    Changes {
-        instance: String,
-        /// The change that a sync would make.
-        verb: Verb,
-        /// The details of the change, or its reason.
-        detail: String,
-    },
-    /// A sync would register it.
-    #[error("a sync would register it as {0}")]
-    ToRegister(String),
-    #[error("not registered: its pod is terminating")]
-    Terminating,
-    #[error("not registered: its pod is not ready")]
-    NotReady,
-    /// A reason holds it back.
-    #[error("not registered: see the held back lines")]
-    HeldBack,
-}
-
-/// A fact about a name that may surprise the reader.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Remark {
-    /// The hostname ends with the name of the namespace.
-    #[error(
-        "the hostname repeats the namespace, so that DNS has it as {0}: write the hostname without the namespace"
-    )]
-    RepeatsNamespace(String),
-    /// The records have no ports, and the pods listen at another port than the Service.
-    #[error(
-        "{kind} records carry no port: clients connect to the pods themselves, which listen at {target}, and not to the Service's port {port}"
-    )]
-    TargetPort {
-        kind: ServiceKind,
-        port: u16,
-        /// The port of the pods.
-        target: u16,
-    },
+    /// It is registered without drift.
+    Registered,
+    /// It is registered, and the next sync changes its instance.
+    Changes,
+    /// The next sync registers it.
+    ToRegister,
+    /// It stays out of Cloud Map.
+    NotRegistered,
 }
 
 /// The state of the endpoints of a Service. Its endpoints must have been read.
@@ -82,8 +51,10 @@ pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> 
         let place = Place::of(key, &observation.registry);
         let kind = observation.registry.services.get(key).map(|it| it.kind);
         let endpoints = annotated.endpoints.iter().flatten();
-        let fates =
-            endpoints.map(|endpoint| (endpoint.clone(), fate(observation, plan, &place, endpoint)));
+        let fates = endpoints.map(|endpoint| {
+            let (fate, detail) = fate(observation, plan, &place, endpoint);
+            (endpoint.clone(), fate, detail)
+        });
         Found {
             held: holders.holds(key, service),
             endpoints: fates.collect(),
@@ -95,32 +66,42 @@ pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> 
     .collect()
 }
 
-fn fate(observation: &Observation, plan: &Plan, place: &Place, endpoint: &Endpoint) -> Fate {
+/// The fate of an endpoint in the plan, and the same in a sentence.
+fn fate(
+    observation: &Observation,
+    plan: &Plan,
+    place: &Place,
+    endpoint: &Endpoint,
+) -> (Fate, String) {
     let ours = observation.ours(&place.key).filter(|(_, attributes)| is_at(attributes, endpoint));
-    let registered: Vec<String> = ours.map(|(id, _)| id.clone()).collect();
+    let registered: Vec<&str> = ours.map(|(id, _)| id.as_str()).collect();
     let mut changes = plan.changes.values().flatten().filter(|change| change.place() == place);
-    let change = changes.clone().find(|change| {
-        change.instance().is_some_and(|id| registered.iter().any(|known| known == id))
-    });
-    if let Some((change, instance)) = change.and_then(|it| Some((it, it.instance()?))) {
-        let (instance, verb, detail) = (instance.to_owned(), change.verb(), change.detail());
-        return Fate::Changes { instance, verb, detail };
+    let change = changes
+        .clone()
+        .find_map(|change| Some((change, change.instance().filter(|id| registered.contains(id))?)));
+    if let Some((change, id)) = change {
+        let (verb, detail) = (change.verb(), change.detail());
+        let detail = format!("registered as {id}, and a sync would {verb} it: {detail}");
+        return (Fate::Changes, detail);
     }
     if !registered.is_empty() {
-        return Fate::Registered(registered);
+        return (Fate::Registered, format!("registered as {}", registered.join(", ")));
     }
     let new = changes.find_map(|change| match change {
         Change::Register { instance, attributes, .. } if is_at(attributes, endpoint) => {
-            Some(instance.clone())
+            Some(instance)
         }
         _ => None,
     });
-    match new {
-        Some(instance) => Fate::ToRegister(instance),
-        None if endpoint.terminating => Fate::Terminating,
-        None if !endpoint.ready => Fate::NotReady,
-        None => Fate::HeldBack,
+    if let Some(id) = new {
+        return (Fate::ToRegister, format!("a sync would register it as {id}"));
     }
+    let why = match endpoint {
+        Endpoint { terminating: true, .. } => "its pod is terminating",
+        Endpoint { ready: false, .. } => "its pod is not ready",
+        _ => "see the held back lines",
+    };
+    (Fate::NotRegistered, format!("not registered: {why}"))
 }
 
 fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
@@ -133,30 +114,37 @@ fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
     port && addresses.next().is_some()
 }
 
+/// A hostname that ends with the name of the namespace, and pods that listen at another port than the Service, of which
+/// the records have none.
 fn remarks(
     observation: &Observation,
     place: &Place,
     kind: Option<ServiceKind>,
     annotated: &PublishedService,
-) -> Vec<Remark> {
+) -> Vec<String> {
     let namespace = observation.registry.namespaces.get(&place.key.namespace);
     let dns = namespace.filter(|namespace| namespace.kind == NamespaceKind::Dns);
-    let repeats = dns.and_then(|namespace| {
-        let ending = format!(".{}", namespace.name.to_ascii_lowercase());
+    let repeats = dns.and_then(|Namespace { name, .. }| {
+        let ending = format!(".{}", name.to_ascii_lowercase());
         let repeats = place.name.to_ascii_lowercase().ends_with(&ending);
-        repeats.then(|| Remark::RepeatsNamespace(format!("{}.{}", place.name, namespace.name)))
+        repeats.then(|| {
+            format!(
+                "the hostname repeats the namespace, so that DNS has it as {}.{name}: write the hostname without the namespace",
+                place.name
+            )
+        })
     });
     let kind = kind.filter(|kind| matches!(kind, ServiceKind::Dns(Records { srv: false, .. })));
-    let target = kind.and_then(|kind| target_port(kind, annotated));
-    repeats.into_iter().chain(target).collect()
-}
-
-/// The first port of the Service with another number than the port of its pods.
-fn target_port(kind: ServiceKind, annotated: &PublishedService) -> Option<Remark> {
     let endpoints = annotated.endpoints.as_deref().unwrap_or_default();
-    annotated.ports.iter().find_map(|port| {
-        let mut targets = endpoints.iter().filter_map(|endpoint| endpoint.ports.get(&port.name));
-        let target = *targets.find(|target| **target != port.number)?;
-        Some(Remark::TargetPort { kind, port: port.number, target })
-    })
+    let target = kind.and_then(|kind| {
+        annotated.ports.iter().find_map(|port| {
+            let mut targets = endpoints.iter().filter_map(|it| it.ports.get(&port.name));
+            let target = targets.find(|target| **target != port.number)?;
+            Some(format!(
+                "{kind} records carry no port: clients connect to the pods themselves, which listen at {target}, and not to the Service's port {}",
+                port.number
+            ))
+        })
+    });
+    repeats.into_iter().chain(target).collect()
 }

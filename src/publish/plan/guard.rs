@@ -66,13 +66,11 @@ fn measure(basis: Basis<'_>) -> Measure {
     Measure { extent, instances, unread: instances_unread(observation, holders) }
 }
 
-/// The same as at the first judgement of the run.
-fn again(judged: &Judged, basis: Basis<'_>) -> Measure {
-    let Judged { extent, instances, .. } = *judged;
-    Measure { extent, instances, unread: instances_unread(basis.observation, basis.holders) }
-}
-
 /// Takes the removals that the guard holds out of a finished plan, and adds the reason.
+///
+/// One judgement is not enough. If all 200 pods of a cluster are replaced, the first plan registers 200 instances and
+/// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So such
+/// a plan is judged again when its registrations are done, by what each Service had before the run.
 pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     let observation = basis.observation;
     let judged = observation.judged.as_deref();
@@ -80,7 +78,8 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
         (Extent::Remainder, None) => return,
         (Extent::Remainder, Some(judged)) => {
             let losses = losses(observation, plan, Offset::Registered(&judged.before));
-            (again(judged, basis), losses, judged.sighting.clone())
+            let unread = instances_unread(observation, basis.holders);
+            (Measure { unread, ..judged.measure }, losses, judged.sighting.clone())
         }
         _ => {
             let losses = losses(observation, plan, Offset::Planned);
@@ -121,12 +120,13 @@ pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
     recall_sighting(observation).is_none() && instances_unread(observation, holders) == 0
 }
 
-/// Whether a full sync holds the instances of a Service, as far as its note was read.
-pub fn holds(observation: &Observation, service: &ServiceRef) -> bool {
-    let sighting = recall_sighting(observation);
-    sighting.is_some_and(|it| {
-        it.age(observation.rules.guard, observation.now) != Age::Stale && it.has(service)
-    })
+impl Observation {
+    /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.
+    pub fn is_held(&self, service: &ServiceRef) -> bool {
+        let sighting = recall_sighting(self);
+        sighting
+            .is_some_and(|it| it.age(self.rules.guard, self.now) != Age::Stale && it.has(service))
+    }
 }
 
 /// Takes the removals of the Services that are held out of the plan.
@@ -155,14 +155,12 @@ fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
 /// all registrations are done, on the instances that are registered then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// The part of the cluster that the run covers.
-    pub(super) extent: Extent,
+    /// The part of the cluster that the run covers, and the instances that the limits are measured on.
+    measure: Measure,
     /// The number of instances of each Service when the run began.
-    pub(super) before: BTreeMap<ServiceRef, usize>,
-    /// The number of instances that the limits are measured on.
-    pub(super) instances: usize,
+    before: BTreeMap<ServiceRef, usize>,
     /// The sighting that was stored when the run began.
-    pub(super) sighting: Option<Sighting>,
+    sighting: Option<Sighting>,
 }
 
 impl Judged {
@@ -178,9 +176,7 @@ impl Judged {
         for (_, service) in observation.all_marked_services() {
             *before.entry(service).or_default() += 1;
         }
-        let (extent, instances) = (measure.extent, measure.instances);
-        let sighting = recall_sighting(observation);
-        Some(Self { extent, before, instances, sighting })
+        Some(Self { measure, before, sighting: recall_sighting(observation) })
     }
 
     /// Records that an instance passed in place from one Service to another: clients still find it.

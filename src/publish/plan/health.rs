@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::change::Difference;
 use super::observation::Basis;
-use super::reason::Setting;
+use super::reason::Reason;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
@@ -55,10 +55,10 @@ pub fn initial(attributes: &Attributes) -> Health {
 ///
 /// # Errors
 /// Returns the reason if the Service requests it and the Cloud Map service has no custom health check.
-pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Setting> {
+pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
     match (claims.health, has_check) {
         (HealthSource::Membership, _) => Ok(false),
-        (HealthSource::Custom, false) => Err(Setting::NoCustomHealth),
+        (HealthSource::Custom, false) => Err(Reason::NoCustomHealth),
         (HealthSource::Custom, true) => Ok(true),
     }
 }

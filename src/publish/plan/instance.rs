@@ -13,7 +13,7 @@ use crate::model::clusterset::PortOfService;
 use crate::model::{Attributes, Flow, Health, Owner, ServiceRef, attributes, fingerprint};
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     pub ipv4: Option<Ipv4Addr>,
     pub ipv6: Option<Ipv6Addr>,

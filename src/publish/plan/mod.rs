@@ -22,7 +22,6 @@
 //! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
 
 mod adopt;
-mod adopt_exports;
 mod capacity;
 mod change;
 mod claims;
@@ -55,7 +54,7 @@ mod turns;
 mod unused_services;
 mod wanted;
 
-use adopt_exports::must_be_adopted;
+use adopt::must_be_adopted;
 use compare::{Compared, Comparison, compare};
 use removals::removals;
 use services::fits;
@@ -65,23 +64,24 @@ use crate::model::{Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
 pub use crate::model::Policy;
-pub use adopt::{Adoption, Former, NotAdopted, adopt, adopt_former};
-pub use adopt_exports::{ExportAdoption, adopt_exports, to_adopt};
+pub use adopt::{
+    Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former, to_adopt,
+};
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, ServiceLimit, peaks};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
-pub use fate::{Fate, Found, Remark, found};
+pub use fate::{Fate, Found, found};
 pub use guard::{Judged, is_quiet, would_lose};
 pub use health::health_needed;
 pub use mark::services_for_notes;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use observation::{Basis, Observation, Observed};
 pub use orphans::{Orphans, Step, marked_owners, not_shown, purge};
-pub use ownership::{Parties, Party, parties};
+pub use ownership::likely_owner;
 pub use part::{
     Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
 };
-pub use reason::{HeldBack, Reason, Setting};
+pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{Records, no_service};
 pub use refusals::{Refusals, Refused};
 pub use removals::{DeregisterReason, Exchange, WaitsFor};

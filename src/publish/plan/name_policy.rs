@@ -104,23 +104,6 @@ impl Observation {
         }
     }
 
-    /// The keys that a Service may claim, in their order, and those that it may not.
-    pub fn allowed(
-        &self,
-        service: &ServiceRef,
-        keys: Vec<ServiceKey>,
-    ) -> (Vec<ServiceKey>, Vec<(Option<ServiceKey>, Denial)>) {
-        let mut denied = Vec::new();
-        let allowed = keys.into_iter().filter(|key| match self.permit(service, key) {
-            Ok(_) => true,
-            Err(denial) => {
-                denied.push((Some(key.clone()), denial));
-                false
-            }
-        });
-        (allowed.collect(), denied)
-    }
-
     /// The largest number of names that a Service may claim, if a rule limits it.
     pub fn max_names(&self, service: &ServiceRef) -> Option<usize> {
         Some(self.rule(service).ok()??.max_names?.get())

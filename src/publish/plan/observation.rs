@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::change::{Change, describe};
 use super::claims::Holders;
-use super::guard;
 use super::guard::Judged;
 use super::part::{RereadScope, affected};
 use super::removals::{DeregisterReason, WaitsFor};
@@ -115,11 +114,10 @@ pub struct Observed {
 
 impl Observed {
     /// An observation for the Services of `selection`.
-    pub fn new(mut observation: Observation, selection: &Selection) -> Self {
-        observation.choose_namespaces(selection);
-        let holders = Holders::decide(&observation);
-        let affected = affected(&observation, &holders, selection);
-        Self { observation, holders, affected }
+    pub fn new(observation: Observation, selection: &Selection) -> Self {
+        let mut observed = Self::of_no_claims(observation);
+        observed.decide_again(selection);
+        observed
     }
 
     /// Decides again all that follows from the observation.
@@ -151,32 +149,27 @@ impl Observation {
     /// Records a change of a Service that Cloud Map has carried out.
     pub fn note(&mut self, service: &ServiceRef, change: &Change) {
         let key = change.place().key.clone();
+        self.pass_on(change);
         match change {
-            Change::Register { instance, attributes, .. }
-            | Change::Rewrite { instance, attributes, .. }
-            | Change::Adopt { instance, attributes, .. } => {
-                self.pass_on(change);
-                if matches!(change, Change::Register { .. }) {
-                    self.registry.capacity.take(service, &key);
-                }
-                let instances = self.registry.services.get_mut(&key);
-                if let Some(instances) = instances.and_then(|it| it.instances.as_mut()) {
-                    instances.insert(instance.clone(), attributes.clone());
-                }
+            Change::Register { .. } => self.registry.capacity.take(service, &key),
+            Change::Deregister { marked, because: DeregisterReason::NameChanged(_), .. } => {
+                self.registry.capacity.free(marked, &key);
             }
-            Change::NoteOnService { difference, text, .. } => {
-                if let Some(service) = self.registry.services.get_mut(&key) {
-                    service.attributes.set(&difference.attribute, text.as_deref());
-                }
+            _ => {}
+        }
+        let Some(present) = self.registry.services.get_mut(&key) else { return };
+        match (change, &mut present.instances) {
+            (
+                Change::Register { instance, attributes, .. }
+                | Change::Rewrite { instance, attributes, .. }
+                | Change::Adopt { instance, attributes, .. },
+                Some(instances),
+            ) => _ = instances.insert(instance.clone(), attributes.clone()),
+            (Change::Deregister { instance, .. }, Some(instances)) => {
+                instances.remove(instance);
             }
-            Change::Deregister { instance, marked, because, .. } => {
-                if matches!(because, DeregisterReason::NameChanged(_)) {
-                    self.registry.capacity.free(marked, &key);
-                }
-                let instances = self.registry.services.get_mut(&key);
-                if let Some(instances) = instances.and_then(|it| it.instances.as_mut()) {
-                    instances.remove(instance);
-                }
+            (Change::NoteOnService { difference, text, .. }, _) => {
+                present.attributes.set(&difference.attribute, text.as_deref());
             }
             _ => {}
         }
@@ -191,10 +184,5 @@ impl Observation {
         if let Some(judged) = &mut self.judged {
             Arc::make_mut(judged).pass_on(&self.owner, from, attributes);
         }
-    }
-
-    /// Whether the guard of a full sync holds the instances of a Service, as far as that was read.
-    pub fn is_held(&self, service: &ServiceRef) -> bool {
-        guard::holds(self, service)
     }
 }

@@ -235,15 +235,12 @@ impl fmt::Display for Orphans {
 
 /// Plans the removal of every instance that is the observation's owner's.
 pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
-    let mut plan = Plan::default();
-    for (key, service) in &observation.registry.services {
+    let mut plan = Plan::with_unreadable(observation);
+    for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
         for instance in observation.marked(key) {
             let change = instance.removal(&place, because.clone(), None);
             plan.changes.entry(instance.service).or_default().push(change);
-        }
-        if let Some(problem) = &service.unreadable {
-            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
         }
     }
     mark::forget_all(observation, &mut plan);

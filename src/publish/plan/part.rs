@@ -108,6 +108,11 @@ pub struct RereadScope {
 
 impl RereadScope {
     /// The data that the changes of a turn of `services` depend on.
+    ///
+    /// The Cloud Map services of the changes are not enough. A renamed web that is registered has only removals left, all
+    /// under its old name, and whether they may be made depends on its instances under the new one: so all names that it
+    /// holds are read. Nor are its own endpoints: an instance that it gives up may be wanted by a Service that shares the
+    /// name, and would be deregistered and registered again.
     pub fn of<'a>(
         holders: &Holders,
         services: impl IntoIterator<Item = &'a ServiceRef>,
@@ -186,7 +191,7 @@ pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
     affected.iter().all(|service| {
         let claims = observation.desired.claims(service);
         let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
-        let clear = !holders.is_unclear(service) && holders.denied(service).is_empty();
+        let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
         let mut keys = holders.claims(service).into_iter().flatten();
         let only = BTreeSet::from([service.clone()]);
         let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();

@@ -192,6 +192,9 @@ fn leave_out_beyond_maximum(
 
 /// Assigns every instance to the holder it is marked for, or to the oldest that requests it. It is healthy if one of
 /// them reports it healthy.
+///
+/// An id has the Service in its hash. If blue and green share a name and both select pod 10.0.0.1, each would register
+/// it: clients would find it twice, and one of the two would be deregistered as a duplicate in every sync.
 fn assign_each(all: &mut [Wanted], present: &Present) {
     // Each holder by its place, with the id under which it requests the instance.
     let mut requesting: BTreeMap<Identity, Vec<(usize, String)>> = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! Requests that are not carried out, each with its [`Reason`]: one sentence that names the cause and, if there is one, the
-//! solution. A [`Setting`] of a Cloud Map service that differs from the request holds back no instance.
+//! solution. The facts about each reason decide its effect on the run, the report, the Events and the metrics.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,100 +22,6 @@ pub struct HeldBack {
     /// The Cloud Map service that the request is about, if it is known.
     pub place: Option<Place>,
     pub reason: Reason,
-}
-
-impl Reason {
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::BadAnnotation(_) => "BadAnnotation",
-            Self::Namespace(UnresolvedNamespace::Missing { .. }) => "NamespaceMissing",
-            Self::Namespace(UnresolvedNamespace::Ambiguous { .. }) => "NamespaceAmbiguous",
-            Self::DomainConflict { .. } => "DomainConflict",
-            Self::NotAllowed(_) => "NotAllowed",
-            Self::TooManyNames { .. } => "TooManyNames",
-            Self::AddressNotAllowed { .. } => "AddressNotAllowed",
-            Self::AddressNotCheckable => "AddressNotCheckable",
-            Self::RecordTypeMismatch { .. } | Self::RecordsMisfit { .. } => "RecordTypeMismatch",
-            Self::NotPublishable(_) => "NotPublishable",
-            Self::AddressMalformed(_) => "AddressMalformed",
-            Self::NoSuchPort { .. } => "NoSuchPort",
-            Self::PortNeeded { .. } => "PortNeeded",
-            Self::CnameService => "CnameService",
-            Self::ServiceConnect => "ServiceConnect",
-            Self::DnsNotAllowed => "DnsNotAllowed",
-            Self::IdTaken(_) => "IdTaken",
-            Self::Maximum { .. } => "MaxInstances",
-            Self::ServiceFull { .. } => "ServiceFull",
-            Self::NoneReady { .. } => "NoneReady",
-            Self::EndpointsTruncated => "EndpointsTruncated",
-            Self::AttributeLimit { .. } => "AttributeLimit",
-            Self::NotAdopted { .. } | Self::ExportNotAdopted { .. } => "NotAdopted",
-            Self::Policy { .. } => "Policy",
-            Self::Guard { .. } => "Guard",
-            Self::Waiting { .. } => "Waiting",
-            Self::AddressTaken { .. } => "AddressTaken",
-            Self::InvalidInput(_) => "InvalidInput",
-            Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => "LimitExceeded",
-            Self::Setting(setting) => setting.code(),
-            Self::NamespaceInDeletion(_) => "NamespaceInDeletion",
-            Self::ServiceInUse => "ServiceInUse",
-            Self::Unreadable(_) => "Unreadable",
-        }
-    }
-
-    /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
-    /// are of both; `None` in all other cases.
-    pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
-        let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
-        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
-        let addresses: Vec<&str> = addresses.collect();
-        let [address] = addresses.as_slice() else { return None };
-        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
-    }
-
-    /// Whether the reason keeps an endpoint out of a name. An address that is never published is not missing, and an
-    /// endpoint beyond the maximum is not requested.
-    pub fn keeps_out(&self) -> bool {
-        let never = matches!(self, Self::NotPublishable(_) | Self::AddressNotAllowed { .. });
-        !never && !self.is_remark() && !matches!(self, Self::Maximum { .. })
-    }
-
-    /// Whether the owner of the Service can solve it, and so should get an event. Not for the guard: if many Services
-    /// lose instances at once, the operators of the function have to judge it.
-    pub fn concerns_owner(&self) -> bool {
-        let not_theirs = matches!(
-            self,
-            Self::Policy { .. }
-                | Self::Guard { .. }
-                | Self::Waiting { .. }
-                | Self::ExportNotAdopted { .. }
-                | Self::Namespace(UnresolvedNamespace::Ambiguous { is_left: true, .. })
-        );
-        let as_asked = matches!(
-            self,
-            Self::Maximum { set_by: SetBy::Annotation, .. } | Self::NotAdopted { .. }
-        );
-        !not_theirs && !as_asked && !self.is_failure()
-    }
-
-    /// Whether the reason is the capacity of Cloud Map.
-    pub fn is_about_capacity(&self) -> bool {
-        matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
-    }
-
-    /// Whether a retry may help, so that the run counts as incomplete.
-    pub fn is_failure(&self) -> bool {
-        match self {
-            Self::Unreadable(_) => true,
-            Self::Setting(setting) => setting.is_failure(),
-            _ => false,
-        }
-    }
-
-    /// Whether it is about the service as a whole and holds back no instance.
-    pub fn is_remark(&self) -> bool {
-        matches!(self, Self::Setting(_))
-    }
 }
 
 /// The reason for which a request is held back. [`Reason::code`] is stable; the sentence may be reworded.
@@ -200,9 +106,66 @@ pub enum Reason {
         /// The ports of the Service.
         available: String,
     },
-    /// A setting of the Cloud Map service differs from the request.
-    #[error(transparent)]
-    Setting(#[from] Setting),
+    /// The oldest of the Services that share a name decides the settings of the Cloud Map service.
+    #[error(
+        "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
+    )]
+    SharedName {
+        oldest: ServiceRef,
+        /// The settings of the oldest.
+        decided: String,
+        /// The settings that this Service requests.
+        asked: String,
+    },
+    /// The service's records have no port, so the port is only an attribute.
+    #[error(
+        "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
+    )]
+    PortNotServed {
+        records: ServiceKind,
+        /// The first of the annotated ports.
+        port: PortReference,
+    },
+    /// The records of a service that is not ours have another TTL.
+    #[error(
+        "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
+    )]
+    TtlNotOurs {
+        /// The TTL or TTLs of the records.
+        present: String,
+        /// The annotated TTL, in seconds.
+        wanted: u32,
+    },
+    /// The routing policy of a DNS service cannot be changed.
+    #[error(
+        "the routing policy of the Cloud Map service is {present} and the annotation asks for {wanted}: it is fixed when a service is created"
+    )]
+    RoutingPolicyFixed {
+        present: RoutingPolicy,
+        /// The annotated policy.
+        wanted: RoutingPolicy,
+    },
+    /// The service is in a DNS namespace and has no DNS records.
+    #[error(
+        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries"
+    )]
+    NotInDns,
+    /// The tags could not be read, so it is unknown whether the service is ours.
+    #[error("the service's settings stay as they are: {0}")]
+    TagsUnreadable(String),
+    /// This account may not change the service.
+    #[error("Cloud Map refuses to update the service: {0}")]
+    UpdateRefused(String),
+    /// The Cloud Map service has no custom health check, so health cannot be reported.
+    #[error(
+        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service"
+    )]
+    NoCustomHealth,
+    /// The health of the instances could not be read, so no change of health is reported.
+    #[error(
+        "the health of the instances of this Cloud Map service could not be read, so none is changed: {0}"
+    )]
+    HealthUnreadable(String),
     /// SRV records and Route 53 health checks need a port, and no annotation sets it.
     #[error(
         "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
@@ -355,89 +318,101 @@ pub enum Reason {
     Unreadable(String),
 }
 
-/// The reason why a setting differs from the request.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Setting {
-    /// The oldest of the Services that share a name decides the settings of the Cloud Map service.
-    #[error(
-        "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
-    )]
-    SharedName {
-        oldest: ServiceRef,
-        /// The settings of the oldest.
-        decided: String,
-        /// The settings that this Service requests.
-        asked: String,
-    },
-    /// The service's records have no port, so the port is only an attribute.
-    #[error(
-        "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
-    )]
-    PortNotServed {
-        records: ServiceKind,
-        /// The first of the annotated ports.
-        port: PortReference,
-    },
-    /// The records of a service that is not ours have another TTL.
-    #[error(
-        "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
-    )]
-    TtlNotOurs {
-        /// The TTL or TTLs of the records.
-        present: String,
-        /// The annotated TTL, in seconds.
-        wanted: u32,
-    },
-    /// The routing policy of a DNS service cannot be changed.
-    #[error(
-        "the routing policy of the Cloud Map service is {present} and the annotation asks for {wanted}: it is fixed when a service is created"
-    )]
-    RoutingPolicyFixed {
-        present: RoutingPolicy,
-        /// The annotated policy.
-        wanted: RoutingPolicy,
-    },
-    /// The service is in a DNS namespace and has no DNS records.
-    #[error(
-        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries"
-    )]
-    NotInDns,
-    /// The tags could not be read, so it is unknown whether the service is ours.
-    #[error("the service's settings stay as they are: {0}")]
-    TagsUnreadable(String),
-    /// This account may not change the service.
-    #[error("Cloud Map refuses to update the service: {0}")]
-    UpdateRefused(String),
-    /// The Cloud Map service has no custom health check, so health cannot be reported.
-    #[error(
-        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service"
-    )]
-    NoCustomHealth,
-    /// The health of the instances could not be read, so no change of health is reported.
-    #[error(
-        "the health of the instances of this Cloud Map service could not be read, so none is changed: {0}"
-    )]
-    HealthUnreadable(String),
+/// The end of a reason: who can mend it, or whether the next run may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MendedBy {
+    /// The owner of the Service, and so an Event tells of it.
+    Owner,
+    /// Nobody has to: it was requested, or ends by itself or by the operators of the function.
+    Others,
+    /// A retry may help, so that the run counts as incomplete.
+    Retry,
 }
 
-impl Setting {
-    pub fn code(&self) -> &'static str {
+impl Reason {
+    /// The facts about each reason: its stable code, whether it keeps an endpoint out of a name, and who can mend it. An
+    /// address that is never published is not missing, and an endpoint beyond the maximum is not requested.
+    fn facts(&self) -> (&'static str, bool, MendedBy) {
+        use MendedBy::{Others, Owner, Retry};
         match self {
-            Self::SharedName { .. } => "SharedName",
-            Self::PortNotServed { .. } => "PortNotServed",
-            Self::TtlNotOurs { .. } => "TtlNotOurs",
-            Self::RoutingPolicyFixed { .. } => "RoutingPolicyFixed",
-            Self::NotInDns => "NotInDns",
-            Self::TagsUnreadable(_) => "TagsUnreadable",
-            Self::UpdateRefused(_) => "UpdateRefused",
-            Self::NoCustomHealth => "NoCustomHealth",
-            Self::HealthUnreadable(_) => "HealthUnreadable",
+            Self::BadAnnotation(_) => ("BadAnnotation", true, Owner),
+            Self::Namespace(UnresolvedNamespace::Missing { .. }) => {
+                ("NamespaceMissing", true, Owner)
+            }
+            Self::Namespace(UnresolvedNamespace::Ambiguous { is_left, .. }) => {
+                ("NamespaceAmbiguous", true, if *is_left { Others } else { Owner })
+            }
+            Self::DomainConflict { .. } => ("DomainConflict", true, Owner),
+            Self::NotAllowed(_) => ("NotAllowed", true, Owner),
+            Self::TooManyNames { .. } => ("TooManyNames", true, Owner),
+            Self::AddressNotAllowed { .. } => ("AddressNotAllowed", false, Owner),
+            Self::AddressNotCheckable => ("AddressNotCheckable", true, Owner),
+            Self::RecordTypeMismatch { .. } | Self::RecordsMisfit { .. } => {
+                ("RecordTypeMismatch", true, Owner)
+            }
+            Self::NotPublishable(_) => ("NotPublishable", false, Owner),
+            Self::AddressMalformed(_) => ("AddressMalformed", true, Owner),
+            Self::NoSuchPort { .. } => ("NoSuchPort", true, Owner),
+            Self::SharedName { .. } => ("SharedName", false, Owner),
+            Self::PortNotServed { .. } => ("PortNotServed", false, Owner),
+            Self::TtlNotOurs { .. } => ("TtlNotOurs", false, Owner),
+            Self::RoutingPolicyFixed { .. } => ("RoutingPolicyFixed", false, Owner),
+            Self::NotInDns => ("NotInDns", false, Owner),
+            Self::TagsUnreadable(_) => ("TagsUnreadable", false, Retry),
+            Self::UpdateRefused(_) => ("UpdateRefused", false, Owner),
+            Self::NoCustomHealth => ("NoCustomHealth", false, Owner),
+            Self::HealthUnreadable(_) => ("HealthUnreadable", false, Retry),
+            Self::PortNeeded { .. } => ("PortNeeded", true, Owner),
+            Self::CnameService => ("CnameService", true, Owner),
+            Self::DnsNotAllowed => ("DnsNotAllowed", true, Owner),
+            Self::ServiceConnect => ("ServiceConnect", true, Owner),
+            Self::IdTaken(_) => ("IdTaken", true, Owner),
+            Self::Maximum { set_by: SetBy::Annotation, .. } => ("MaxInstances", false, Others),
+            Self::Maximum { set_by: SetBy::NamePolicy, .. } => ("MaxInstances", false, Owner),
+            Self::ServiceFull { .. } => ("ServiceFull", true, Owner),
+            Self::NoneReady { .. } => ("NoneReady", true, Owner),
+            Self::EndpointsTruncated => ("EndpointsTruncated", true, Owner),
+            Self::AttributeLimit { .. } => ("AttributeLimit", true, Owner),
+            Self::NotAdopted { .. } | Self::ExportNotAdopted { .. } => ("NotAdopted", true, Others),
+            Self::Policy { .. } => ("Policy", true, Others),
+            // If many Services lose instances at once, the operators of the function have to judge it.
+            Self::Guard { .. } => ("Guard", true, Others),
+            Self::Waiting { .. } => ("Waiting", true, Others),
+            Self::AddressTaken { .. } => ("AddressTaken", true, Owner),
+            Self::InvalidInput(_) => ("InvalidInput", true, Owner),
+            Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => ("LimitExceeded", true, Owner),
+            Self::NamespaceInDeletion(_) => ("NamespaceInDeletion", true, Owner),
+            Self::ServiceInUse => ("ServiceInUse", true, Owner),
+            Self::Unreadable(_) => ("Unreadable", true, Retry),
         }
     }
 
-    /// Whether a retry may help.
-    pub fn is_failure(&self) -> bool {
-        matches!(self, Self::TagsUnreadable(_) | Self::HealthUnreadable(_))
+    pub fn code(&self) -> &'static str {
+        self.facts().0
+    }
+
+    /// Whether it keeps an endpoint out of a name.
+    pub fn keeps_out(&self) -> bool {
+        self.facts().1
+    }
+
+    pub fn mended_by(&self) -> MendedBy {
+        self.facts().2
+    }
+
+    /// Whether the reason is the capacity of Cloud Map.
+    pub fn is_about_capacity(&self) -> bool {
+        matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
+    }
+
+    /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
+    /// are of both; `None` in all other cases.
+    pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
+        let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
+        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
+        let addresses: Vec<&str> = addresses.collect();
+        let [address] = addresses.as_slice() else { return None };
+        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
     }
 }
 

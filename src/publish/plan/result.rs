@@ -32,6 +32,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan without changes, with the cause for each Cloud Map service that could not be read.
+    pub(super) fn with_unreadable(observation: &Observation) -> Self {
+        let mut plan = Self::default();
+        for (key, _, problem) in unread(observation) {
+            let place = Place::of(key, &observation.registry);
+            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
+        }
+        plan
+    }
+
     /// Adds the reasons that were found while the plan was carried out.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
         self.held_back.extend(held_back);

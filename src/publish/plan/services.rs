@@ -9,7 +9,7 @@ use std::slice::from_ref;
 use super::change::{Change, Stage};
 use super::claims::Holders;
 use super::observation::{Basis, Observation};
-use super::reason::{Reason, Setting};
+use super::reason::Reason;
 use super::result::Plan;
 use super::ttl::depends_on_tags;
 use crate::model::{
@@ -204,5 +204,5 @@ pub fn overridden_settings(
         }
     };
     let oldest = oldest.clone();
-    (decided != asked).then_some(Setting::SharedName { oldest, decided, asked }.into())
+    (decided != asked).then_some(Reason::SharedName { oldest, decided, asked })
 }

@@ -2,11 +2,11 @@
 //! that may be published. An annotated Service has one for each annotated port, an exported one for each address and each
 //! port of the Service, with the attributes of AWS's controller.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::instance::Identity;
 use super::name_policy::Permit;
-use super::reason::{Reason, Setting};
+use super::reason::Reason;
 use crate::clusterset::{attributes, endpoints};
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
@@ -38,13 +38,6 @@ pub struct Fit {
     pub unclear: Vec<IpAddr>,
 }
 
-/// The addresses of one instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Addresses {
-    ipv4: Option<Ipv4Addr>,
-    ipv6: Option<Ipv6Addr>,
-}
-
 impl Shape<'_> {
     /// The instances of an endpoint: one with both address families if the records have both, and one for each port if
     /// ports distinguish instances.
@@ -67,10 +60,10 @@ impl Shape<'_> {
             match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
                 Ok((addresses, port)) => {
                     let mut attributes =
-                        attributes(&marks.write(owner), addresses, port, endpoint, owner);
+                        attributes(&marks.write(owner), &addresses, port, endpoint, owner);
                     attributes.extend(&self.annotated_attributes());
                     let port = port.filter(|_| self.tells_ports_apart());
-                    fit.instances.push((addresses.identity(port), attributes));
+                    fit.instances.push((Identity { port, ..addresses }, attributes));
                 }
                 Err(reason) => {
                     fit.held_back.push(reason);
@@ -111,7 +104,7 @@ impl Shape<'_> {
         let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
         if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
             let port = port.clone();
-            remarks.push(Setting::PortNotServed { records: self.kind, port }.into());
+            remarks.push(Reason::PortNotServed { records: self.kind, port });
         }
         remarks
     }
@@ -152,15 +145,15 @@ impl Shape<'_> {
     }
 
     /// The addresses of one instance: those of the families that the records have.
-    fn addresses(&self, addresses: &[IpAddr]) -> Result<Addresses, Reason> {
-        let mut carried = Addresses::default();
+    fn addresses(&self, addresses: &[IpAddr]) -> Result<Identity, Reason> {
+        let mut carried = Identity::default();
         for address in addresses.iter().filter(|address| self.carries(**address)) {
             match address {
                 IpAddr::V4(v4) => carried.ipv4 = Some(*v4),
                 IpAddr::V6(v6) => carried.ipv6 = Some(*v6),
             }
         }
-        if carried == Addresses::default() {
+        if carried.addresses().next().is_none() {
             let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
             let (records, addresses) = (self.kind.to_string(), addresses.join(", "));
             return Err(Reason::RecordTypeMismatch { records, addresses });
@@ -172,15 +165,9 @@ impl Shape<'_> {
     }
 }
 
-impl Addresses {
-    fn identity(self, port: Option<u16>) -> Identity {
-        Identity { ipv4: self.ipv4, ipv6: self.ipv6, port, service_port: None }
-    }
-}
-
 fn attributes(
     marks: &Attributes,
-    addresses: Addresses,
+    addresses: &Identity,
     port: Option<u16>,
     endpoint: &Endpoint,
     owner: &Owner,

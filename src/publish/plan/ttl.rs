@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::change::{Change, Stage};
 use super::observation::Observation;
-use super::reason::Setting;
+use super::reason::Reason;
 use super::result::Note;
 use super::result::Plan;
 use super::services::has_ours;
@@ -33,7 +33,7 @@ pub fn update(
     service: &CloudMapService,
     claims: &Claims,
     owner: &Owner,
-) -> Result<(Option<ServiceUpdate>, Option<Note>), Setting> {
+) -> Result<(Option<ServiceUpdate>, Option<Note>), Reason> {
     let ttl = Ttl::of(service, claims, owner);
     let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
     let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
@@ -41,9 +41,9 @@ pub fn update(
     };
     let present = service.ttls.clone();
     match (&service.tags, claims.ttl) {
-        (Tags::Unreadable(problem), _) => return Err(Setting::TagsUnreadable(problem.clone())),
+        (Tags::Unreadable(problem), _) => return Err(Reason::TagsUnreadable(problem.clone())),
         (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
-            return Err(Setting::TtlNotOurs { present: seconds(&present), wanted });
+            return Err(Reason::TtlNotOurs { present: seconds(&present), wanted });
         }
         _ if !service.is_tagged(&owner.id) => return Ok((None, None)),
         _ => {}
@@ -51,7 +51,7 @@ pub fn update(
     let change = ttl.change();
     if change.is_some() && service.holds_instances_of_other_accounts() {
         let holds = "it holds instances that other accounts registered";
-        return Err(Setting::UpdateRefused(holds.to_owned()));
+        return Err(Reason::UpdateRefused(holds.to_owned()));
     }
     let note = ttl.note(change);
     let update = change.map(|ttl| ServiceUpdate {
@@ -69,15 +69,15 @@ pub fn remarks(
     service: &CloudMapService,
     namespace: NamespaceKind,
     claims: &Claims,
-) -> Vec<Setting> {
+) -> Vec<Reason> {
     let mut remarks = Vec::new();
     if (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http) {
-        remarks.push(Setting::NotInDns);
+        remarks.push(Reason::NotInDns);
     }
     if let (Some(present), Some(wanted)) = (service.routing_policy, claims.routing_policy)
         && present != wanted
     {
-        remarks.push(Setting::RoutingPolicyFixed { present, wanted });
+        remarks.push(Reason::RoutingPolicyFixed { present, wanted });
     }
     remarks
 }

@@ -14,7 +14,7 @@ use super::reason::Reason;
 use super::result::Note;
 use super::rules::{Maximum, SetBy, smallest};
 use super::services::{may_register_in, new_service, overridden_settings, refusal};
-use super::shape::{Fit, Shape};
+use super::shape::Shape;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
@@ -105,9 +105,11 @@ impl Wanted<'_> {
         beyond
     }
 
-    /// The identity of an instance in this Cloud Map service.
-    pub fn identity_of(&self, attributes: &Attributes) -> Identity {
-        Identity::of(attributes, self.tells_ports_apart)
+    /// The attributes that it wants for the endpoint of an instance with these ones, if it wants one.
+    pub fn attributes_of(&self, present: &Attributes) -> Option<&Attributes> {
+        let identity = Identity::of(present, self.tells_ports_apart);
+        let mut instances = self.instances.values();
+        instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
     }
 
     /// The attributes that replace those of an instance. While no endpoint is ready and the last instances stay, their
@@ -160,14 +162,14 @@ pub fn wanted<'a>(
     key: &ServiceKey,
     holders: &[ServiceRef],
 ) -> Result<Vec<Wanted<'a>>, Reason> {
-    let mut wanted = Vec::with_capacity(holders.len());
-    for holder in holders {
-        wanted.push(wanted_by(observation, key, holder, holders)?);
-    }
-    Ok(wanted)
+    holders.iter().map(|holder| wanted_by_holder(observation, key, holder, holders)).collect()
 }
 
-fn wanted_by<'a>(
+/// The instances that one of the holders wants.
+///
+/// # Errors
+/// Returns the reason if nothing can be registered there.
+pub fn wanted_by_holder<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     holder: &ServiceRef,
@@ -176,15 +178,18 @@ fn wanted_by<'a>(
     let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
     let (published, claims) = claims(observation, holder)?;
     let existing = observation.registry.services.get(key);
+    existing.map_or(Ok(()), |service| may_register_in(service, key, observation))?;
     let create = match existing {
-        Some(service) => {
-            may_register_in(service, key, observation)?;
-            None
-        }
+        Some(_) => None,
         None => new_service(observation, key, holders),
     };
-    let has_check = has_check(existing, create.as_ref());
-    let shape = shape(existing, create.as_ref(), (published, claims), permit);
+    let created = create.as_ref().map(|it| (it.kind, it.custom_health));
+    let (kind, has_check) = existing
+        .map(|it| (it.kind, it.custom_health))
+        .or(created)
+        .unwrap_or((ServiceKind::Http, false));
+    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
+    let shape = Shape { kind, is_checked, published, claims, permit };
     let refused = refusal(observation, shape.kind);
     let mut wanted = Wanted { create, refused, ..nothing_wanted(holder, &shape) };
     if claims.publish {
@@ -199,19 +204,6 @@ fn wanted_by<'a>(
         wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
     }
     Ok(wanted)
-}
-
-/// The rules for endpoints in the Cloud Map service, existing or to be created.
-fn shape<'a>(
-    existing: Option<&CloudMapService>,
-    create: Option<&NewService>,
-    (published, claims): (&'a PublishedService, &'a Claims),
-    permit: Permit<'a>,
-) -> Shape<'a> {
-    let kind = existing.map(|service| service.kind).or(create.map(|new| new.kind));
-    let kind = kind.unwrap_or(ServiceKind::Http);
-    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    Shape { kind, is_checked, published, claims, permit }
 }
 
 /// The settings of a holder for a name, without instances.
@@ -235,11 +227,6 @@ fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
         refused: None,
         held_back: shape.remarks(),
     }
-}
-
-fn has_check(existing: Option<&CloudMapService>, create: Option<&NewService>) -> bool {
-    let created = create.is_some_and(|create| create.custom_health);
-    existing.map_or(created, |service| service.custom_health)
 }
 
 fn surplus(published: &PublishedService, claims: &Claims) -> Surplus {
@@ -267,34 +254,28 @@ impl Wanted<'_> {
     /// Adds the instances of the endpoints.
     fn add_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
         let Shape { published, claims, .. } = shape;
-        let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
-            self.held_back.push(setting.into());
+        let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
+            self.held_back.push(reason);
             false
         });
         let mut held_back = BTreeSet::new();
         for endpoint in published.endpoints.iter().flatten() {
             let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
-            let mut fit = shape.fit(endpoint, &self.holder, &observation.owner);
-            if custom {
-                let instances = fit.instances.iter_mut();
-                instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
+            let fit = shape.fit(endpoint, &self.holder, &observation.owner);
+            let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
+            self.ready |= asks && health == Health::Healthy;
+            for (identity, mut attributes) in fit.instances {
+                if custom {
+                    attributes.extend(health::attributes(health));
+                }
+                let id = new_id(&observation.owner, &self.holder, &identity);
+                self.add(id, (identity, attributes));
             }
+            self.unclear.extend(fit.unclear);
             // A thousand endpoints may lack the same port: one reason.
-            held_back.extend(fit.held_back.drain(..));
-            self.add_fit(observation, fit, health);
+            held_back.extend(fit.held_back);
         }
         self.held_back.extend(held_back);
-    }
-
-    fn add_fit(&mut self, observation: &Observation, fit: Fit, health: Health) {
-        let Fit { instances, unclear, .. } = fit;
-        let asks = !instances.is_empty() || !unclear.is_empty();
-        self.ready |= asks && health == Health::Healthy;
-        for (identity, attributes) in instances {
-            let id = new_id(&observation.owner, &self.holder, &identity);
-            self.add(id, (identity, attributes));
-        }
-        self.unclear.extend(unclear);
     }
 
     /// Compares the service itself with the annotations of its holder.
@@ -306,8 +287,7 @@ impl Wanted<'_> {
         claims: &Claims,
     ) {
         if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
-            let remarks = remarks(service, namespace.kind, claims);
-            self.held_back.extend(remarks.into_iter().map(Reason::from));
+            self.held_back.extend(remarks(service, namespace.kind, claims));
         }
         match update(service, claims, &observation.owner) {
             Ok((Some(_), note)) if self.refused.is_some() => {
@@ -315,12 +295,17 @@ impl Wanted<'_> {
                 self.held_back.extend(self.refused.clone());
             }
             Ok((update, note)) => (self.update, self.note) = (update, note),
-            Err(setting) => self.held_back.push(setting.into()),
+            Err(reason) => self.held_back.push(reason),
         }
     }
 }
 
-/// The ids by priority, highest first.
+/// The ids by priority, highest first: present ones, then by the hashes in the ids, so that every run chooses the same
+/// ones.
+///
+/// A canary is one of ten pods: `max-instances: 1`. By the order of the lists, which each update of an EndpointSlice may
+/// change, the next sync would replace it by another pod; by name or age, the pods of one node or rollout would come
+/// first in every Service.
 pub fn in_order<'a>(
     ids: impl IntoIterator<Item = &'a String>,
     present: impl Fn(&String) -> bool,

@@ -1,12 +1,10 @@
 //! The part of an explanation about a clusterset: the export and the import of one name, in one member. It reads what a
 //! targeted sync of the name reads, plans both, and writes nothing. The other members are as Cloud Map has them.
 //!
-//! `answer` has it as data, with the `exporter`s and the `endpoint`s, and `text` prints it.
+//! `answer` has it as data, with the `endpoint`s.
 
 mod answer;
 mod endpoint;
-mod exporter;
-mod text;
 
 use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
@@ -19,9 +17,8 @@ use crate::reconcile::{Invocation, Joined, unread};
 use crate::report::Obstacle;
 use crate::settings::Cluster;
 
-pub use answer::ClustersetExplanation;
+pub use answer::{ClustersetExplanation, ExporterLine};
 pub use endpoint::{ImportFate, ImportedLine};
-pub use exporter::ExporterLine;
 
 /// The clusterset part of an explanation, and the export in Cloud Map with its plan.
 #[derive(Default)]
