@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::plan::{OwnerLabel, SOURCE_CLUSTER};
-use super::read;
+use super::plan::{Metadata, OwnerLabel, SOURCE_CLUSTER};
 use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::ServiceRef;
@@ -29,7 +28,7 @@ impl DerivedOfAws {
     fn of(services: &[Value], owner: &OwnerLabel) -> Self {
         let mut all: BTreeMap<ServiceRef, BTreeMap<String, String>> = BTreeMap::new();
         for service in services {
-            let metadata = read::metadata(service);
+            let metadata = Metadata::read(service);
             let label = |key: &str| metadata.labels.get(key).cloned();
             let (Some(import), Some(cluster)) = (label(IMPORT), label(SOURCE_CLUSTER)) else {
                 continue;

@@ -18,7 +18,6 @@ pub mod observe;
 mod one;
 pub mod plan;
 pub mod purge;
-pub mod read;
 pub mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +30,10 @@ use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
 use crate::model::{ClusterArn, Family, Policy, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
-use apply::Outcome;
 use guard::Run;
 use observe::Objects;
-use one::{Import, One, Rest};
-use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
-use read::Unexpected;
+use one::Import;
+use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally, Unexpected};
 use sources::{Allows, Members};
 
 pub use imported::Imported;
@@ -110,23 +107,21 @@ impl Importing<'_> {
             let held = judgement.held(&name).zip(status.clone());
             let counted = tallies.get(&name).map(|tally| (tally.endpoints, families.as_slice()));
             async move {
-                let one = self.one(name.clone(), import, counted, held).await;
-                (name, one)
+                match import {
+                    Ok(import) => self.one(import, counted, held).await,
+                    Err(problem) => {
+                        let unreadable = vec![(name, problem.to_string())];
+                        Imported { unreadable, ..Imported::default() }
+                    }
+                }
             }
         });
-        let mut imported = Imported { is_unfamiliar, ..Imported::default() };
         let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
-        while let Some((name, one)) = runs.next().await {
-            if one.rest == Rest::Outdated {
-                imported.outdated.insert(name, one);
-            } else {
-                imported.add(name, one);
-            }
+        let mut imported = Imported { is_unfamiliar, ..Imported::default() };
+        while let Some(one) = runs.next().await {
+            imported.add(one);
         }
-        let is_complete = imported.unreadable.is_empty()
-            && imported.outdated.is_empty()
-            && imported.made.iter().all(|made| made.outcome == Outcome::Applied);
-        let note = judgement.note(&self.guard, sighting.as_ref(), is_complete);
+        let note = judgement.note(&self.guard, sighting.as_ref(), imported.is_complete());
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
 
@@ -168,9 +163,9 @@ impl Importing<'_> {
             exports.sources.by_cluster = unknown.chain(known).collect();
         }
         if is_unfamiliar {
-            exports.sources = members.own_reads_only(&name, exports.sources);
+            exports.sources.restrain(|read| if read.is_read_there() { read } else { Read::Unread });
         } else if self.own_record == OwnRecord::Refused {
-            exports.sources = exports.sources.additions();
+            exports.sources.restrain(Read::additions);
         }
         Ok(Import::new(self, name, present, exports))
     }
@@ -188,37 +183,30 @@ impl Importing<'_> {
     /// `counted` are its endpoints after the plan with these families of the cluster.
     async fn one(
         &self,
-        name: ServiceRef,
-        import: Result<Import<'_>, Unexpected>,
+        mut import: Import<'_>,
         counted: Option<(usize, &[Family])>,
         held: Option<(usize, Arc<GuardStatus>)>,
-    ) -> One {
-        let mut import = match import {
-            Ok(import) => import,
-            Err(problem) => {
-                let unreadable = Some((name, problem.to_string()));
-                return One { unreadable, ..One::default() };
-            }
-        };
+    ) -> Imported {
         let left_out = std::mem::take(&mut import.exports.left_out);
-        let is_held = held.is_some();
         let guard = held.map(|(endpoints, status)| {
             import.hold();
             Reason::Guard { endpoints, status }
         });
-        let counted = counted
-            .filter(|(_, families)| !is_held && *families == self.kubernetes.service_families());
+        let counted = counted.filter(|(_, families)| {
+            !import.is_held && *families == self.kubernetes.service_families()
+        });
         let endpoints = match counted {
             Some((endpoints, _)) => endpoints,
             None => import.tally(&BTreeSet::new()).endpoints,
         };
-        let mut one = import.run().await;
+        let mut imported = Imported { endpoints, ..import.run().await };
         // The run may have found out that the namespace is excluded.
-        let is_active = self.namespace(&name.namespace) == NamespaceState::Active;
+        let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
         let reasons = left_out.into_iter().filter(|_| is_active).chain(guard);
-        let lines = reasons.map(|reason| HeldBack { service: name.clone(), reason });
-        one.held_back.extend(lines);
-        One { is_import: one.is_import || is_held, endpoints, is_held, ..one }
+        let lines = reasons.map(|reason| HeldBack { service: import.name.clone(), reason });
+        imported.held_back.extend(lines);
+        let Import { name, is_held, is_outdated, .. } = import;
+        if is_outdated { imported.of_outdated(name, is_held) } else { imported }
     }
 }
 
@@ -229,17 +217,4 @@ fn tallies(
 ) -> BTreeMap<ServiceRef, Tally> {
     let readable = imports.iter().filter_map(|(name, import)| Some((name, import.as_ref().ok()?)));
     readable.map(|(name, import)| (name.clone(), import.tally(passed))).collect()
-}
-
-impl Members<'_> {
-    /// The same sources, without those that rest on Cloud Map.
-    fn own_reads_only(&self, name: &ServiceRef, mut sources: plan::Sources) -> plan::Sources {
-        for (cluster, read) in &mut sources.by_cluster {
-            if !self.is_read_there(cluster, name) {
-                *read = Read::Unread;
-            }
-        }
-        sources.is_complete = false;
-        sources
-    }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::plan::{NamespaceState, OwnerLabel, Present, ServiceImport, Slice, SliceEndpoint};
-use super::read::{self, Unexpected};
+use super::plan::{
+    DerivedService, Metadata, NamespaceState, OwnerLabel, Present, ServiceImport, Slice,
+    SliceEndpoint, Unexpected,
+};
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
@@ -150,7 +152,7 @@ impl Objects {
 
     /// The imports of AWS's controller.
     pub fn of_aws(&self) -> impl Iterator<Item = &ServiceRef> {
-        let of_aws = self.imports.iter().filter(|(_, import)| read::metadata(import).is_of_aws());
+        let of_aws = self.imports.iter().filter(|(_, import)| Metadata::read(import).is_of_aws());
         of_aws.map(|(name, _)| name)
     }
 
@@ -165,7 +167,7 @@ impl Objects {
 
     /// The names with an object of ours.
     pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
-        let is_ours = |object: &&Value| owner.owns(&read::metadata(object));
+        let is_ours = |object: &&Value| owner.owns(&Metadata::read(object));
         let imports = self.imports.iter().filter(|(_, it)| is_ours(it)).map(|(name, _)| name);
         let of_slices = self.slices.iter().filter_map(|((namespace, _), slices)| {
             let named = slices.iter().find_map(|slice| slice.import.as_ref())?;
@@ -177,7 +179,7 @@ impl Objects {
     /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
     pub fn standing(&self, owner: &OwnerLabel) -> Standing {
         let mut standing = Standing::new();
-        let imports = self.imports.iter().filter(|(_, it)| owner.owns(&read::metadata(it)));
+        let imports = self.imports.iter().filter(|(_, it)| owner.owns(&Metadata::read(it)));
         for (name, import) in imports {
             for listed in import["status"]["clusters"].as_array().into_iter().flatten() {
                 let cluster = listed["cluster"].as_str().and_then(ClusterId::parse);
@@ -202,7 +204,7 @@ impl Objects {
 
     /// The number of imports of ours.
     pub fn count_imports(&self, owner: &OwnerLabel) -> usize {
-        self.imports.values().filter(|it| owner.owns(&read::metadata(it))).count()
+        self.imports.values().filter(|it| owner.owns(&Metadata::read(it))).count()
     }
 
     /// The state of a namespace.
@@ -216,11 +218,10 @@ impl Objects {
     /// Returns the problem if one of them has a value that the API does not have.
     pub fn present(&self, service: &ServiceRef) -> Result<Present, Unexpected> {
         let derived = (service.namespace.clone(), id::derived_service(service));
-        let import: Option<ServiceImport> =
-            self.imports.get(service).map(read::import).transpose()?;
+        let import = self.imports.get(service).map(ServiceImport::read).transpose()?;
         let slices = self.slices.get(&derived).into_iter().flatten();
         let slices = slices.map(|it| it.slice.clone()).collect::<Result<Vec<_>, _>>()?;
-        let derived = self.services.get(&derived).map(read::service).transpose()?;
+        let derived = self.services.get(&derived).map(DerivedService::read).transpose()?;
         Ok(Present { import, derived, slices })
     }
 }
@@ -237,7 +238,7 @@ fn slice_of(slice: &Value) -> (Place, OfImport) {
     let is_right =
         |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
     let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
-    ((namespace, derived), OfImport { import, slice: read::slice(slice).map(Arc::new) })
+    ((namespace, derived), OfImport { import, slice: Slice::read(slice).map(Arc::new) })
 }
 
 fn name_of(object: &Value) -> ServiceRef {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::clusterset::ExportedService;
+use super::words::words;
 use super::{
     Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceKey, ServiceName,
     ServiceRef,
@@ -134,10 +135,12 @@ pub struct ServicePort {
     pub number: u16,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    V4,
-    V6,
+words! {
+    /// An address family.
+    pub enum Family {
+        V4 = "IPv4",
+        V6 = "IPv6",
+    }
 }
 
 impl Family {
@@ -145,18 +148,6 @@ impl Family {
 
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
-    }
-
-    /// The word of Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 

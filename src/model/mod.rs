@@ -34,6 +34,7 @@ mod service_export;
 mod shard;
 mod traffic;
 mod verb;
+pub(crate) mod words;
 
 pub use address::{is_checkable, is_publishable, without_leading_zeros};
 pub use api_server::{BearerTokens, EksCluster};

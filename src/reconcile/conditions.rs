@@ -120,20 +120,6 @@ fn held_line(service: &ServiceRef, outcome: &ExportOutcome) -> Option<Clusterset
 
 /// The body of an apply of conditions.
 fn status(service: &ServiceRef, conditions: &[Condition]) -> serde_json::Value {
-    let conditions: Vec<_> = conditions
-        .iter()
-        .map(|condition| {
-            let time = condition.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            json!({
-                "type": condition.kind,
-                "status": condition.status.as_str(),
-                "reason": condition.reason,
-                "message": condition.message,
-                "observedGeneration": condition.observed_generation,
-                "lastTransitionTime": time,
-            })
-        })
-        .collect();
     json!({
         "apiVersion": "multicluster.x-k8s.io/v1beta1",
         "kind": "ServiceExport",

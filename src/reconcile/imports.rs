@@ -10,7 +10,6 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::record;
 use crate::import::Imported;
-use crate::import::apply::Outcome;
 use crate::import::guard::Note;
 use crate::import::plan::HeldBack;
 use crate::import::sources::{Lifetimes, Stale};
@@ -19,8 +18,8 @@ use crate::model::clusterset::ClusterId;
 use crate::publish::exports::{self, Exported};
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
-    ChangeResult, ClusterReport, ClustersetLine, GuardReport, ImportLine, MultiClusterReport,
-    Obstacle, StaleCluster,
+    ClusterReport, ClustersetLine, GuardReport, ImportLine, MultiClusterReport, Obstacle,
+    StaleCluster,
 };
 use crate::settings::Cluster;
 
@@ -102,15 +101,9 @@ impl MultiClusterReport {
         self.imports = imported.imports;
         self.imported_endpoints = imported.endpoints;
         self.guard = imported.guard.as_deref().map(GuardReport::from);
-        let changes = imported.made.into_iter().map(|made| {
-            let result = match made.outcome {
-                Outcome::Planned => ChangeResult::Planned,
-                Outcome::Applied => ChangeResult::Applied,
-                Outcome::Failed(error) => ChangeResult::Failed { error },
-                Outcome::Undone(why) => ChangeResult::Undone { why: why.to_owned() },
-            };
-            ImportLine { change: made.change.line(), result }
-        });
+        let changes = imported.made.into_iter();
+        let changes =
+            changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
         self.changes.extend(changes);
         let (of_others, held_back): (Vec<_>, Vec<_>) =
             imported.held_back.into_iter().partition(|line| line.reason.other_owner().is_some());

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::OwnerLabel;
-use super::change::{Change, Kind, Stage};
+use super::change::{Change, Kind, ObjectRef, Stage};
 use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
 use crate::model::clusterset::{ClusterId, ClustersetService, Protocol, RefusedField};
@@ -82,11 +82,8 @@ impl NamespaceState {
 impl Sources {
     /// Whether an address of a member is among its endpoints.
     pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
-        let Some(Read::Whole(exported) | Read::Held(exported)) = self.by_cluster.get(cluster)
-        else {
-            return false;
-        };
-        exported.endpoints.iter().any(|endpoint| endpoint.address == address)
+        let exported = self.by_cluster.get(cluster).and_then(Read::exported);
+        exported.is_some_and(|it| it.endpoints.iter().any(|it| it.address == address))
     }
 }
 
@@ -140,6 +137,20 @@ impl Read {
             Self::Unread => None,
         }
     }
+
+    /// Whether this invocation read them in the member itself.
+    pub fn is_read_there(&self) -> bool {
+        self.exported().is_some_and(|exported| exported.is_read_there)
+    }
+
+    /// The same while nothing leaves.
+    #[must_use]
+    pub fn additions(self) -> Self {
+        match self {
+            Self::Whole(exported) => Self::Held(exported),
+            read => read,
+        }
+    }
 }
 
 impl Sources {
@@ -156,20 +167,16 @@ impl Sources {
         matches!(self.by_cluster.get(cluster), Some(Read::Held(_)))
     }
 
-    /// The same while nothing leaves: a later run may show more of it.
-    #[must_use]
-    pub fn additions(self) -> Self {
-        let by_cluster = self.by_cluster.into_iter().map(|(cluster, read)| match read {
-            Read::Whole(exported) => (cluster, Read::Held(exported)),
-            read => (cluster, read),
-        });
-        Self { by_cluster: by_cluster.collect(), is_complete: false }
+    /// Limits all reads while nothing else leaves: a later run may show more of it.
+    pub fn restrain(&mut self, limit: impl Fn(Read) -> Read) {
+        let by_cluster = std::mem::take(&mut self.by_cluster).into_iter();
+        self.by_cluster = by_cluster.map(|(cluster, read)| (cluster, limit(read))).collect();
+        self.is_complete = false;
     }
 
     /// Whether this invocation read the exports of a cluster there.
     pub(super) fn is_read_there(&self, cluster: &ClusterId) -> bool {
-        let read = self.by_cluster.get(cluster).and_then(Read::exported);
-        read.is_some_and(|exported| exported.is_read_there)
+        self.by_cluster.get(cluster).is_some_and(Read::is_read_there)
     }
 
     /// Whether nothing is known about the exports of a cluster.
@@ -192,6 +199,11 @@ impl<'a> Basis<'a> {
         self.present.import.as_ref().filter(|import| {
             self.owner.owns(&import.metadata) || self.is_taken_over(&import.metadata)
         })
+    }
+
+    /// An object of the import.
+    pub(super) fn object(&self, kind: Kind, name: &str) -> ObjectRef {
+        ObjectRef::of(self.service, kind, name)
     }
 
     /// Whether a ServiceImport gets our label in this run.

@@ -1,12 +1,13 @@
-//! One write to the API server, and the order of the writes of an import. [`super::Known`] completes a change with the
-//! values that the API server assigned to earlier ones.
+//! One write to the API server, and the order of the writes of an import. [`super::Present::body`] completes a change with
+//! the values that the API server assigned to earlier ones.
 
 use std::fmt;
 
 use serde_json::Value;
 
 use super::present::OwnerReference;
-use crate::model::Family;
+use crate::model::words::words;
+use crate::model::{Family, ServiceRef};
 
 /// One write to the API server of the importing cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ pub struct Change {
     pub stage: Stage,
     pub object: ObjectRef,
     pub write: Write,
+    pub content: Content,
     /// The content or the difference, for people.
     pub detail: String,
 }
@@ -26,11 +28,12 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    ServiceImport,
-    Service,
-    EndpointSlice,
+words! {
+    pub enum Kind {
+        ServiceImport = "ServiceImport",
+        Service = "Service",
+        EndpointSlice = "EndpointSlice",
+    }
 }
 
 /// The order of the changes of one import. All additions precede all removals, so an endpoint that moves to another
@@ -54,14 +57,14 @@ pub enum Stage {
     Status,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// POST of the whole object.
-    Create(Content),
+    Create,
     /// A JSON merge patch of the fields that differ. Not a server-side apply: that never gives up the fields of a POST.
-    Patch(Content),
+    Patch,
     /// A JSON merge patch of the status sub-resource.
-    PatchStatus(Value),
+    PatchStatus,
     Delete,
 }
 
@@ -76,14 +79,6 @@ pub struct Content {
 }
 
 impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ServiceImport => "ServiceImport",
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-        }
-    }
-
     pub fn api_version(self) -> &'static str {
         match self {
             Self::ServiceImport => "multicluster.x-k8s.io/v1beta1",
@@ -108,17 +103,74 @@ impl fmt::Display for Kind {
     }
 }
 
+impl ObjectRef {
+    /// An object of the import of a service.
+    pub fn of(service: &ServiceRef, kind: Kind, name: &str) -> Self {
+        Self { kind, namespace: service.namespace.clone(), name: name.to_owned() }
+    }
+}
+
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }
 }
 
+impl Content {
+    pub fn new(body: Value) -> Self {
+        Self { body, ..Self::default() }
+    }
+
+    /// The paths of the fields, without `spec` and `metadata` at their start.
+    pub fn fields(&self) -> Vec<String> {
+        let mut fields = Vec::new();
+        if !self.body.is_null() {
+            add_paths(&self.body, "", &mut fields);
+        }
+        fields.extend(self.ips.as_ref().map(|_| "ips".to_owned()));
+        fields.extend(self.owners.as_ref().map(|_| "ownerReferences".to_owned()));
+        fields
+    }
+}
+
+fn add_paths(patch: &Value, path: &str, paths: &mut Vec<String>) {
+    let Value::Object(fields) = patch else {
+        paths.push(path.to_owned());
+        return;
+    };
+    for (key, value) in fields {
+        let is_part = path.is_empty() && ["metadata", "spec"].contains(&key.as_str());
+        let path = match path {
+            _ if is_part => String::new(),
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        add_paths(value, &path, paths);
+    }
+}
+
 impl Change {
+    /// The patch of the fields that differ; `None` if there are none.
+    pub fn patch(stage: Stage, object: ObjectRef, content: Content) -> Option<Self> {
+        let fields = content.fields();
+        let detail = fields.join(", ");
+        (!fields.is_empty()).then(|| Self { stage, object, write: Write::Patch, content, detail })
+    }
+
+    pub fn deletion(object: ObjectRef, detail: &str) -> Self {
+        let stage = match object.kind {
+            Kind::ServiceImport => Stage::DeleteImport,
+            Kind::Service => Stage::RemovePorts,
+            Kind::EndpointSlice => Stage::RemoveEndpoints,
+        };
+        let (content, detail) = (Content::default(), detail.to_owned());
+        Self { stage, object, write: Write::Delete, content, detail }
+    }
+
     /// The change as a line of the plan's table.
     pub fn line(&self) -> String {
-        let noun = match (self.object.kind, &self.write) {
-            (_, Write::PatchStatus(_)) => "status",
+        let noun = match (self.object.kind, self.write) {
+            (_, Write::PatchStatus) => "status",
             (Kind::ServiceImport, _) => "import",
             (Kind::Service, _) => "service",
             (Kind::EndpointSlice, _) => "slice",
@@ -129,8 +181,8 @@ impl Change {
 
     fn sign(&self) -> char {
         match self.write {
-            Write::Create(_) => '+',
-            Write::Patch(_) | Write::PatchStatus(_) => '~',
+            Write::Create => '+',
+            Write::Patch | Write::PatchStatus => '~',
             Write::Delete => '-',
         }
     }
@@ -138,7 +190,7 @@ impl Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = if matches!(self.write, Write::PatchStatus(_)) { " status" } else { "" };
+        let part = if self.write == Write::PatchStatus { " status" } else { "" };
         write!(f, "{} {}{part}: {}", self.sign(), self.object, self.detail)
     }
 }

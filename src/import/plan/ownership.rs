@@ -4,9 +4,9 @@
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use super::Plan;
+use super::change::{Change, Content, ObjectRef, Stage};
 use super::present::{Metadata, Present, Texts};
-use super::{HeldBack, Plan};
 use crate::model::ServiceRef;
 use crate::model::name::is_label_word;
 
@@ -57,22 +57,15 @@ pub fn adopt_former(
     service: &ServiceRef,
     present: &Present,
 ) -> Plan {
-    let slices = present.slices.iter().map(|it| (Kind::EndpointSlice, &it.metadata));
-    let derived = present.derived.iter().map(|it| (Kind::Service, &it.metadata));
-    let import = present.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
     let is_adopted = |it: &Metadata| former.owns(it) && !owner.owns(it) && !it.is_terminating;
-    let all = slices.chain(derived).chain(import).filter(|(_, metadata)| is_adopted(metadata));
-    let changes = all.map(|(kind, metadata)| {
-        let (namespace, name) = (service.namespace.clone(), metadata.name.clone());
-        let body = json!({"metadata": {"labels": {OWNER_LABEL: owner.as_str()}}});
-        Change {
-            stage: Stage::UpdateImport,
-            object: ObjectRef { kind, namespace, name },
-            write: Write::Patch(Content { body, ..Content::default() }),
-            detail: format!("taken over from the owner {}", former.as_str()),
-        }
+    let all = present.objects().filter(|(_, metadata)| is_adopted(metadata));
+    let changes = all.filter_map(|(kind, metadata)| {
+        let label = Content::new(json!({"metadata": {"labels": owner.label()}}));
+        let object = ObjectRef::of(service, kind, &metadata.name);
+        let detail = format!("taken over from the owner {}", former.as_str());
+        Some(Change { detail, ..Change::patch(Stage::UpdateImport, object, label)? })
     });
-    Plan { changes: changes.collect(), held_back: Vec::<HeldBack>::new() }
+    Plan { changes: changes.collect(), ..Plan::default() }
 }
 
 #[cfg(test)]

@@ -3,24 +3,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::change::{Content, Kind, ObjectRef};
-use super::present::{Metadata, OwnerReference, Routing, ServiceImport, Texts};
+use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
 use crate::model::Family;
-use crate::model::clusterset::{ClustersetService, ExportedPort, SessionAffinity};
+use crate::model::clusterset::{ExportedPort, Properties, SessionAffinity};
 
-/// A new object with these fields.
-pub(super) fn new_object(object: &ObjectRef, mut metadata: Value, fields: Value) -> Value {
-    metadata["name"] = json!(object.name);
-    metadata["namespace"] = json!(object.namespace);
-    let mut body = json!({
-        "apiVersion": object.kind.api_version(),
-        "kind": object.kind.as_str(),
-        "metadata": metadata,
-    });
-    if let (Value::Object(body), Value::Object(fields)) = (&mut body, fields) {
-        body.extend(fields);
-    }
-    body
+/// The creation of an object with these fields.
+pub(super) fn creation(stage: Stage, object: ObjectRef, mut body: Value, detail: String) -> Change {
+    body["apiVersion"] = json!(object.kind.api_version());
+    body["kind"] = json!(object.kind);
+    body["metadata"]["name"] = json!(object.name);
+    body["metadata"]["namespace"] = json!(object.namespace);
+    // The other objects refer to the ServiceImport.
+    let owners = (object.kind != Kind::ServiceImport).then(Vec::new);
+    let content = Content { body, owners, ips: None };
+    Change { stage, object, write: Write::Create, content, detail }
 }
 
 /// The patch that turns `present` into `wanted`; `None` if they are equal. A field that is only present becomes null,
@@ -42,39 +39,6 @@ pub(super) fn difference(present: &Value, wanted: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// The content of a patch with the paths of its fields; `None` if there is nothing to write.
-pub(super) fn content(
-    body: Option<Value>,
-    owners: Option<Vec<OwnerReference>>,
-    ips: Option<Vec<Family>>,
-) -> Option<(Content, Vec<String>)> {
-    let mut fields = Vec::new();
-    if let Some(body) = &body {
-        add_paths(body, "", &mut fields);
-    }
-    fields.extend(ips.as_ref().map(|_| "ips".to_owned()));
-    fields.extend(owners.as_ref().map(|_| "ownerReferences".to_owned()));
-    let content = Content { body: body.unwrap_or_else(|| json!({})), owners, ips };
-    (!fields.is_empty()).then_some((content, fields))
-}
-
-/// The paths of the fields in a patch, without `spec` and `metadata` at their start.
-fn add_paths(patch: &Value, path: &str, paths: &mut Vec<String>) {
-    let Value::Object(fields) = patch else {
-        paths.push(path.to_owned());
-        return;
-    };
-    for (key, value) in fields {
-        let is_part = path.is_empty() && ["metadata", "spec"].contains(&key.as_str());
-        let path = match path {
-            _ if is_part => String::new(),
-            "" => key.clone(),
-            path => format!("{path}.{key}"),
-        };
-        add_paths(value, &path, paths);
-    }
-}
-
 /// The labels or annotations with one of these keys: all others belong to other writers.
 pub(super) fn only<'a>(texts: &Texts, keys: impl IntoIterator<Item = &'a str>) -> Texts {
     let keys = keys.into_iter().filter_map(|key| texts.get_key_value(key));
@@ -89,51 +53,40 @@ pub(super) fn owners(
     import: Option<&ServiceImport>,
 ) -> Option<Vec<OwnerReference>> {
     let (imports, others): (Vec<_>, Vec<_>) =
-        metadata.owner_references.iter().partition(|owner| is_import(owner));
-    let uid = import.map(|import| &import.metadata.identity.uid);
+        metadata.owner_references.iter().partition(|owner| owner.is_import());
+    let uid = import.map(|import| &import.metadata.uid);
     let is_right = matches!(imports.as_slice(), [owner] if Some(&owner.uid) == uid);
     (!is_right).then(|| others.into_iter().cloned().collect())
 }
 
-fn is_import(owner: &OwnerReference) -> bool {
-    let group = Kind::ServiceImport.api_version().split('/').next();
-    owner.kind == Kind::ServiceImport.as_str() && owner.api_version.split('/').next() == group
-}
-
-// The fields that a ServiceImport and a Service have in common, as JSON. Empty ones are left out, as the API server
-// returns them.
+// The fields that a ServiceImport and a Service have in common, as JSON.
 
 /// `spec` with the ports, families and properties.
-pub(super) fn spec(ports: &[ExportedPort], families: &[Family], routing: &Routing) -> Value {
-    let affinity = routing.session_affinity;
-    let mut spec = Map::from_iter([
-        ("ports".to_owned(), ports.iter().map(port).collect()),
-        ("sessionAffinity".to_owned(), json!(affinity.as_str())),
-        ("internalTrafficPolicy".to_owned(), json!(routing.internal_traffic_policy.as_str())),
-    ]);
-    if !families.is_empty() {
-        let families: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
-        spec.insert("ipFamilies".to_owned(), json!(families));
-    }
-    if let SessionAffinity::ClientIp(Some(seconds)) = affinity {
-        let config = json!({"clientIP": {"timeoutSeconds": seconds}});
-        spec.insert("sessionAffinityConfig".to_owned(), config);
-    }
-    if let Some(distribution) = &routing.traffic_distribution {
-        spec.insert("trafficDistribution".to_owned(), json!(distribution));
-    }
-    Value::Object(spec)
+pub(super) fn spec(ports: &[ExportedPort], families: &[Family], properties: &Properties) -> Value {
+    let affinity = properties.session_affinity;
+    let config = match affinity {
+        SessionAffinity::ClientIp(Some(seconds)) => {
+            json!({"clientIP": {"timeoutSeconds": seconds}})
+        }
+        SessionAffinity::ClientIp(None) | SessionAffinity::None => Value::Null,
+    };
+    json!({
+        "ports": ports,
+        "ipFamilies": families,
+        "sessionAffinity": affinity.as_str(),
+        "sessionAffinityConfig": config,
+        "internalTrafficPolicy": properties.internal_traffic_policy,
+        "trafficDistribution": properties.traffic_distribution,
+    })
 }
 
-fn port(port: &ExportedPort) -> Value {
-    let mut value = json!({"protocol": port.protocol.as_str(), "port": port.number});
-    if !port.name.is_empty() {
-        value["name"] = json!(port.name);
+/// The same without empty fields, as the API server returns it. The ports of a ServiceImport are required.
+pub(super) fn without_empty(mut object: Value) -> Value {
+    let empty = [Value::Null, json!(""), json!([]), json!({})];
+    if let Value::Object(fields) = &mut object {
+        fields.retain(|key, value| key == "ports" || !empty.contains(value));
     }
-    if let Some(protocol) = &port.app_protocol {
-        value["appProtocol"] = json!(protocol);
-    }
-    value
+    object
 }
 
 /// The ports as a person reads them: `http:80/TCP`.
@@ -149,16 +102,6 @@ pub(super) fn describe_ports(ports: &[ExportedPort]) -> String {
 pub(super) fn describe_families(families: &[Family]) -> String {
     let texts: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
     texts.join(" ")
-}
-
-/// The properties of a service that both objects have.
-pub(super) fn routing(service: &ClustersetService) -> Routing {
-    let properties = &service.properties;
-    Routing {
-        session_affinity: properties.session_affinity,
-        internal_traffic_policy: properties.internal_traffic_policy,
-        traffic_distribution: properties.traffic_distribution.clone(),
-    }
 }
 
 #[cfg(test)]
@@ -205,8 +148,8 @@ mod tests {
     fn description_names_the_fields() {
         let body =
             json!({"metadata": {"labels": {"a": "1"}}, "spec": {"ports": [], "x": {"y": 1}}});
-        let paths = content(Some(body), Some(Vec::new()), None).map(|(_, paths)| paths.join(", "));
-        assert_eq!(paths.as_deref(), Some("labels.a, ports, x.y, ownerReferences"));
-        assert_eq!(content(None, None, None), None);
+        let content = Content { body, owners: Some(Vec::new()), ips: None };
+        assert_eq!(content.fields().join(", "), "labels.a, ports, x.y, ownerReferences");
+        assert!(Content::default().fields().is_empty());
     }
 }

@@ -16,10 +16,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::json;
-
 use super::basis::{Basis, Exported, Read, Sources};
-use super::change::{Change, Kind, Stage, Write};
+use super::change::{Change, Content, Kind, Stage, Write};
 use super::intent::{as_it_is, holders, with_additions};
 use super::present::{DerivedService, ServiceImport, SliceEndpoint};
 use super::{HeldBack, Plan, Reason};
@@ -111,19 +109,20 @@ pub(super) fn plan(basis: &Basis<'_>, decide: impl Fn(&Basis<'_>) -> Plan) -> Pl
 /// Whether the policy allows a change of an import, of which it leaves the first IPs alone.
 fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
     let is_slice = change.object.kind == Kind::EndpointSlice;
-    let import = basis.import();
-    match (basis.policy, &mut change.write) {
+    match (basis.policy, change.write) {
         (Policy::Sync, _)
-        | (Policy::UpsertOnly, Write::Patch(_))
-        | (_, Write::Create(_) | Write::PatchStatus(_)) => true,
+        | (Policy::UpsertOnly, Write::Patch)
+        | (_, Write::Create | Write::PatchStatus) => true,
         (Policy::UpsertOnly, Write::Delete) => is_slice,
         (Policy::CreateOnly, Write::Delete) => false,
-        (Policy::CreateOnly, Write::Patch(_)) if is_slice => change.stage == Stage::AddEndpoints,
-        // An import that is made in this run is made whole.
-        (Policy::CreateOnly, Write::Patch(_)) if import.is_none() => true,
-        (Policy::CreateOnly, Write::Patch(content)) => {
-            (content.body, content.owners) = (json!({}), None);
-            import.is_some_and(|import| awaits_ips(basis, import, content.ips.as_deref()))
+        (Policy::CreateOnly, Write::Patch) if is_slice => change.stage == Stage::AddEndpoints,
+        (Policy::CreateOnly, Write::Patch) => {
+            // An import that is made in this run is made whole.
+            let Some(import) = basis.import() else { return true };
+            let ips = change.content.ips.take();
+            let is_allowed = awaits_ips(basis, import, ips.as_deref());
+            change.content = Content { ips, ..Content::default() };
+            is_allowed
         }
     }
 }
@@ -140,8 +139,8 @@ fn awaits_ips(basis: &Basis<'_>, import: &ServiceImport, ips: Option<&[Family]>)
 
 fn named(change: &Change) -> String {
     let verb = match change.write {
-        Write::Create(_) => "create",
-        Write::Patch(_) | Write::PatchStatus(_) => "change",
+        Write::Create => "create",
+        Write::Patch | Write::PatchStatus => "change",
         Write::Delete => "delete",
     };
     format!("{verb} {}", change.object)

@@ -6,21 +6,23 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Kind, ObjectRef};
+use super::change::Kind;
+use super::patch;
+use crate::model::ServiceRef;
 use crate::model::clusterset::{
-    ClustersetService, ExportedPort, ImportType, InternalTrafficPolicy, OptionalField,
+    ClustersetService, ExportedPort, ImportType, InternalTrafficPolicy, OptionalField, Properties,
     RefusedField, SessionAffinity,
 };
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
 /// optional ones the request would be refused as well.
 pub fn refused_fields(
-    object: &ObjectRef,
-    import: &str,
+    kind: Kind,
+    service: &ServiceRef,
     body: &Value,
     causes: &[String],
 ) -> Vec<RefusedField> {
-    let sent = optional(object.kind, body);
+    let sent = optional(kind, body);
     let named = causes.iter().map(|cause| {
         let cause = format!("/{}", cause.replace(['.', '['], "/").replace(']', ""));
         let is_at = |place: &String| {
@@ -31,19 +33,19 @@ pub fn refused_fields(
     });
     let named: Option<Vec<_>> = named.collect();
     let named = named.unwrap_or_default().into_iter();
-    named.map(|(_, field, value)| refused(object, import, *field, value)).collect()
+    named.map(|(_, field, value)| refused(kind, service, *field, value)).collect()
 }
 
 /// The fields that the API server did not store: those that its version does not have, it drops without a word.
 pub fn missing_fields(
-    object: &ObjectRef,
-    import: &str,
+    kind: Kind,
+    service: &ServiceRef,
     body: &Value,
     stored: &Value,
 ) -> Vec<RefusedField> {
-    let sent = optional(object.kind, body).into_iter();
+    let sent = optional(kind, body).into_iter();
     let missing = sent.filter(|(place, _, value)| lacks(stored.pointer(place), value));
-    missing.map(|(_, field, value)| refused(object, import, field, value)).collect()
+    missing.map(|(_, field, value)| refused(kind, service, field, value)).collect()
 }
 
 fn lacks(stored: Option<&Value>, sent: &Value) -> bool {
@@ -81,15 +83,15 @@ fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
     sent.collect()
 }
 
-fn refused(object: &ObjectRef, import: &str, field: OptionalField, value: &Value) -> RefusedField {
+fn refused(kind: Kind, service: &ServiceRef, field: OptionalField, value: &Value) -> RefusedField {
     let value = match (field, value) {
         (OptionalField::Hints | OptionalField::Labels | OptionalField::Annotations, _) => {
-            format!("{}/{import}", object.namespace)
+            service.to_string()
         }
         (_, Value::String(text)) => text.clone(),
         (_, value) => value.to_string(),
     };
-    RefusedField { kind: object.kind.as_str(), field, value }
+    RefusedField { kind: kind.as_str(), field, value }
 }
 
 /// The service as the objects of a kind can have it.
@@ -134,34 +136,21 @@ pub(super) fn accepted<'a>(
 /// The fields of a service that objects of a kind cannot have.
 fn left_out(basis: &Basis<'_>, kind: Kind, service: &ClustersetService) -> Vec<RefusedField> {
     let refused = &basis.importer.refused;
-    let properties = &service.properties;
-    let own = |has: bool| has.then(|| basis.service.to_string());
-    let (affinity, timeout) = match properties.session_affinity {
-        SessionAffinity::ClientIp(Some(seconds)) => {
-            let config = json!({"clientIP": {"timeoutSeconds": seconds}});
-            (Some("ClientIP".to_owned()), Some(config.to_string()))
-        }
-        SessionAffinity::ClientIp(None) => (Some("ClientIP".to_owned()), None),
-        SessionAffinity::None => (None, None),
-    };
-    let policy = properties.internal_traffic_policy;
-    let policy = (policy != InternalTrafficPolicy::default()).then(|| policy.as_str().to_owned());
-    let distribution = properties.traffic_distribution.clone();
-    let of_service = [
-        (OptionalField::SessionAffinityConfig, timeout),
-        (OptionalField::SessionAffinity, affinity),
-        (OptionalField::InternalTrafficPolicy, policy),
-        (OptionalField::Hints, own(distribution.is_some())),
-        (OptionalField::TrafficDistribution, distribution),
-        (OptionalField::Labels, own(!properties.labels.is_empty())),
-        (OptionalField::Annotations, own(!properties.annotations.is_empty())),
-    ];
-    let ports =
-        service.ports.iter().map(|it| (OptionalField::AppProtocol, it.app_protocol.clone()));
-    let fields = of_service.into_iter().chain(ports).filter_map(|(field, value)| {
-        Some(RefusedField { kind: kind.as_str(), field, value: value? })
+    if refused.is_empty() {
+        return Vec::new();
+    }
+    let Properties { labels, annotations, traffic_distribution, .. } = &service.properties;
+    let metadata = json!({"labels": labels, "annotations": annotations});
+    let body = json!({
+        "metadata": patch::without_empty(metadata),
+        "spec": patch::spec(&service.ports, &service.families, &service.properties),
+        "endpoints": [{"hints": traffic_distribution}],
     });
-    fields.filter(|field| refused.contains(field)).collect()
+    let fields = optional(kind, &body).into_iter();
+    let fields = fields.map(|(_, field, value)| self::refused(kind, basis.service, field, value));
+    // An object without the field has its default.
+    let is_default = |field: &RefusedField| ["None", "Cluster"].contains(&field.value.as_str());
+    fields.filter(|field| refused.contains(field) && !is_default(field)).collect()
 }
 
 /// The fields that the objects of the import do without, as a person reads them.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use super::change::{Change, Content, Kind, ObjectRef, Stage};
 use super::derived_service::Derived;
 use super::patch;
 use super::present::{ImportSpec, Metadata, Texts};
@@ -33,8 +33,7 @@ pub(super) const OWN_ANNOTATIONS: [&str; 3] =
     [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS];
 
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
-    let (namespace, name) = (basis.service.namespace.clone(), basis.service.name.clone());
-    ObjectRef { kind: Kind::ServiceImport, namespace, name }
+    basis.object(Kind::ServiceImport, &basis.service.name)
 }
 
 /// The creation or the patch of the ServiceImport. Its IPs are those of the derived Service, which is made after it, so
@@ -46,48 +45,44 @@ pub(super) fn changes(
 ) -> Vec<Change> {
     let metadata = wanted_metadata(basis, service, derived);
     let spec = wanted_spec(service, derived);
+    let update = |content| Change::patch(Stage::UpdateImport, object(basis), content);
     let Some(import) = basis.import() else {
-        let create = creation(basis, &metadata, &spec);
-        let ips = patch::content(None, None, ips_to_write(&[], derived));
-        return once(create).chain(ips.map(|ips| update(basis, ips))).collect();
+        let detail = format!("{}, {}", spec.kind.as_str(), patch::describe_ports(&spec.ports));
+        let body = json_of(&metadata, &spec);
+        let create = patch::creation(Stage::CreateImport, object(basis), body, detail);
+        let ips = Content { ips: ips_to_write(&[], derived), ..Content::default() };
+        return once(create).chain(update(ips)).collect();
     };
     let taken_over = taken_over(basis);
-    let mut import = import.clone();
-    import.metadata.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
-    let ips = ips_to_write(&import.spec.ips, derived);
+    let mut present = present_metadata(&import.metadata, &metadata);
+    present.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
     // Those to be written later are no difference here.
     let kept = derived.filter(|it| !it.families.is_empty()).map(|_| import.spec.ips.clone());
     let spec = ImportSpec { ips: kept.unwrap_or_default(), ..spec };
-    let present = json!({
-        "metadata": present_metadata(&import.metadata, &metadata),
-        "spec": spec_json(&import.spec),
-    });
-    let wanted = json!({"metadata": metadata.json(), "spec": spec_json(&spec)});
-    let content = patch::content(patch::difference(&present, &wanted), None, ips);
-    taken_over.into_iter().chain(content.map(|content| update(basis, content))).collect()
+    let (present, wanted) = (json_of(&present, &import.spec), json_of(&metadata, &spec));
+    let body = patch::difference(&present, &wanted).unwrap_or_default();
+    let ips = ips_to_write(&import.spec.ips, derived);
+    taken_over.into_iter().chain(update(Content { body, ips, owners: None })).collect()
 }
 
 /// The label on a ServiceImport of AWS's controller, before anything else of it is changed: the API server lets us
 /// change only what carries it.
 pub(super) fn taken_over(basis: &Basis<'_>) -> Option<Change> {
     let import = basis.present.import.as_ref().map(|import| &import.metadata);
-    import.filter(|import| basis.is_taken_over(import) && !import.is_terminating)?;
-    let body = json!({"metadata": {"labels": basis.owner.label()}});
-    let (stage, object) = (Stage::CreateImport, object(basis));
-    let detail = "taken over from AWS's controller".to_owned();
-    let write = Write::Patch(Content { body, ..Content::default() });
-    Some(Change { stage, object, write, detail })
+    let is_gone = |it: &Metadata| it.is_terminating || basis.namespace.is_gone();
+    import.filter(|import| basis.is_taken_over(import) && !is_gone(import))?;
+    let label = Content::new(json!({"metadata": {"labels": basis.owner.label()}}));
+    let change = Change::patch(Stage::CreateImport, object(basis), label)?;
+    Some(Change { detail: "taken over from AWS's controller".to_owned(), ..change })
 }
 
 /// The deletion of a ServiceImport of ours.
 pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
-    let import = basis.import()?;
-    let detail = match import.status.clusters.as_slice() {
+    let detail = match basis.import()?.status.clusters.as_slice() {
         [] => "no cluster exports it".to_owned(),
         clusters => format!("no cluster exports it, last {}", clusters.join(", ")),
     };
-    let object = object(basis);
-    Some(Change { stage: Stage::DeleteImport, object, write: Write::Delete, detail })
+    Some(Change::deletion(object(basis), &detail))
 }
 
 /// The labels that came from an export.
@@ -104,18 +99,6 @@ fn keys<'a>(metadata: &'a Metadata, annotation: &str) -> impl Iterator<Item = &'
     metadata.annotations.get(annotation).into_iter().flat_map(|keys| keys.split(','))
 }
 
-/// Labels and annotations of ours and of the exports.
-struct OwnMetadata {
-    labels: Texts,
-    annotations: Texts,
-}
-
-impl OwnMetadata {
-    fn json(&self) -> Value {
-        json!({"labels": self.labels, "annotations": self.annotations})
-    }
-}
-
 /// Keys that exporters leave out belong to this API and to us.
 fn is_reserved(key: &str) -> bool {
     ["cloud-map-sync/", "multicluster."].iter().any(|prefix| key.starts_with(prefix))
@@ -125,7 +108,7 @@ fn wanted_metadata(
     basis: &Basis<'_>,
     service: &ClustersetService,
     derived: Option<&Derived<'_>>,
-) -> OwnMetadata {
+) -> Metadata {
     let Properties { mut labels, mut annotations, .. } = service.properties.clone();
     labels.retain(|key, value| !is_reserved(key) && is_label(key, value));
     annotations.retain(|key, _| !is_reserved(key) && is_annotation(key));
@@ -137,18 +120,18 @@ fn wanted_metadata(
     labels.extend(basis.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
-    OwnMetadata { labels, annotations }
+    Metadata { labels, annotations, ..Metadata::default() }
 }
 
 /// The part of the present metadata that is compared.
-fn present_metadata(present: &Metadata, wanted: &OwnMetadata) -> Value {
+fn present_metadata(present: &Metadata, wanted: &Metadata) -> Metadata {
     let labels = keys(present, EXPORTED_LABELS).chain(wanted.labels.keys().map(String::as_str));
     let annotations = keys(present, EXPORTED_ANNOTATIONS)
         .chain(wanted.annotations.keys().map(String::as_str))
         .chain(OWN_ANNOTATIONS);
     let labels = patch::only(&present.labels, labels);
     let annotations = patch::only(&present.annotations, annotations);
-    OwnMetadata { labels, annotations }.json()
+    Metadata { labels, annotations, ..Metadata::default() }
 }
 
 /// The spec without IPs. If this cluster has none of the exported families, it states them: another plan, for which no
@@ -164,31 +147,16 @@ fn wanted_spec(service: &ClustersetService, derived: Option<&Derived<'_>>) -> Im
         ports: service.ports.clone(),
         ips: Vec::new(),
         families,
-        routing: patch::routing(service),
+        properties: service.properties.clone(),
     }
 }
 
-fn spec_json(spec: &ImportSpec) -> Value {
-    let mut value = patch::spec(&spec.ports, &spec.families, &spec.routing);
-    value["type"] = json!(spec.kind.as_str());
-    if !spec.ips.is_empty() {
-        value["ips"] = json!(spec.ips);
-    }
-    value
-}
-
-fn creation(basis: &Basis<'_>, metadata: &OwnMetadata, spec: &ImportSpec) -> Change {
-    let object = object(basis);
-    let spec_value = json!({"spec": spec_json(spec)});
-    let body = patch::new_object(&object, metadata.json(), spec_value);
-    let detail = format!("{}, {}", spec.kind.as_str(), patch::describe_ports(&spec.ports));
-    let content = Content { body, ..Content::default() };
-    Change { stage: Stage::CreateImport, object, write: Write::Create(content), detail }
-}
-
-fn update(basis: &Basis<'_>, (content, fields): (Content, Vec<String>)) -> Change {
-    let (stage, object, detail) = (Stage::UpdateImport, object(basis), fields.join(", "));
-    Change { stage, object, write: Write::Patch(content), detail }
+fn json_of(metadata: &Metadata, spec: &ImportSpec) -> Value {
+    let mut fields = patch::spec(&spec.ports, &spec.families, &spec.properties);
+    fields["type"] = json!(spec.kind);
+    fields["ips"] = json!(spec.ips);
+    let metadata = json!({"labels": metadata.labels, "annotations": metadata.annotations});
+    json!({"metadata": metadata, "spec": patch::without_empty(fields)})
 }
 
 /// The families of the IPs to write; `None` if the present ones are right.

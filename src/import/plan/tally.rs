@@ -9,7 +9,7 @@ use super::derived_service::Derived;
 use super::intent::{self, Intent};
 use super::policy::Allowed;
 use super::present::SliceEndpoint;
-use super::{NamespaceState, endpoint_slices, foreign, plan};
+use super::{NamespaceState, endpoint_slices, plan};
 use crate::model::clusterset::ClusterId;
 
 /// The ready endpoints of an import.
@@ -82,16 +82,12 @@ enum After {
 
 impl After {
     fn of(basis: &Basis<'_>, before: &Ready) -> Self {
-        if basis.namespace.is_gone() || !basis.service.can_exist() {
-            return Self::Unchanged;
-        }
         if basis.namespace == NamespaceState::Excluded && plan(basis).changes.is_empty() {
             return Self::Unchanged;
         }
         match Intent::of(basis) {
-            Intent::Unknown => Self::Unchanged,
+            Intent::Unchanged(_) => Self::Unchanged,
             Intent::End => Self::Ends,
-            Intent::Import(service) if foreign(basis, &service).is_some() => Self::Unchanged,
             Intent::Import(service) => {
                 let derived = Derived::of(basis, &service);
                 let wanted = endpoint_slices::wanted(basis, &service, derived.as_ref());

@@ -7,30 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use super::{Family, ServiceRef, Timestamp};
-use crate::model::name::is_dns_label;
-use crate::model::{ClusterArn, Desired, Selection};
+use serde::{Deserialize, Serialize};
 
-/// The type of an exported Service, and of its import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ImportType {
-    /// Each importing cluster gives the import a virtual IP.
-    ClusterSetIp,
-    /// The endpoints are found by DNS alone.
-    Headless,
-}
+use super::name::is_dns_label;
+use super::words::words;
+use super::{ClusterArn, Desired, Family, Selection, ServiceRef, Timestamp};
 
-impl ImportType {
-    /// The word of the API, also of AWS's controller.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClusterSetIp => "ClusterSetIP",
-            Self::Headless => "Headless",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::ClusterSetIp, Self::Headless].into_iter().find(|it| it.as_str() == text)
+words! {
+    /// The type of an exported Service, and of its import. AWS's controller has the same words.
+    pub enum ImportType {
+        /// Each importing cluster gives the import a virtual IP.
+        ClusterSetIp = "ClusterSetIP",
+        /// The endpoints are found by DNS alone.
+        Headless = "Headless",
     }
 }
 
@@ -185,17 +174,18 @@ fn is_hash(text: &str) -> bool {
 
 // The fields of Kubernetes objects without which an import serves its clients, too.
 
-/// A field that is left out if an API server refuses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OptionalField {
-    SessionAffinity,
-    SessionAffinityConfig,
-    InternalTrafficPolicy,
-    TrafficDistribution,
-    AppProtocol,
-    Hints,
-    Labels,
-    Annotations,
+words! {
+    /// A field that is left out if an API server refuses it.
+    pub enum OptionalField {
+        SessionAffinity = "sessionAffinity",
+        SessionAffinityConfig = "sessionAffinityConfig",
+        InternalTrafficPolicy = "internalTrafficPolicy",
+        TrafficDistribution = "trafficDistribution",
+        AppProtocol = "appProtocol",
+        Hints = "hints",
+        Labels = "labels",
+        Annotations = "annotations",
+    }
 }
 
 /// A field with a value that an API server does not take in objects of a kind.
@@ -206,22 +196,6 @@ pub struct RefusedField {
     pub field: OptionalField,
     /// The value. Of hints, labels and annotations, which each import has its own of, the import.
     pub value: String,
-}
-
-impl OptionalField {
-    /// The name of the field in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionAffinity => "sessionAffinity",
-            Self::SessionAffinityConfig => "sessionAffinityConfig",
-            Self::InternalTrafficPolicy => "internalTrafficPolicy",
-            Self::TrafficDistribution => "trafficDistribution",
-            Self::AppProtocol => "appProtocol",
-            Self::Hints => "hints",
-            Self::Labels => "labels",
-            Self::Annotations => "annotations",
-        }
-    }
 }
 
 // The exports of a cluster that an invocation read in the cluster itself.
@@ -280,61 +254,42 @@ impl SessionAffinity {
     }
 }
 
-/// `spec.internalTrafficPolicy` of a Service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum InternalTrafficPolicy {
-    #[default]
-    Cluster,
-    Local,
-}
-
-impl InternalTrafficPolicy {
-    /// The word of Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cluster => "Cluster",
-            Self::Local => "Local",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Cluster, Self::Local].into_iter().find(|it| it.as_str() == text)
+words! {
+    /// `spec.internalTrafficPolicy` of a Service.
+    #[derive(Default)]
+    pub enum InternalTrafficPolicy {
+        #[default]
+        Cluster = "Cluster",
+        Local = "Local",
     }
 }
 
 // The ports of an exported Service and of its endpoints.
 
-/// The protocol of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
-    Tcp,
-    Udp,
-    Sctp,
-}
-
-impl Protocol {
-    /// The word of Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-            Self::Sctp => "SCTP",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Tcp, Self::Udp, Self::Sctp].into_iter().find(|it| it.as_str() == text)
+words! {
+    /// The protocol of a port.
+    #[derive(Default)]
+    pub enum Protocol {
+        #[default]
+        Tcp = "TCP",
+        Udp = "UDP",
+        Sctp = "SCTP",
     }
 }
 
-/// A port of an exported Service or of an import.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A port of an exported Service or of an import, as objects of Kubernetes have it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ExportedPort {
     /// Empty for an unnamed port.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
+    #[serde(default)]
     pub protocol: Protocol,
     /// The Service's port, not the target port.
+    #[serde(rename = "port")]
     pub number: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<String>,
 }
 

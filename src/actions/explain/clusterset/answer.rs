@@ -9,8 +9,8 @@ use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::ports_of_some;
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, ServiceImport};
-use crate::model::Condition;
 use crate::model::clusterset::{ClusterId, ExportedPort};
+use crate::model::{Condition, ConditionStatus};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 
 /// The export and the import of one name in one member.
@@ -159,10 +159,11 @@ impl ClustersetExplanation {
         match (import, self.imported) {
             (Some(import), is_exported) => {
                 let ready = import.status.conditions.iter().find(|it| it.kind == "Ready");
-                let is_ready = ready.is_some_and(|it| it.status == "True");
+                let is_ready = ready.is_some_and(|it| it.status == ConditionStatus::True);
                 let detail = describe_import(import);
-                let ready =
-                    ready.map(|it| format!("Ready {} ({}) {}", it.status, it.reason, it.message));
+                let ready = ready.map(|it| {
+                    format!("Ready {} ({}) {}", it.status.as_str(), it.reason, it.message)
+                });
                 let ready = ready.unwrap_or_else(|| "not Ready yet".to_owned());
                 self.add(!is_ready, "import", format!("{detail}; {}", ready.trim_end()));
                 if !is_exported && facts.known.sources.are_whole() {

@@ -38,14 +38,14 @@ pub(super) fn changes(
     for ((cluster, family), present) in groups {
         let shape = Shape { basis, derived, cluster: cluster.as_ref(), family };
         if is_unread(basis, cluster.as_ref()) {
-            changes.extend(present.into_iter().flat_map(|slice| shape.keep(slice)));
+            changes.extend(present.into_iter().filter_map(|slice| shape.keep(slice)));
             continue;
         }
         let wanted = cluster.clone().and_then(|cluster| wanted.remove(&(cluster, family)));
         for packed in pack(&present, wanted.unwrap_or_default(), &everywhere) {
             changes.extend(match (packed.present, &cluster) {
                 (Some(slice), _) => shape.update(slice, &packed),
-                (None, Some(cluster)) => shape.create(names.next_free(cluster, family), &packed),
+                (None, Some(cluster)) => shape.create(&names.next_free(cluster, family), &packed),
                 (None, None) => Vec::new(),
             });
         }

@@ -160,7 +160,7 @@ impl World {
     /// Plans, carries the plan out, and plans again, which must change nothing.
     pub fn sync(&self, cluster: &mut Cluster) -> Plan {
         let plan = self.plan(cluster);
-        cluster.carry_out(&self.service.name, &plan, |_| {});
+        cluster.carry_out(&plan, |_| {});
         if cluster.present().import.is_some() {
             assert_eq!(self.plan(cluster).changes, [], "after\n{}", described(&plan));
         }

@@ -1,0 +1,35 @@
+//! Enums whose variants are words of an API.
+
+/// An enum that is read and written by its words.
+macro_rules! words {
+    (
+        $(#[$of_enum:meta])*
+        pub enum $name:ident {
+            $($(#[$of_variant:meta])* $variant:ident = $word:literal,)+
+        }
+    ) => {
+        $(#[$of_enum])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+        )]
+        pub enum $name {
+            $($(#[$of_variant])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The word of the API.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// The variant of a word.
+            pub fn parse(text: &str) -> Option<Self> {
+                [$(Self::$variant),+].into_iter().find(|it| it.as_str() == text)
+            }
+        }
+    };
+}
+
+pub(crate) use words;
