@@ -3,9 +3,11 @@
 
 use serde_json::Value;
 
+use super::Imported;
+use super::observe::Objects;
 use super::plan::{
-    Change, Failure, Kind, ObjectRef, Present, Stage, Unexpected, Write, missing_fields,
-    refused_fields,
+    Change, Failure, Kind, ObjectRef, OwnerLabel, Plan, Present, Stage, Unexpected, Write,
+    missing_fields, refused_fields,
 };
 use crate::error::chain;
 use crate::kubernetes::objects::{Named, Resource};
@@ -27,6 +29,9 @@ pub struct Made {
 pub struct Applied {
     pub made: Vec<Made>,
     pub failure: Option<Error>,
+    /// The change that failed, after which the import is planned again: not the status, since another one would fail as
+    /// well.
+    pub failed: Option<Failure>,
     /// The fields that the API server refused or did not store, without which the objects serve.
     pub refused: Vec<RefusedField>,
     /// The object that has the name of one to be created.
@@ -100,21 +105,11 @@ impl Applied {
                     }
                 }
                 self.failure = Some(error);
+                self.failed = (change.stage != Stage::Status)
+                    .then(|| Failure { kind, message: text.clone() });
                 ChangeResult::Failed { error: text }
             }
         }
-    }
-
-    /// The change that failed, without which the import is planned again. Another status would fail as well.
-    pub fn failed_change(&self) -> Option<Failure> {
-        let made = self.made.iter().filter(|made| made.change.stage != Stage::Status);
-        let failed = made.filter_map(|Made { change, result }| match result {
-            ChangeResult::Failed { error } => {
-                Some(Failure { kind: change.object.kind, message: error.clone() })
-            }
-            _ => None,
-        });
-        failed.last()
     }
 
     /// Whether a change is left that a retry can make: the failure is not permanent, or the time was over.
@@ -154,4 +149,42 @@ pub(super) fn named(object: &ObjectRef) -> Named<'_> {
         Kind::EndpointSlice => Resource::EndpointSlices,
     };
     Named { resource, namespace: &object.namespace, name: &object.name }
+}
+
+// Changes of all imports of an owner, each without a look at the exports: a purge takes out the ServiceImports, and with
+// them their Services and slices, and an adoption takes them over.
+
+/// The imports of an owner.
+pub struct EachImport<'a> {
+    pub kubernetes: &'a Kubernetes,
+    pub owner: &'a OwnerLabel,
+    pub objects: &'a Objects,
+    /// Whether the plans are carried out.
+    pub writes: bool,
+    pub deadline: Deadline,
+}
+
+impl EachImport<'_> {
+    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
+        let Self { kubernetes, owner, objects, writes, deadline } = *self;
+        let mut all = Imported::default();
+        for name in objects.names(owner) {
+            let mut present = match objects.present(&name) {
+                Ok(present) => present,
+                Err(problem) => {
+                    all.unreadable.push((name, problem.to_string()));
+                    continue;
+                }
+            };
+            let Plan { changes, held_back } = decide(&name, &present);
+            all.held_back.extend(held_back);
+            if writes {
+                let made = apply(kubernetes, &name, &mut present, changes, deadline).await.made;
+                all.made.extend(made);
+            } else {
+                all.made.extend(changes.into_iter().map(Made::planned));
+            }
+        }
+        all
+    }
 }

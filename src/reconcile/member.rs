@@ -1,8 +1,7 @@
 //! A member of a clusterset in one invocation: the cluster with the objects of its imports.
 
 use crate::clients::Connection;
-use crate::import::aws::DerivedOfAws;
-use crate::import::observe::Objects;
+use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::kubernetes::Error;

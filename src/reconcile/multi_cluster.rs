@@ -12,9 +12,8 @@ use crate::cloud_map::Urgency;
 use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, NoMember, Stated};
 use crate::error::chain;
 use crate::guard::Extent;
-use crate::import::aws::DerivedOfAws;
 use crate::import::guard::Run;
-use crate::import::observe::Objects;
+use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::import::{Imported, Importing, OwnRecord};
@@ -192,13 +191,13 @@ impl Invocation<'_> {
             extent,
             held: selection.held(),
             now: self.now,
-            remembers: own_record.stands() || members.holder_of(&joined.member.cluster).is_some(),
+            remembers: own_record == OwnRecord::Stands
+                || members.holder_of(&joined.member.cluster).is_some(),
         };
         let importing = Importing {
             kubernetes: &joined.connection.kubernetes,
             owner: &joined.owner,
             member: &joined.member,
-            arn: &joined.connection.cluster.arn,
             objects,
             own_record,
             takes_over: self.adoption.is_some(),

@@ -3,10 +3,9 @@
 
 use tokio::time::timeout_at;
 
-use crate::import::aws::DerivedOfAws;
-use crate::import::observe::Objects;
+use crate::import::apply::EachImport;
+use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::{OwnerLabel, Present, Removal};
-use crate::import::purge::EachImport;
 use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{Class, Kubernetes};
 use crate::model::ServiceRef;

@@ -76,8 +76,8 @@ impl Clustersets<'_> {
             let known = known.get(&function.clusterset(index, joined));
             let is_selected = selected.contains(&index);
             async move {
-                let known =
-                    known.filter(|known| own_record.is_decided() || !joined.is_new(known))?;
+                let known = known
+                    .filter(|known| own_record != OwnRecord::Unknown || !joined.is_new(known))?;
                 let known = Some(known).filter(|known| joined.other_holder(known).is_none())?;
                 Some((index, invocation.import(joined, known, (is_selected, own_record)).await?))
             }

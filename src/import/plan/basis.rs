@@ -79,14 +79,6 @@ impl NamespaceState {
     }
 }
 
-impl Sources {
-    /// Whether an address of a member is among its endpoints.
-    pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
-        let exported = self.by_cluster.get(cluster).and_then(Read::exported);
-        exported.is_some_and(|it| it.endpoints.iter().any(|it| it.address == address))
-    }
-}
-
 /// The exports and endpoints of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
@@ -154,17 +146,30 @@ impl Read {
 }
 
 impl Sources {
+    /// Whether an address of a member is among its endpoints.
+    pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
+        self.exported(cluster).endpoints.iter().any(|it| it.address == address)
+    }
+
+    /// `None` if the cluster is known to have no exports.
+    fn read(&self, cluster: &ClusterId) -> Option<&Read> {
+        const UNREAD: &Read = &Read::Unread;
+        self.by_cluster.get(cluster).or((!self.is_complete).then_some(UNREAD))
+    }
+
     /// Whether the part of a cluster stays in the import, as far as it has one there.
     pub fn stays(&self, cluster: &ClusterId) -> bool {
-        match self.by_cluster.get(cluster) {
-            Some(read) => !matches!(read, Read::Whole(_)),
-            None => !self.is_complete,
-        }
+        !matches!(self.read(cluster), None | Some(Read::Whole(_)))
     }
 
     /// Whether the guard holds what a cluster would lose.
     pub(super) fn is_held(&self, cluster: &ClusterId) -> bool {
-        matches!(self.by_cluster.get(cluster), Some(Read::Held(_)))
+        matches!(self.read(cluster), Some(Read::Held(_)))
+    }
+
+    /// The exports and endpoints of a cluster, as far as they were read.
+    pub(super) fn exported(&self, cluster: &ClusterId) -> Exported {
+        self.read(cluster).and_then(Read::exported).cloned().unwrap_or_default()
     }
 
     /// Limits all reads while nothing else leaves: a later run may show more of it.
@@ -176,15 +181,12 @@ impl Sources {
 
     /// Whether this invocation read the exports of a cluster there.
     pub(super) fn is_read_there(&self, cluster: &ClusterId) -> bool {
-        self.by_cluster.get(cluster).is_some_and(Read::is_read_there)
+        self.read(cluster).is_some_and(Read::is_read_there)
     }
 
     /// Whether nothing is known about the exports of a cluster.
     pub fn is_unread(&self, cluster: &ClusterId) -> bool {
-        match self.by_cluster.get(cluster) {
-            Some(read) => *read == Read::Unread,
-            None => !self.is_complete,
-        }
+        self.read(cluster) == Some(&Read::Unread)
     }
 
     /// Whether the exports of every member were read.
@@ -196,9 +198,12 @@ impl Sources {
 impl<'a> Basis<'a> {
     /// The ServiceImport, if it is ours or is taken over.
     pub(super) fn import(&self) -> Option<&'a ServiceImport> {
-        self.present.import.as_ref().filter(|import| {
-            self.owner.owns(&import.metadata) || self.is_taken_over(&import.metadata)
-        })
+        self.present.import.as_ref().filter(|import| self.owns(&import.metadata))
+    }
+
+    /// Whether an object is ours, or is a ServiceImport that is taken over.
+    pub(super) fn owns(&self, object: &Metadata) -> bool {
+        self.owner.owns(object) || self.is_taken_over(object)
     }
 
     /// An object of the import.
@@ -249,8 +254,7 @@ pub fn hold(basis: &Basis<'_>) -> Sources {
     let leaves = |cluster: &ClusterId| basis.merged.is_some() && *cluster == basis.importer.cluster;
     let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
     for cluster in holders(basis).into_iter().filter(stay) {
-        let read = sources.by_cluster.remove(&cluster);
-        let exported = read.as_ref().and_then(Read::exported).cloned().unwrap_or_default();
+        let exported = sources.exported(&cluster);
         sources.by_cluster.insert(cluster, Read::Held(exported));
     }
     sources

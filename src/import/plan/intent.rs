@@ -8,7 +8,7 @@ use super::basis::Basis;
 use super::change::Kind;
 use super::held_back::Reason;
 use super::ownership::OWNER_LABEL;
-use super::present::{DerivedService, Metadata, ServiceImport, holders_of};
+use super::present::{DerivedService, ServiceImport, holders_of};
 use super::service_import;
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ExportedPort, ImportType, Properties,
@@ -74,11 +74,8 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
         Kind::Service => service.kind == ImportType::ClusterSetIp,
         Kind::EndpointSlice => false,
     };
-    let is_taken_over =
-        |kind, metadata: &Metadata| kind == Kind::ServiceImport && basis.is_taken_over(metadata);
-    let foreign = basis.present.objects().filter(|(kind, metadata)| {
-        is_needed(*kind) && !basis.owner.owns(metadata) && !is_taken_over(*kind, metadata)
-    });
+    let objects = basis.present.objects();
+    let foreign = objects.filter(|(kind, metadata)| is_needed(*kind) && !basis.owns(metadata));
     let (kind, metadata) = foreign.min_by_key(|(kind, _)| *kind)?;
     let object = basis.object(kind, &metadata.name);
     Some(match metadata.labels.get(OWNER_LABEL) {
@@ -113,18 +110,12 @@ pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
     let mut ports = derived.map(|it| it.spec.ports.clone()).unwrap_or_default();
     add_ports(&mut ports, &spec.ports);
-    Some(ClustersetService {
-        service: basis.service.clone(),
-        kind: spec.kind,
-        ports,
-        families: spec.families.clone(),
-        properties: Properties {
-            labels: service_import::exported_labels(metadata),
-            annotations: service_import::exported_annotations(metadata),
-            ..spec.properties.clone()
-        },
-        clusters: Vec::new(),
-    })
+    let properties = Properties {
+        labels: service_import::exported_labels(metadata),
+        annotations: service_import::exported_annotations(metadata),
+        ..spec.properties.clone()
+    };
+    Some(ClustersetService { ports, properties, ..spec.clone() })
 }
 
 /// The service of an import that somebody deleted while its derived Service stands: clients have its IP, and the slices

@@ -22,13 +22,10 @@ mod endpoint_slices;
 mod held_back;
 mod intent;
 mod ownership;
-mod patch;
 mod policy;
 mod present;
 mod refused;
-mod removal;
 mod service_import;
-mod status;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -45,13 +42,12 @@ pub use basis::{
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{EXCLUDED, HeldBack, Reason};
-pub use ownership::{OWNER_LABEL, OwnerLabel, adopt_former};
+pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
-    SliceEndpoint, Unexpected,
+    SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{missing_fields, refused_fields};
-pub use removal::Removal;
 pub use tally::Tally;
 
 /// The changes of one import in the order in which they are made, and what is held back.
@@ -101,7 +97,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
         let (exported, available) = (service.families.clone(), basis.importer.families.clone());
         Reason::IpFamilyNotSupported { exported, available }
     });
-    let ready = status::ready(basis, service, obstacle.as_ref());
+    let ready = service_import::ready(basis, service, obstacle.as_ref());
     let mut changes =
         service_import::changes(basis, &as_kind(Kind::ServiceImport), derived.as_ref());
     match &derived {
@@ -110,7 +106,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     }
     let of_slices = as_kind(Kind::EndpointSlice);
     changes.extend(endpoint_slices::changes(basis, &of_slices, derived.as_ref()));
-    changes.extend(status::change(basis, &service.clusters, ready));
+    changes.extend(service_import::status_change(basis, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
     Plan { changes, ..Plan::held_back(basis.service, obstacle) }

@@ -41,11 +41,10 @@ impl Allowed {
         // Without an exporter an import that no cluster is known to be in would end.
         sources.is_complete &= basis.merged.is_some();
         for cluster in holders(basis) {
-            let read = sources.by_cluster.get(&cluster);
-            if read.is_none() && !basis.sources.is_complete || read == Some(&Read::Unread) {
+            if basis.sources.is_unread(&cluster) {
                 continue;
             }
-            let exported = read.and_then(Read::exported).cloned().unwrap_or_default();
+            let exported = basis.sources.exported(&cluster);
             let exports = basis.merged.is_some_and(|merged| merged.clusters.contains(&cluster));
             let kept = match basis.policy {
                 Policy::CreateOnly => Read::Held(without_present(basis, &cluster, &exported)),
@@ -131,8 +130,7 @@ fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
 fn awaits_ips(basis: &Basis<'_>, import: &ServiceImport, ips: Option<&[Family]>) -> bool {
     let has_all = |derived: &DerivedService| {
         let families = &derived.spec.families;
-        import.spec.ips.is_empty()
-            && ips.is_some_and(|ips| ips.iter().all(|it| families.contains(it)))
+        import.ips.is_empty() && ips.is_some_and(|ips| ips.iter().all(|it| families.contains(it)))
     };
     ips.is_some() && basis.present.derived.as_ref().is_none_or(has_all)
 }

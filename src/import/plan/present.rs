@@ -14,9 +14,9 @@ use super::change::{Change, Content, Kind, ObjectRef, Write};
 use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
 use crate::model::clusterset::{
-    ClusterId, ExportedPort, ImportType, InternalTrafficPolicy, Properties, SessionAffinity,
+    ClusterId, ClustersetService, ExportedPort, InternalTrafficPolicy, Properties, SessionAffinity,
 };
-use crate::model::{Condition, Family};
+use crate::model::{Condition, Family, ServiceRef};
 
 /// Labels or annotations.
 pub type Texts = BTreeMap<String, String>;
@@ -63,18 +63,10 @@ pub struct OwnerReference {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceImport {
     pub metadata: Metadata,
-    pub spec: ImportSpec,
-    pub status: ImportStatus,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImportSpec {
-    pub kind: ImportType,
-    pub ports: Vec<ExportedPort>,
+    /// Without labels, annotations and clusters.
+    pub spec: ClustersetService,
     pub ips: Vec<IpAddr>,
-    pub families: Vec<Family>,
-    /// Without labels and annotations.
-    pub properties: Properties,
+    pub status: ImportStatus,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -308,13 +300,15 @@ impl ServiceImport {
         let status = &object["status"];
         Ok(Self {
             metadata: Metadata::read(object),
-            spec: ImportSpec {
+            spec: ClustersetService {
+                service: name_of(object),
                 kind: required(object, "spec.type")?,
                 ports: optional(object, "spec.ports")?,
-                ips: optional(object, "spec.ips")?,
                 families: optional(object, "spec.ipFamilies")?,
                 properties: properties(&object["spec"]),
+                clusters: Vec::new(),
             },
+            ips: optional(object, "spec.ips")?,
             status: ImportStatus {
                 clusters: list(&status["clusters"]).map(|it| known(&it["cluster"])).collect(),
                 conditions: optional(object, "status.conditions")?,
@@ -344,6 +338,12 @@ impl DerivedService {
             cluster_ips: if has_ip { optional(object, "spec.clusterIPs")? } else { Vec::new() },
         })
     }
+}
+
+/// The namespace and name of an object.
+pub fn name_of(object: &Value) -> ServiceRef {
+    let text = |key: &str| known::<String>(&object["metadata"][key]);
+    ServiceRef::new(text("namespace"), text("name"))
 }
 
 impl Slice {
@@ -388,7 +388,7 @@ impl Metadata {
     }
 }
 
-fn properties(spec: &Value) -> Properties {
+pub(super) fn properties(spec: &Value) -> Properties {
     let session_affinity = match spec["sessionAffinity"].as_str() {
         Some("ClientIP") => {
             let timeout = &spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
@@ -406,7 +406,7 @@ fn properties(spec: &Value) -> Properties {
 }
 
 /// A value that only the API server writes.
-fn known<T: DeserializeOwned + Default>(value: &Value) -> T {
+pub(super) fn known<T: DeserializeOwned + Default>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_default()
 }
 

@@ -6,12 +6,11 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::Kind;
-use super::patch;
+use super::change::{self, Kind};
+use super::present;
 use crate::model::ServiceRef;
 use crate::model::clusterset::{
-    ClustersetService, ExportedPort, ImportType, InternalTrafficPolicy, OptionalField, Properties,
-    RefusedField, SessionAffinity,
+    ClustersetService, ImportType, OptionalField, Properties, RefusedField,
 };
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
@@ -100,66 +99,59 @@ pub(super) fn accepted<'a>(
     kind: Kind,
     service: &'a ClustersetService,
 ) -> Cow<'a, ClustersetService> {
-    let refused = left_out(basis, kind, service);
-    if refused.is_empty() {
+    if basis.importer.refused.is_empty() {
         return Cow::Borrowed(service);
     }
-    let mut service = service.clone();
-    let properties = &mut service.properties;
-    for RefusedField { field, value, .. } in refused {
-        match field {
-            OptionalField::SessionAffinity => properties.session_affinity = SessionAffinity::None,
-            OptionalField::SessionAffinityConfig => {
-                properties.session_affinity = SessionAffinity::ClientIp(None);
-            }
-            OptionalField::InternalTrafficPolicy => {
-                properties.internal_traffic_policy = InternalTrafficPolicy::default();
-            }
-            // Hints are made for the distribution.
-            OptionalField::TrafficDistribution | OptionalField::Hints => {
-                properties.traffic_distribution = None;
-            }
-            OptionalField::AppProtocol => {
-                let is_refused =
-                    |port: &&mut ExportedPort| port.app_protocol.as_ref() == Some(&value);
-                for port in service.ports.iter_mut().filter(is_refused) {
-                    port.app_protocol = None;
-                }
-            }
-            OptionalField::Labels => properties.labels.clear(),
-            OptionalField::Annotations => properties.annotations.clear(),
+    let mut body = body(service);
+    for (place, _) in left_out(basis, kind, &body) {
+        let (object, field) = place.rsplit_once('/').unwrap_or_default();
+        if let Some(Value::Object(fields)) = body.pointer_mut(object) {
+            fields.remove(field);
         }
     }
-    Cow::Owned(service)
+    let mut properties = present::properties(&body["spec"]);
+    properties.labels = present::known(&body["metadata"]["labels"]);
+    properties.annotations = present::known(&body["metadata"]["annotations"]);
+    if body["endpoints"][0]["hints"].is_null() {
+        properties.traffic_distribution = None;
+    }
+    let ports = present::known(&body["spec"]["ports"]);
+    Cow::Owned(ClustersetService { ports, properties, ..service.clone() })
 }
 
-/// The fields of a service that objects of a kind cannot have.
-fn left_out(basis: &Basis<'_>, kind: Kind, service: &ClustersetService) -> Vec<RefusedField> {
-    let refused = &basis.importer.refused;
-    if refused.is_empty() {
-        return Vec::new();
-    }
+/// All optional fields of a service, as the objects of all kinds have them.
+fn body(service: &ClustersetService) -> Value {
     let Properties { labels, annotations, traffic_distribution, .. } = &service.properties;
-    let metadata = json!({"labels": labels, "annotations": annotations});
-    let body = json!({
-        "metadata": patch::without_empty(metadata),
-        "spec": patch::spec(&service.ports, &service.families, &service.properties),
+    json!({
+        "metadata": change::without_empty(json!({"labels": labels, "annotations": annotations})),
+        "spec": change::spec(&service.ports, &service.families, &service.properties),
+        // Hints are made for the distribution.
         "endpoints": [{"hints": traffic_distribution}],
-    });
-    let fields = optional(kind, &body).into_iter();
-    let fields = fields.map(|(_, field, value)| self::refused(kind, basis.service, field, value));
+    })
+}
+
+/// The fields of a service that objects of a kind cannot have, each with its place in [`body`].
+fn left_out(basis: &Basis<'_>, kind: Kind, body: &Value) -> Vec<(String, RefusedField)> {
+    let fields = optional(kind, body).into_iter();
+    let fields =
+        fields.map(|(place, field, value)| (place, refused(kind, basis.service, field, value)));
     // An object without the field has its default.
     let is_default = |field: &RefusedField| ["None", "Cluster"].contains(&field.value.as_str());
-    fields.filter(|field| refused.contains(field) && !is_default(field)).collect()
+    let is_refused = |field: &RefusedField| basis.importer.refused.contains(field);
+    fields.filter(|(_, field)| is_refused(field) && !is_default(field)).collect()
 }
 
 /// The fields that the objects of the import do without, as a person reads them.
 pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
+    if basis.importer.refused.is_empty() {
+        return Vec::new();
+    }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
     let kinds = kinds.filter(|it| *it != Kind::Service || service.kind == ImportType::ClusterSetIp);
-    let all = kinds.flat_map(|kind| left_out(basis, kind, service));
+    let body = body(service);
+    let all = kinds.flat_map(|kind| left_out(basis, kind, &body));
     let own = basis.service.to_string();
-    let texts = all.map(|RefusedField { kind, field, value }| {
+    let texts = all.map(|(_, RefusedField { kind, field, value })| {
         let value = if value == own { String::new() } else { format!(" {value}") };
         format!("{}{value} of the {kind}", field.as_str())
     });

@@ -1,4 +1,4 @@
-//! The ServiceImport: its metadata and spec. `status` has the rest.
+//! The ServiceImport: its metadata, spec and status.
 
 use std::iter::once;
 use std::net::IpAddr;
@@ -6,13 +6,16 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Change, Content, Kind, ObjectRef, Stage};
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
-use super::patch;
-use super::present::{ImportSpec, Metadata, Texts};
+use super::held_back::Reason;
+use super::present::{ImportStatus, Metadata, Texts};
+use super::refused;
 use crate::clusterset::metadata::{is_annotation, is_label};
-use crate::model::Family;
-use crate::model::clusterset::{ClustersetService, ImportType, Properties};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, ImportType, InternalTrafficPolicy, Properties,
+};
+use crate::model::{Condition, ConditionStatus};
 
 /// The annotation that names the derived Service.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
@@ -44,24 +47,31 @@ pub(super) fn changes(
     derived: Option<&Derived<'_>>,
 ) -> Vec<Change> {
     let metadata = wanted_metadata(basis, service, derived);
-    let spec = wanted_spec(service, derived);
+    // If this cluster has none of the exported families, it states them: another plan, for which no export can be read,
+    // knows no others.
+    let with_ips = derived.filter(|it| !it.families.is_empty());
+    let families = with_ips.map_or(&service.families, |it| &it.families).clone();
+    let spec = ClustersetService { families, ..service.clone() };
+    let families_to_write = |present: &[IpAddr]| {
+        let is_wrong = |it: &&Derived<'_>| it.known_ips().is_none_or(|ips| ips != present);
+        with_ips.filter(is_wrong).map(|it| it.families.clone())
+    };
     let update = |content| Change::patch(Stage::UpdateImport, object(basis), content);
     let Some(import) = basis.import() else {
-        let detail = format!("{}, {}", spec.kind.as_str(), patch::describe_ports(&spec.ports));
-        let body = json_of(&metadata, &spec);
-        let create = patch::creation(Stage::CreateImport, object(basis), body, detail);
-        let ips = Content { ips: ips_to_write(&[], derived), ..Content::default() };
+        let detail = format!("{}, {}", spec.kind.as_str(), change::describe_ports(&spec.ports));
+        let body = json_of(&metadata, &spec, &[]);
+        let create = change::creation(Stage::CreateImport, object(basis), body, detail);
+        let ips = Content { ips: families_to_write(&[]), ..Content::default() };
         return once(create).chain(update(ips)).collect();
     };
     let taken_over = taken_over(basis);
     let mut present = present_metadata(&import.metadata, &metadata);
     present.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
     // Those to be written later are no difference here.
-    let kept = derived.filter(|it| !it.families.is_empty()).map(|_| import.spec.ips.clone());
-    let spec = ImportSpec { ips: kept.unwrap_or_default(), ..spec };
-    let (present, wanted) = (json_of(&present, &import.spec), json_of(&metadata, &spec));
-    let body = patch::difference(&present, &wanted).unwrap_or_default();
-    let ips = ips_to_write(&import.spec.ips, derived);
+    let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
+    let present = json_of(&present, &import.spec, &import.ips);
+    let body = change::difference(&present, &json_of(&metadata, &spec, kept)).unwrap_or_default();
+    let ips = families_to_write(&import.ips);
     taken_over.into_iter().chain(update(Content { body, ips, owners: None })).collect()
 }
 
@@ -87,12 +97,12 @@ pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
 
 /// The labels that came from an export.
 pub(super) fn exported_labels(metadata: &Metadata) -> Texts {
-    patch::only(&metadata.labels, keys(metadata, EXPORTED_LABELS))
+    change::only(&metadata.labels, keys(metadata, EXPORTED_LABELS))
 }
 
 /// The annotations that came from an export.
 pub(super) fn exported_annotations(metadata: &Metadata) -> Texts {
-    patch::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS))
+    change::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS))
 }
 
 fn keys<'a>(metadata: &'a Metadata, annotation: &str) -> impl Iterator<Item = &'a str> {
@@ -129,39 +139,107 @@ fn present_metadata(present: &Metadata, wanted: &Metadata) -> Metadata {
     let annotations = keys(present, EXPORTED_ANNOTATIONS)
         .chain(wanted.annotations.keys().map(String::as_str))
         .chain(OWN_ANNOTATIONS);
-    let labels = patch::only(&present.labels, labels);
-    let annotations = patch::only(&present.annotations, annotations);
+    let labels = change::only(&present.labels, labels);
+    let annotations = change::only(&present.annotations, annotations);
     Metadata { labels, annotations, ..Metadata::default() }
 }
 
-/// The spec without IPs. If this cluster has none of the exported families, it states them: another plan, for which no
-/// export can be read, knows no others.
-fn wanted_spec(service: &ClustersetService, derived: Option<&Derived<'_>>) -> ImportSpec {
-    let served = derived.map(|it| &it.families).filter(|families| !families.is_empty());
-    let families = match service.kind {
-        ImportType::ClusterSetIp => served.unwrap_or(&service.families).clone(),
-        ImportType::Headless => service.families.clone(),
+fn json_of(metadata: &Metadata, spec: &ClustersetService, ips: &[IpAddr]) -> Value {
+    let mut fields = change::spec(&spec.ports, &spec.families, &spec.properties);
+    fields["type"] = json!(spec.kind);
+    fields["ips"] = json!(ips);
+    let metadata = json!({"labels": metadata.labels, "annotations": metadata.annotations});
+    json!({"metadata": metadata, "spec": change::without_empty(fields)})
+}
+
+// The status: the exporting clusters, and the condition `Ready`. Conditions of other controllers stay.
+
+const READY: &str = "Ready";
+
+/// Whether the import can be used at the end of this run. `obstacle`: the reason why it has no IP.
+pub(super) fn ready(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    obstacle: Option<&Reason>,
+) -> Condition {
+    let (status, reason, message) = match (obstacle, basis.failure) {
+        (Some(obstacle), _) => {
+            let message = "this cluster has none of the IP families of the exports".to_owned();
+            (ConditionStatus::False, obstacle.code(), message)
+        }
+        (None, Some(failure)) => (ConditionStatus::False, "Pending", failure.message.clone()),
+        (None, None) => (ConditionStatus::True, READY, completeness(basis, service)),
     };
-    ImportSpec {
-        kind: service.kind,
-        ports: service.ports.clone(),
-        ips: Vec::new(),
-        families,
-        properties: service.properties.clone(),
+    Condition {
+        kind: READY.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message,
+        observed_generation: None,
+        last_transition_time: basis.now,
     }
 }
 
-fn json_of(metadata: &Metadata, spec: &ImportSpec) -> Value {
-    let mut fields = patch::spec(&spec.ports, &spec.families, &spec.properties);
-    fields["type"] = json!(spec.kind);
-    fields["ips"] = json!(spec.ips);
-    let metadata = json!({"labels": metadata.labels, "annotations": metadata.annotations});
-    json!({"metadata": metadata, "spec": patch::without_empty(fields)})
+/// What the import does, for people.
+fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
+    let mut text = "the import is complete".to_owned();
+    let left_out = refused::describe(basis, service);
+    if !left_out.is_empty() {
+        text += ", without what this cluster's API server refuses: ";
+        text += &left_out.join(", ");
+    }
+    let has_ip = service.kind == ImportType::ClusterSetIp;
+    let routing = refused::accepted(basis, Kind::Service, service);
+    if has_ip && routing.properties.internal_traffic_policy == InternalTrafficPolicy::Local {
+        text += "; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone";
+    }
+    text
 }
 
-/// The families of the IPs to write; `None` if the present ones are right.
-fn ips_to_write(present: &[IpAddr], derived: Option<&Derived<'_>>) -> Option<Vec<Family>> {
-    let derived = derived.filter(|it| !it.families.is_empty())?;
-    let is_right = derived.known_ips().is_some_and(|ips| ips == present);
-    (!is_right).then(|| derived.families.clone())
+/// The patch of the status, if it differs.
+pub(super) fn status_change(
+    basis: &Basis<'_>,
+    clusters: &[ClusterId],
+    ready: Condition,
+) -> Option<Change> {
+    let missing = ImportStatus::default();
+    let present = basis.import().map_or(&missing, |import| &import.status);
+    let declared = basis.importer.declares_slice_objects;
+    let clusters: Vec<String> = clusters.iter().map(ToString::to_string).collect();
+    let status = format!("{READY} {}/{}", ready.status.as_str(), ready.reason);
+    let detail = format!("{status}, from {}", clusters.join(", "));
+    let wanted = ImportStatus {
+        clusters,
+        conditions: conditions(&present.conditions, ready),
+        endpoint_slice_objects: declared.then(|| "Present".to_owned()),
+    };
+    let body =
+        change::difference(&status_json(present, declared), &status_json(&wanted, declared))?;
+    let (object, content) = (object(basis), Content::new(body));
+    Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
+}
+
+/// The present conditions, with ours among them. Its time moves only if its status changes.
+fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
+    let mut conditions = present.to_vec();
+    let Some(ours) = conditions.iter_mut().find(|it| it.kind == READY) else {
+        conditions.push(ready);
+        return conditions;
+    };
+    if ours.status == ready.status {
+        ready.observed_generation = ours.observed_generation;
+        ready.last_transition_time = ours.last_transition_time;
+    }
+    *ours = ready;
+    conditions
+}
+
+fn status_json(status: &ImportStatus, declares_slice_objects: bool) -> Value {
+    let clusters: Vec<Value> = status.clusters.iter().map(|it| json!({"cluster": it})).collect();
+    let objects = status.endpoint_slice_objects.as_ref().filter(|_| declares_slice_objects);
+    json!({"status": change::without_empty(json!({
+        "clusters": clusters,
+        "conditions": status.conditions,
+        "endpointSliceObjects": objects,
+    }))})
 }

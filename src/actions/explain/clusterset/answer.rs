@@ -206,7 +206,7 @@ fn describe(condition: &Condition) -> String {
 }
 
 fn describe_import(import: &ServiceImport) -> String {
-    let ips: Vec<String> = import.spec.ips.iter().map(ToString::to_string).collect();
+    let ips: Vec<String> = import.ips.iter().map(ToString::to_string).collect();
     let ports: Vec<String> = import.spec.ports.iter().map(ExportedPort::to_string).collect();
     let parts = [
         Some(import.spec.kind.as_str().to_owned()),

@@ -11,7 +11,7 @@ mod text;
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
 use crate::import::OwnRecord;
-use crate::import::sources::{Allows, Known, Members};
+use crate::import::sources::{Allows, Members, MergedName};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
 use crate::publish::observe::{Served, SharedRegistry};
@@ -38,7 +38,7 @@ struct Facts<'a> {
     joined: &'a Joined,
     export: Option<&'a ServiceExport>,
     outcome: Option<&'a ExportOutcome>,
-    known: &'a Known,
+    known: &'a MergedName,
     members: &'a Members<'a>,
     allows: Allows<'a>,
     now: Timestamp,

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use super::Packed;
 use crate::import::plan::basis::Basis;
-use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage};
+use crate::import::plan::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use crate::import::plan::derived_service::Derived;
 use crate::import::plan::ownership::OWNER_LABEL;
-use crate::import::plan::patch;
 use crate::import::plan::present::{
     Addresses, OwnerReference, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
@@ -34,7 +33,7 @@ impl Shape<'_> {
         let object = self.basis.object(Kind::EndpointSlice, name);
         let detail =
             format!("{} {} in", describe(self.family, self.cluster), first.endpoints.len());
-        let create = patch::creation(Stage::AddEndpoints, object.clone(), body, detail);
+        let create = change::creation(Stage::AddEndpoints, object.clone(), body, detail);
         let removal = self.patch(Stage::RemoveEndpoints, object, (&first, &last), None);
         [create].into_iter().chain(removal).collect()
     }
@@ -51,7 +50,7 @@ impl Shape<'_> {
         let present = State::of(slice);
         let last = self.last(packed);
         let transition = self.transition(&present, &last, &packed.moving);
-        let owners = patch::owners(&slice.metadata, self.basis.import());
+        let owners = change::owners(&slice.metadata, self.basis.import());
         let has_additions = transition.adds_to(&present) || owners.is_some();
         let first = if has_additions { transition } else { present.clone() };
         let object = || self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
@@ -67,7 +66,7 @@ impl Shape<'_> {
         slice.endpoints == packed.endpoints
             && slice.ports == packed.ports
             && self.cluster.is_some_and(|cluster| self.label_texts(cluster).into_iter().all(has))
-            && patch::owners(&slice.metadata, self.basis.import()).is_none()
+            && change::owners(&slice.metadata, self.basis.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
 
@@ -75,7 +74,7 @@ impl Shape<'_> {
     pub(super) fn keep(&self, slice: &Slice) -> Option<Change> {
         let present = State::of(slice);
         let wanted = State { labels: self.labels(self.cluster?), ..present.clone() };
-        let owners = patch::owners(&slice.metadata, self.basis.import());
+        let owners = change::owners(&slice.metadata, self.basis.import());
         let object = self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
         self.patch(Stage::AddEndpoints, object, (&present, &wanted), owners)
     }
@@ -197,7 +196,7 @@ impl State {
     pub fn of(slice: &Slice) -> Self {
         let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
         Self {
-            labels: patch::only(&slice.metadata.labels, keys),
+            labels: change::only(&slice.metadata.labels, keys),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
         }
@@ -214,7 +213,7 @@ impl State {
     /// The patch that turns this state into the other one.
     fn difference(&self, other: &Self) -> Value {
         let is_equal = self == other;
-        let patch = if is_equal { None } else { patch::difference(&self.json(), &other.json()) };
+        let patch = if is_equal { None } else { change::difference(&self.json(), &other.json()) };
         patch.unwrap_or_default()
     }
 
@@ -244,12 +243,12 @@ fn endpoint(endpoint: &SliceEndpoint) -> Value {
         endpoint;
     let conditions = json!({"ready": ready, "serving": serving, "terminating": terminating});
     let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": **zone})).collect();
-    patch::without_empty(json!({
+    change::without_empty(json!({
         "addresses": addresses.texts(),
-        "conditions": patch::without_empty(conditions),
+        "conditions": change::without_empty(conditions),
         "hostname": hostname.as_deref(),
         "nodeName": node.as_deref(),
         "zone": zone.as_deref(),
-        "hints": patch::without_empty(json!({"forZones": zones})),
+        "hints": change::without_empty(json!({"forZones": zones})),
     }))
 }

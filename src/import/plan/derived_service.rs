@@ -8,8 +8,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Change, Content, Kind, ObjectRef, Stage};
-use super::patch;
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::present::{DerivedService, ServiceSpec, Texts};
 use crate::clusterset::id;
 use crate::model::Family;
@@ -30,7 +29,8 @@ pub(super) struct Derived<'a> {
     pub(super) former_names: BTreeMap<String, String>,
     /// The spec while both former and new ports are in use.
     transition: ServiceSpec,
-    last: ServiceSpec,
+    /// Its families are those of its cluster IPs, those of the import among them.
+    pub(super) last: ServiceSpec,
 }
 
 impl<'a> Derived<'a> {
@@ -59,11 +59,6 @@ impl<'a> Derived<'a> {
         Some(Self { name, families, present, kept_ips, former_names, transition, last })
     }
 
-    /// The families of its cluster IPs, those of the import among them.
-    pub(super) fn served_families(&self) -> &[Family] {
-        &self.last.families
-    }
-
     /// The import's IPs, unless the API server assigns some of them in this run.
     pub(super) fn known_ips(&self) -> Option<Vec<IpAddr>> {
         let Some(present) = self.present else {
@@ -80,14 +75,14 @@ impl<'a> Derived<'a> {
         let object = || basis.object(Kind::Service, &self.name);
         let labels = basis.owner.label();
         let Some(present) = self.present else { return vec![self.creation(object(), &labels)] };
-        let before = patch::only(&present.metadata.labels, labels.keys().map(String::as_str));
+        let before = change::only(&present.metadata.labels, labels.keys().map(String::as_str));
         let [before, transition, last] = [
             json_of(&before, &present.spec),
             json_of(&labels, &self.transition),
             json_of(&labels, &self.last),
         ];
-        let difference = |from, to| patch::difference(from, to).unwrap_or_default();
-        let owners = patch::owners(&present.metadata, basis.import());
+        let difference = |from, to| change::difference(from, to).unwrap_or_default();
+        let owners = change::owners(&present.metadata, basis.import());
         let additions = Content { body: difference(&before, &transition), owners, ips: None };
         let removals = Content::new(difference(&transition, &last));
         let stages = [(Stage::AddPorts, additions), (Stage::RemovePorts, removals)].into_iter();
@@ -103,8 +98,8 @@ impl<'a> Derived<'a> {
         }
         let (ports, families) = (&self.last.ports, &self.last.families);
         let detail =
-            format!("{}, {}", patch::describe_families(families), patch::describe_ports(ports));
-        patch::creation(Stage::AddPorts, object, body, detail)
+            format!("{}, {}", change::describe_families(families), change::describe_ports(ports));
+        change::creation(Stage::AddPorts, object, body, detail)
     }
 }
 
@@ -112,7 +107,7 @@ impl<'a> Derived<'a> {
 /// of AWS's controller belong to Services of its own.
 fn kept_ips(basis: &Basis<'_>, derived: &str, families: &[Family]) -> Vec<IpAddr> {
     let import = basis.import().filter(|it| it.metadata.names_derived(derived));
-    let ips = import.map(|import| import.spec.ips.as_slice()).unwrap_or_default();
+    let ips = import.map(|import| import.ips.as_slice()).unwrap_or_default();
     let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
     families.iter().map_while(of_family).take(basis.kept_ips).collect()
 }
@@ -231,9 +226,9 @@ fn find<'a>(ports: &'a [ExportedPort], like: &ExportedPort) -> Option<&'a Export
 }
 
 fn json_of(labels: &Texts, spec: &ServiceSpec) -> Value {
-    let mut fields = patch::spec(&spec.ports, &spec.families, &spec.properties);
+    let mut fields = change::spec(&spec.ports, &spec.families, &spec.properties);
     fields["type"] = json!(spec.kind);
     fields["ipFamilyPolicy"] = json!(spec.family_policy);
     fields["selector"] = json!(spec.selector);
-    json!({"metadata": {"labels": labels}, "spec": patch::without_empty(fields)})
+    json!({"metadata": {"labels": labels}, "spec": change::without_empty(fields)})
 }
