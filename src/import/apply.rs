@@ -3,164 +3,143 @@
 
 use serde_json::Value;
 
+use super::Imported;
+use super::observe::Objects;
 use super::plan::{
-    Answer, Change, Failure, Kind, Known, ObjectRef, Request, Stage, missing_fields, refused_fields,
+    Change, Failure, Kind, ObjectRef, OwnerLabel, Plan, Present, Stage, Unexpected, Write,
+    missing_fields, refused_fields,
 };
-use super::read;
 use crate::error::chain;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
+use crate::model::ServiceRef;
 use crate::model::clusterset::RefusedField;
+use crate::report::ChangeResult;
 use crate::time::Deadline;
 
 /// A change with its outcome.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub change: Change,
-    pub outcome: Outcome,
-}
-
-/// The outcome of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Planned,
-    Applied,
-    Failed(String),
-    /// An earlier change failed, or the time was used up.
-    Undone(&'static str),
+    pub result: ChangeResult,
 }
 
 /// The changes of an import as they were made, and the error that ended them.
 #[derive(Debug, Default)]
 pub struct Applied {
     pub made: Vec<Made>,
-    /// The objects that were written, as the API server stored them.
-    pub stored: Vec<(Kind, Value)>,
     pub failure: Option<Error>,
+    /// The change that failed, after which the import is planned again: not the status, since another one would fail as
+    /// well.
+    pub failed: Option<Failure>,
     /// The fields that the API server refused or did not store, without which the objects serve.
     pub refused: Vec<RefusedField>,
+    /// The object that has the name of one to be created.
+    pub taken: Option<(Kind, Value)>,
+    /// The problem of an object as the API server stored it.
+    pub unreadable: Option<Unexpected>,
 }
 
 const AFTER_FAILURE: &str = "an earlier change of the import failed";
 const NO_TIME: &str = "the time of this invocation is used up";
 
-/// Makes the changes of the import `import`, one after the other.
+/// Makes the changes of an import, one after the other. Each needs the answers to those before it, which `present` takes
+/// over.
 pub async fn apply(
     kubernetes: &Kubernetes,
-    import: &str,
-    known: &mut Known,
-    changes: &[Change],
+    service: &ServiceRef,
+    present: &mut Present,
+    changes: Vec<Change>,
     deadline: Deadline,
 ) -> Applied {
     let mut applied = Applied::default();
     for change in changes {
         let has_failed = applied.failure.is_some();
-        let outcome = match known.request(change, import) {
-            _ if has_failed => Outcome::Undone(AFTER_FAILURE),
-            _ if !deadline.is_open() => Outcome::Undone(NO_TIME),
-            None => Outcome::Undone(AFTER_FAILURE),
-            Some(request) => match send(kubernetes, change, &request).await {
-                Ok(stored) => {
-                    if let Some(stored) = stored {
-                        let missing = request
-                            .body()
-                            .map(|body| missing_fields(&change.object, import, body, &stored));
-                        applied.refused.extend(missing.unwrap_or_default());
-                        known.record(&change.object, answer(&stored));
-                        applied.stored.push((change.object.kind, stored));
-                    }
-                    Outcome::Applied
-                }
-                Err(error) => {
-                    let text = chain(&error);
-                    let causes = error.invalid_fields();
-                    applied.refused.extend(
-                        request
-                            .body()
-                            .into_iter()
-                            .flat_map(|body| refused_fields(&change.object, import, body, causes)),
-                    );
-                    applied.failure = Some(error);
-                    Outcome::Failed(text)
-                }
-            },
-        };
         // The status of a failed import is planned again.
-        let is_replaced = has_failed && change.stage == Stage::Status;
-        if !is_replaced {
-            applied.made.push(Made { change: change.clone(), outcome });
+        if has_failed && change.stage == Stage::Status {
+            continue;
         }
+        let result = match present.body(&change) {
+            Some(body) if !has_failed && deadline.is_open() => {
+                applied.send(kubernetes, service, present, (&change, &body)).await
+            }
+            Some(_) if !has_failed => ChangeResult::Undone { why: NO_TIME.to_owned() },
+            _ => ChangeResult::Undone { why: AFTER_FAILURE.to_owned() },
+        };
+        applied.made.push(Made { change, result });
     }
     applied
 }
 
+impl Made {
+    pub fn planned(change: Change) -> Self {
+        Self { change, result: ChangeResult::Planned }
+    }
+}
+
 impl Applied {
-    /// The change that failed. No change is made after it.
-    fn failed(&self) -> Option<&Made> {
-        self.made.iter().find(|made| matches!(made.outcome, Outcome::Failed(_)))
-    }
-
-    /// Whether it is the status that could not be written. Another status would fail as well.
-    pub fn is_without_status(&self) -> bool {
-        self.failed().is_some_and(|made| made.change.stage == Stage::Status)
-    }
-
-    /// The kind of the object that could not be written, and the failure as the report has it.
-    pub fn failed_change(&self) -> Option<Failure> {
-        self.failed().and_then(|made| match &made.outcome {
-            Outcome::Failed(text) => {
-                Some(Failure { kind: made.change.object.kind, message: text.clone() })
+    async fn send(
+        &mut self,
+        kubernetes: &Kubernetes,
+        service: &ServiceRef,
+        present: &mut Present,
+        (change, body): (&Change, &Value),
+    ) -> ChangeResult {
+        let kind = change.object.kind;
+        match send(kubernetes, present, change, body).await {
+            Ok(stored) => {
+                if let Some(stored) = stored {
+                    self.refused.extend(missing_fields(kind, service, body, &stored));
+                    self.unreadable = present.store(kind, &stored).err().or(self.unreadable.take());
+                }
+                ChangeResult::Applied
             }
-            _ => None,
-        })
+            Err(error) => {
+                self.refused.extend(refused_fields(kind, service, body, error.invalid_fields()));
+                let mut text = chain(&error);
+                if error.is_name_taken() {
+                    // The lists of a run are by our labels, so it was not known.
+                    match kubernetes.object(named(&change.object)).await {
+                        Ok(found) => self.taken = found.map(|found| (kind, found)),
+                        Err(unread) => text = format!("{text}; {}", chain(&unread)),
+                    }
+                }
+                self.failure = Some(error);
+                self.failed = (change.stage != Stage::Status)
+                    .then(|| Failure { kind, message: text.clone() });
+                ChangeResult::Failed { error: text }
+            }
+        }
     }
 
     /// Whether a change is left that a retry can make: the failure is not permanent, or the time was over.
     pub fn is_unfinished(&self) -> bool {
+        let is_undone = |made: &Made| matches!(made.result, ChangeResult::Undone { .. });
         match &self.failure {
             Some(error) => !error.is_permanent(),
-            None => self.made.iter().any(|made| matches!(made.outcome, Outcome::Undone(_))),
+            None => self.made.iter().any(is_undone),
         }
-    }
-
-    /// Adds a further problem to the failure.
-    pub fn add_to_failure(&mut self, problem: &str) {
-        for made in &mut self.made {
-            if let Outcome::Failed(text) = &mut made.outcome {
-                *text = format!("{text}; {problem}");
-            }
-        }
-    }
-
-    /// The object whose name is taken by one that the run did not know.
-    pub fn taken(&self) -> Option<&ObjectRef> {
-        self.failure.as_ref().filter(|error| error.is_name_taken())?;
-        self.failed().map(|made| &made.change.object)
     }
 }
 
 /// Makes one change. Returns the object as the API server stored it, unless it is deleted.
 async fn send(
     kubernetes: &Kubernetes,
+    present: &Present,
     change: &Change,
-    request: &Request,
+    body: &Value,
 ) -> Result<Option<Value>, Error> {
     let object = named(&change.object);
-    let stored = match request {
-        Request::Create(body) => kubernetes.create_object(object, body).await?,
-        Request::Patch(patch) => kubernetes.patch_object(object, patch).await?,
-        Request::PatchStatus(patch) => kubernetes.patch_status(object, patch).await?,
-        Request::Delete(identity) => {
-            let (uid, version) = (&identity.uid, &identity.resource_version);
-            kubernetes.delete_object(object, uid, version).await?;
-            return Ok(None);
+    match change.write {
+        Write::Create => kubernetes.create_object(object, body).await.map(Some),
+        Write::Patch => kubernetes.patch_object(object, body).await.map(Some),
+        Write::PatchStatus => kubernetes.patch_status(object, body).await.map(Some),
+        Write::Delete => {
+            let Some(metadata) = present.metadata(&change.object) else { return Ok(None) };
+            kubernetes.delete_object(object, &metadata.uid, &metadata.resource_version).await?;
+            Ok(None)
         }
-    };
-    Ok(Some(stored))
-}
-
-fn answer(stored: &Value) -> Answer {
-    Answer { identity: read::identity(stored), cluster_ips: read::cluster_ips(stored) }
+    }
 }
 
 pub(super) fn named(object: &ObjectRef) -> Named<'_> {
@@ -170,4 +149,42 @@ pub(super) fn named(object: &ObjectRef) -> Named<'_> {
         Kind::EndpointSlice => Resource::EndpointSlices,
     };
     Named { resource, namespace: &object.namespace, name: &object.name }
+}
+
+// Changes of all imports of an owner, each without a look at the exports: a purge takes out the ServiceImports, and with
+// them their Services and slices, and an adoption takes them over.
+
+/// The imports of an owner.
+pub struct EachImport<'a> {
+    pub kubernetes: &'a Kubernetes,
+    pub owner: &'a OwnerLabel,
+    pub objects: &'a Objects,
+    /// Whether the plans are carried out.
+    pub writes: bool,
+    pub deadline: Deadline,
+}
+
+impl EachImport<'_> {
+    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
+        let Self { kubernetes, owner, objects, writes, deadline } = *self;
+        let mut all = Imported::default();
+        for name in objects.names(owner) {
+            let mut present = match objects.present(&name) {
+                Ok(present) => present,
+                Err(problem) => {
+                    all.unreadable.push((name, problem.to_string()));
+                    continue;
+                }
+            };
+            let Plan { changes, held_back } = decide(&name, &present);
+            all.held_back.extend(held_back);
+            if writes {
+                let made = apply(kubernetes, &name, &mut present, changes, deadline).await.made;
+                all.made.extend(made);
+            } else {
+                all.made.extend(changes.into_iter().map(Made::planned));
+            }
+        }
+        all
+    }
 }

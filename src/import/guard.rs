@@ -63,17 +63,12 @@ impl Run<'_> {
         let measure = Measure { extent: self.extent, instances, unread };
         let judged = Judged { run: self, tallies };
         let verdict = measure.judge(&judged, &losses, sighting);
-        let status = verdict.as_ref().map(|verdict| self.status(&judged, verdict));
-        Judgement { verdict, status, is_partial: unread > 0 }
-    }
-
-    /// A cluster without a record cannot remember a loss, so only a person lets it pass.
-    fn status(&self, judged: &Judged<'_>, verdict: &Verdict) -> GuardStatus {
-        let status = verdict.status(judged);
-        if self.remembers || !status.state.holds() {
-            return status;
+        let mut status = verdict.as_ref().map(|verdict| verdict.status(&judged));
+        // A cluster without a record cannot remember a loss, so only a person lets it pass.
+        for status in status.iter_mut().filter(|it| !self.remembers && it.state.holds()) {
+            (status.first_seen, status.lifts_from, status.later_look) = (None, None, true);
         }
-        GuardStatus { first_seen: None, lifts_from: None, later_look: true, ..status }
+        Judgement { verdict, status, is_partial: unread > 0 }
     }
 }
 

@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::apply::{Made, Outcome};
+use super::apply::Made;
 use super::guard::Note;
-use super::one::{One, Rest};
 use super::plan::HeldBack;
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::model::{Notice, Selection, ServiceRef};
+use crate::report::ChangeResult;
 
-/// The imports of a cluster in one run.
+/// The outcome of imports of a cluster in one run.
 #[derive(Debug, Default)]
 pub struct Imported {
     /// The number of imports that the cluster has or shall have.
@@ -35,26 +35,52 @@ pub struct Imported {
     pub guard: Option<Arc<GuardStatus>>,
     /// What becomes of the sighting on the cluster's record.
     pub note: Option<Note>,
-    /// The imports of which an object has changed since it was read. They are not in the other fields.
-    pub(super) outdated: BTreeMap<ServiceRef, One>,
+    /// The imports of which an object has changed since it was read, so that the rest of them was not written. They are
+    /// not in the other fields.
+    pub(super) outdated: BTreeMap<ServiceRef, Outdated>,
+}
+
+/// The outcome of an import of which an object has changed since it was read.
+#[derive(Debug)]
+pub(super) struct Outdated {
+    pub imported: Imported,
+    /// Whether the guard holds what would leave it.
+    pub is_held: bool,
 }
 
 impl Imported {
-    pub(super) fn add(&mut self, name: ServiceRef, one: One) {
-        self.unfinished.extend((one.rest != Rest::None).then_some(name));
-        self.imports += usize::from(one.is_import);
-        self.merged.extend(one.merged);
-        self.endpoints += one.endpoints;
-        self.made.extend(one.made);
-        self.held_back.extend(one.held_back.into_iter().chain(one.remarks));
-        self.notices.extend(one.notice);
-        self.unreadable.extend(one.unreadable);
+    /// Adds the outcome of other imports.
+    pub(super) fn add(&mut self, other: Self) {
+        self.imports += other.imports;
+        self.merged.extend(other.merged);
+        self.endpoints += other.endpoints;
+        self.made.extend(other.made);
+        self.held_back.extend(other.held_back);
+        self.notices.extend(other.notices);
+        self.unreadable.extend(other.unreadable);
+        self.is_unfamiliar |= other.is_unfamiliar;
+        self.unfinished.extend(other.unfinished);
+        self.guard = self.guard.take().or(other.guard);
+        self.outdated.extend(other.outdated);
+    }
+
+    /// Whether every change was made.
+    pub(super) fn is_complete(&self) -> bool {
+        self.unreadable.is_empty()
+            && self.outdated.is_empty()
+            && self.made.iter().all(|made| made.result == ChangeResult::Applied)
+    }
+
+    /// The same outcome of one import, of which an object has changed since it was read.
+    pub(super) fn of_outdated(self, name: ServiceRef, is_held: bool) -> Self {
+        let outdated = Outdated { imported: self, is_held };
+        Self { outdated: BTreeMap::from([(name, outdated)]), ..Self::default() }
     }
 
     /// The imports to look at again, at most `most`: an object has changed since it was read. `None` if there are none.
     pub fn outdated(&self, most: usize) -> Option<Selection> {
         let outdated = || self.outdated.iter().take(most);
-        let held = outdated().filter(|(_, one)| one.is_held).map(|(name, _)| name.clone());
+        let held = outdated().filter(|(_, it)| it.is_held).map(|(name, _)| name.clone());
         let selection = Selection::Only {
             namespaces: BTreeSet::new(),
             services: outdated().map(|(name, _)| name.clone()).collect(),
@@ -65,27 +91,19 @@ impl Imported {
 
     /// Takes over a second look at outdated imports, and then the outcome of all others.
     pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
-        for (name, mut one) in std::mem::take(&mut self.outdated) {
+        for (name, Outdated { mut imported, .. }) in std::mem::take(&mut self.outdated) {
             if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
-                one.made.retain(|made| made.outcome == Outcome::Applied);
-                self.made.extend(one.made);
-                self.notices.extend(one.notice);
+                imported.made.retain(|made| made.result == ChangeResult::Applied);
+                self.made.extend(imported.made);
+                self.notices.extend(imported.notices);
             } else {
-                self.add(name, one);
+                self.unfinished.insert(name);
+                self.add(imported);
             }
         }
         if let Some((_, mut again)) = again {
             again.looked_again(None);
-            self.imports += again.imports;
-            self.merged.extend(again.merged);
-            self.endpoints += again.endpoints;
-            self.made.extend(again.made);
-            self.held_back.extend(again.held_back);
-            self.notices.extend(again.notices);
-            self.unreadable.extend(again.unreadable);
-            self.unfinished.extend(again.unfinished);
-            self.is_unfamiliar |= again.is_unfamiliar;
-            self.guard = self.guard.take().or(again.guard);
+            self.add(again);
         }
     }
 }

@@ -11,32 +11,31 @@
 //! older than the import, and a change of an object that has changed since is refused.
 
 pub mod apply;
-pub mod aws;
 pub mod guard;
 mod imported;
 pub mod observe;
-mod one;
 pub mod plan;
-pub mod purge;
-pub mod read;
 pub mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
 use crate::guard::GuardStatus;
-use crate::kubernetes::Kubernetes;
+use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Family, Policy, Selection, ServiceRef, Timestamp};
+use crate::model::{About, Family, Notice, Policy, Selection, ServiceRef, Timestamp, Tone};
+use crate::report::ChangeResult;
 use crate::time::Deadline;
-use apply::Outcome;
+use apply::{Applied, Made, apply};
 use guard::Run;
 use observe::Objects;
-use one::{Import, One, Rest};
-use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
-use read::Unexpected;
+use plan::{
+    Basis, EXCLUDED, Failure, HeldBack, Importer, Kind, Metadata, NamespaceState, ObjectRef,
+    OwnerLabel, Present, Read, Reason, Tally, Unexpected,
+};
 use sources::{Allows, Members};
 
 pub use imported::Imported;
@@ -49,7 +48,6 @@ pub struct Importing<'a> {
     pub kubernetes: &'a Kubernetes,
     pub owner: &'a OwnerLabel,
     pub member: &'a Member,
-    pub arn: &'a ClusterArn,
     /// The objects of its imports, read before the exports.
     pub objects: &'a Objects,
     pub own_record: OwnRecord,
@@ -77,17 +75,6 @@ pub enum OwnRecord {
     Refused,
 }
 
-impl OwnRecord {
-    /// Whether this invocation wrote it, or tried to.
-    pub fn is_decided(self) -> bool {
-        self != Self::Unknown
-    }
-
-    pub fn stands(self) -> bool {
-        self == Self::Stands
-    }
-}
-
 impl Importing<'_> {
     /// Makes the selected imports what the exports of all members say.
     pub async fn run(&self, members: &Members<'_>, selection: &Selection) -> Imported {
@@ -98,35 +85,29 @@ impl Importing<'_> {
         let names = self.names(members, selection);
         let sighting = members.sighting_of(&self.member.cluster);
         let families = self.kubernetes.service_families();
-        let imports = names.into_iter().map(|name| {
-            let import = self.import(members, name.clone(), is_unfamiliar);
-            (name, import)
-        });
-        let imports: Vec<_> = imports.collect();
-        let tallies = tallies(&imports, &members.let_pass());
-        let judgement = self.guard.judge(&tallies, sighting.as_ref());
-        let status = judgement.status.clone().map(Arc::new);
-        let runs = imports.into_iter().map(|(name, import)| {
-            let held = judgement.held(&name).zip(status.clone());
-            let counted = tallies.get(&name).map(|tally| (tally.endpoints, families.as_slice()));
-            async move {
-                let one = self.one(name.clone(), import, counted, held).await;
-                (name, one)
-            }
-        });
         let mut imported = Imported { is_unfamiliar, ..Imported::default() };
-        let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
-        while let Some((name, one)) = runs.next().await {
-            if one.rest == Rest::Outdated {
-                imported.outdated.insert(name, one);
-            } else {
-                imported.add(name, one);
+        let mut imports = Vec::new();
+        for name in names {
+            match self.import(members, name.clone(), is_unfamiliar) {
+                Ok(import) => imports.push(import),
+                Err(problem) => imported.unreadable.push((name, problem.to_string())),
             }
         }
-        let is_complete = imported.unreadable.is_empty()
-            && imported.outdated.is_empty()
-            && imported.made.iter().all(|made| made.outcome == Outcome::Applied);
-        let note = judgement.note(&self.guard, sighting.as_ref(), is_complete);
+        let passed = members.let_pass();
+        let tallies = imports.iter().map(|import| (import.name.clone(), import.tally(&passed)));
+        let tallies: BTreeMap<ServiceRef, Tally> = tallies.collect();
+        let judgement = self.guard.judge(&tallies, sighting.as_ref());
+        let status = judgement.status.clone().map(Arc::new);
+        let runs = imports.into_iter().map(|import| {
+            let held = judgement.held(&import.name).zip(status.clone());
+            let counted = tallies.get(&import.name);
+            self.one(import, counted.map(|it| (it.endpoints, families.as_slice())), held)
+        });
+        let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
+        while let Some(one) = runs.next().await {
+            imported.add(one);
+        }
+        let note = judgement.note(&self.guard, sighting.as_ref(), imported.is_complete());
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
 
@@ -134,7 +115,7 @@ impl Importing<'_> {
     fn is_unfamiliar(&self, members: &Members<'_>) -> bool {
         !members.is_unread()
             && self.own_record == OwnRecord::Unknown
-            && !members.has_record_under_any_id(self.arn)
+            && !members.has_record_under_any_id(self.guard.cluster)
             && self.objects.has_imports(self.owner)
     }
 
@@ -158,9 +139,9 @@ impl Importing<'_> {
         members: &Members<'_>,
         name: ServiceRef,
         is_unfamiliar: bool,
-    ) -> Result<Import<'a>, Unexpected> {
+    ) -> Result<ImportRun<'a>, Unexpected> {
         let present = self.objects.present(&name)?;
-        let mut exports = members.known(&name, (self.arn, self.allows));
+        let mut exports = members.known(&name, (self.guard.cluster, self.allows));
         if exports.is_unseen {
             // Those of AWS's controller have no record that would say whether they still export it.
             let unknown = present.holders().into_iter().map(|cluster| (cluster, Read::Unread));
@@ -171,11 +152,13 @@ impl Importing<'_> {
         let ahead = ahead.filter(|cluster| members.may_be_behind(cluster, &name));
         exports.sources.by_cluster.extend(ahead.map(|cluster| (cluster, Read::Unread)));
         if is_unfamiliar {
-            exports.sources = members.own_reads_only(&name, exports.sources);
+            exports.sources.restrain(|read| if read.is_read_there() { read } else { Read::Unread });
         } else if self.own_record == OwnRecord::Refused {
-            exports.sources = exports.sources.additions();
+            exports.sources.restrain(Read::additions);
         }
-        Ok(Import::new(self, name, present, exports))
+        let (importing, is_held, is_outdated, failure) = (self, false, false, None);
+        let kept_ips = usize::MAX;
+        Ok(ImportRun { importing, name, present, exports, is_held, is_outdated, failure, kept_ips })
     }
 
     /// The state of a namespace, as far as it is known by now.
@@ -191,58 +174,208 @@ impl Importing<'_> {
     /// `counted` are its endpoints after the plan with these families of the cluster.
     async fn one(
         &self,
-        name: ServiceRef,
-        import: Result<Import<'_>, Unexpected>,
+        mut import: ImportRun<'_>,
         counted: Option<(usize, &[Family])>,
         held: Option<(usize, Arc<GuardStatus>)>,
-    ) -> One {
-        let mut import = match import {
-            Ok(import) => import,
-            Err(problem) => {
-                let unreadable = Some((name, problem.to_string()));
-                return One { unreadable, ..One::default() };
-            }
-        };
+    ) -> Imported {
         let left_out = std::mem::take(&mut import.exports.left_out);
-        let is_held = held.is_some();
         let guard = held.map(|(endpoints, status)| {
             import.hold();
             Reason::Guard { endpoints, status }
         });
-        let counted = counted
-            .filter(|(_, families)| !is_held && *families == self.kubernetes.service_families());
+        let counted = counted.filter(|(_, families)| {
+            !import.is_held && *families == self.kubernetes.service_families()
+        });
         let endpoints = match counted {
             Some((endpoints, _)) => endpoints,
             None => import.tally(&BTreeSet::new()).endpoints,
         };
-        let mut one = import.run().await;
+        let mut imported = Imported { endpoints, ..import.run().await };
         // The run may have found out that the namespace is excluded.
-        let is_active = self.namespace(&name.namespace) == NamespaceState::Active;
+        let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
         let reasons = left_out.into_iter().filter(|_| is_active).chain(guard);
-        let lines = reasons.map(|reason| HeldBack { service: name.clone(), reason });
-        one.held_back.extend(lines);
-        One { is_import: one.is_import || is_held, endpoints, is_held, ..one }
+        let lines = reasons.map(|reason| HeldBack { service: import.name.clone(), reason });
+        imported.held_back.extend(lines);
+        let ImportRun { name, is_held, is_outdated, .. } = import;
+        if is_outdated { imported.of_outdated(name, is_held) } else { imported }
     }
 }
 
-/// The ready endpoints of all imports before and after their plans, before one of them is changed.
-fn tallies(
-    imports: &[(ServiceRef, Result<Import<'_>, Unexpected>)],
-    passed: &BTreeSet<ClusterId>,
-) -> BTreeMap<ServiceRef, Tally> {
-    let readable = imports.iter().filter_map(|(name, import)| Some((name, import.as_ref().ok()?)));
-    readable.map(|(name, import)| (name.clone(), import.tally(passed))).collect()
+/// One import, with all that its plan rests on.
+struct ImportRun<'a> {
+    importing: &'a Importing<'a>,
+    name: ServiceRef,
+    present: Present,
+    exports: sources::MergedName,
+    /// Whether the guard holds what would leave it.
+    is_held: bool,
+    /// Whether an object has changed since it was read, so that the rest of the import was not written.
+    is_outdated: bool,
+    /// The change that failed in this run.
+    failure: Option<Failure>,
+    /// The number of its IPs for which the next derived Service asks.
+    kept_ips: usize,
 }
 
-impl Members<'_> {
-    /// The same sources, without those that rest on Cloud Map.
-    fn own_reads_only(&self, name: &ServiceRef, mut sources: plan::Sources) -> plan::Sources {
-        for (cluster, read) in &mut sources.by_cluster {
-            if !self.is_read_there(cluster, name) {
-                *read = Read::Unread;
+impl ImportRun<'_> {
+    /// Plans and changes it, and again if the cluster has no addresses of a family, another owner's object has a name of
+    /// the import, the namespace is excluded or a field is refused, or for the slices and the status if a change failed.
+    async fn run(&mut self) -> Imported {
+        let own = &self.importing.member.cluster;
+        let merged = self.exports.merged.as_ref();
+        let imports = usize::from(merged.is_some() || self.is_held);
+        let merged = merged.filter(|it| it.service.clusters.contains(own)).cloned();
+        let merged = merged.into_iter().map(|merged| (self.name.clone(), merged)).collect();
+        let mut imported = Imported { imports, merged, ..Imported::default() };
+        let former_ips = self.present.import.as_ref().map(|it| it.ips.clone());
+        let (mut remarks, mut is_unfinished) = (Vec::new(), false);
+        loop {
+            let families = self.importing.kubernetes.service_families();
+            let state = self.importing.namespace(&self.name.namespace);
+            let plan = self.on_basis(&families, plan::plan);
+            if !self.importing.writes {
+                imported.made.extend(plan.changes.into_iter().map(Made::planned));
+                imported.held_back.extend(plan.held_back);
+                return imported;
             }
+            let Importing { kubernetes, deadline, .. } = *self.importing;
+            let present = &mut self.present;
+            let mut applied = apply(kubernetes, &self.name, present, plan.changes, deadline).await;
+            let has_foreign = self.add_foreign(&mut applied, &mut remarks);
+            let has_learnt = self.learn(&mut applied, &families, state) || has_foreign;
+            self.is_outdated =
+                !has_learnt && applied.failure.as_ref().is_some_and(Error::is_outdated);
+            is_unfinished = !has_learnt && (is_unfinished || applied.is_unfinished());
+            let failure = applied.failed.filter(|_| !self.is_outdated);
+            imported.made.extend(applied.made);
+            if has_learnt || failure.is_some() {
+                imported.forget_changes_to_plan_again(has_learnt);
+                self.failure = failure.filter(|_| !has_learnt).or(self.failure.take());
+                if applied.unreadable.is_none() {
+                    continue;
+                }
+            }
+            let unreadable = applied.unreadable.map(|it| (self.name.clone(), it.to_string()));
+            imported.unreadable.extend(unreadable);
+            imported.held_back.extend(plan.held_back.into_iter().chain(remarks));
+            imported.notices.extend(former_ips.and_then(|former| self.notice_of_ips(&former)));
+            imported.unfinished.extend(is_unfinished.then(|| self.name.clone()));
+            return imported;
         }
-        sources.is_complete = false;
-        sources
+    }
+
+    /// Remembers what the API server refused. Returns whether the next plan does without it.
+    fn learn(&mut self, applied: &mut Applied, families: &[Family], state: NamespaceState) -> bool {
+        let Importing { kubernetes, now, .. } = self.importing;
+        let fields = std::mem::take(&mut applied.refused);
+        let lacks_fields = kubernetes.remember_refused(fields, *now);
+        let Some(failure) = &applied.failure else { return lacks_fields };
+        let missing = failure.missing_family().filter(|family| families.contains(family));
+        if let Some(family) = missing {
+            kubernetes.lacks_family(family);
+        }
+        let is_excluded = state == NamespaceState::Active && failure.is_denied(EXCLUDED);
+        if is_excluded {
+            kubernetes.remember_excluded(&self.name.namespace, *now);
+        }
+        // Another import has them, or no range does.
+        let mut fields = failure.invalid_fields().iter();
+        let refuses_ips =
+            self.kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
+        if refuses_ips {
+            // After both the primary one alone, and then another one.
+            let ips = self.present.import.as_ref().map_or(0, |import| import.ips.len());
+            self.kept_ips = usize::from(self.kept_ips.min(ips) > 1);
+        }
+        lacks_fields || missing.is_some() || is_excluded || refuses_ips
+    }
+
+    /// The notice that clients find the import under another IP, since the API server refused a former one.
+    fn notice_of_ips(&self, former: &[IpAddr]) -> Option<Notice> {
+        let import = self.present.import.as_ref().filter(|_| self.kept_ips != usize::MAX)?;
+        let ips = self.present.derived.as_ref().map(|derived| &derived.cluster_ips)?;
+        let lost: Vec<&IpAddr> = former.iter().filter(|ip| !ips.contains(ip)).collect();
+        let texts = |ips: Vec<&IpAddr>| {
+            ips.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        };
+        (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
+            about: About::ServiceImport,
+            tone: Tone::Warning,
+            service: self.name.clone(),
+            uid: import.metadata.uid.clone(),
+            reason: "ClusterSetIPChanged".to_owned(),
+            note: format!(
+                "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
+                texts(lost),
+                texts(ips.iter().collect())
+            ),
+        })
+    }
+
+    /// Takes over an object of another owner that has the name of one to be created, so that the next plan knows it. One
+    /// of ours is of an overlapping run: it is newer than the exports that this one read.
+    fn add_foreign(&mut self, applied: &mut Applied, remarks: &mut Vec<HeldBack>) -> bool {
+        let Some((kind, object)) = applied.taken.take() else { return false };
+        let metadata = Metadata::read(&object);
+        if self.importing.owner.owns(&metadata) {
+            return false;
+        }
+        applied.unreadable = self.present.store(kind, &object).err().or(applied.unreadable.take());
+        if kind == Kind::EndpointSlice {
+            // It is in the way of nothing, since the next number is free. No later plan repeats this line.
+            let object = ObjectRef::of(&self.name, kind, &metadata.name);
+            let reason = Reason::ForeignObject { object, manager: metadata.manager };
+            remarks.push(HeldBack { service: self.name.clone(), reason });
+        }
+        true
+    }
+
+    /// Its ready endpoints before and after its plan.
+    fn tally(&self, passed: &BTreeSet<ClusterId>) -> Tally {
+        let families = self.importing.kubernetes.service_families();
+        self.on_basis(&families, |basis| Tally::of(basis, passed))
+    }
+
+    /// The guard keeps what would leave the import.
+    fn hold(&mut self) {
+        let families = self.importing.kubernetes.service_families();
+        self.exports.sources = self.on_basis(&families, plan::hold);
+        self.is_held = true;
+    }
+
+    fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
+        let Importing { kubernetes, owner, member, objects, now, takes_over, policy, .. } =
+            self.importing;
+        let importer = Importer {
+            cluster: member.cluster.clone(),
+            families: families.to_vec(),
+            refused: kubernetes.refused_fields(*now),
+            declares_slice_objects: objects.declares_slice_objects,
+        };
+        decide(&Basis {
+            owner,
+            importer: &importer,
+            service: &self.name,
+            namespace: self.importing.namespace(&self.name.namespace),
+            merged: self.exports.merged.as_ref().map(|merged| &merged.service),
+            sources: &self.exports.sources,
+            present: &self.present,
+            takes_over: *takes_over,
+            policy: *policy,
+            failure: self.failure.as_ref(),
+            kept_ips: self.kept_ips,
+            now: *now,
+        })
+    }
+}
+
+impl Imported {
+    /// Forgets what the next plan of the import repeats: all that was not done, if it does without what was refused, or
+    /// the slices, which are written though another change failed.
+    fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
+        self.made.retain(|Made { change, result }| match result {
+            ChangeResult::Undone { .. } => !has_learnt && change.object.kind != Kind::EndpointSlice,
+            result => !has_learnt || *result == ChangeResult::Applied,
+        });
     }
 }

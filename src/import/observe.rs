@@ -1,20 +1,23 @@
-//! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
+//! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name; and the Services of
+//! AWS's controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::plan::{NamespaceState, OwnerLabel, Present, ServiceImport, Slice, SliceEndpoint};
-use super::read::{self, Unexpected};
+use super::plan::{
+    DerivedService, Metadata, NamespaceState, OwnerLabel, Present, SOURCE_CLUSTER, ServiceImport,
+    Slice, SliceEndpoint, Unexpected, name_of,
+};
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::ServiceRef;
 use crate::model::clusterset::ClusterId;
 
-/// The label of a slice that names the import.
+/// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
 /// A slice of an import.
@@ -25,9 +28,6 @@ struct OfImport {
     slice: Result<Arc<Slice>, Unexpected>,
 }
 
-/// A namespace and the name of a derived Service, whose digits the slices of the import have in their names.
-type Place = (String, String);
-
 /// Parts of imports, by name and source cluster.
 pub type Standing = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
 
@@ -35,11 +35,11 @@ pub type Standing = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     imports: BTreeMap<ServiceRef, Value>,
-    /// The Services under the names of derived ones, by namespace and name.
-    services: BTreeMap<Place, Value>,
-    /// The slices of each import: another writer may have taken their labels off. They hold most of the memory of a run,
-    /// so their JSON is not kept.
-    slices: BTreeMap<Place, Vec<OfImport>>,
+    /// The Services under the names of derived ones.
+    services: BTreeMap<ServiceRef, Value>,
+    /// The slices of each import by its derived Service, whose digits they have in their names: another writer may have
+    /// taken their labels off. They hold most of the memory of a run, so their JSON is not kept.
+    slices: BTreeMap<ServiceRef, Vec<OfImport>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
@@ -60,46 +60,14 @@ impl Objects {
             kubernetes.declares_slice_objects(),
         )?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
-        objects.add_imports(imports);
-        objects.add_services(services);
+        objects.add_list(Resource::ServiceImports, imports);
+        objects.add_list(Resource::Services, services);
         objects.add_slices(slices);
-        objects.add_namespaces(&namespaces);
+        objects.add_list(Resource::Namespaces, namespaces);
         Ok(objects)
     }
 
-    /// The objects of one name, by three reads if there is an import.
-    ///
-    /// # Errors
-    /// Returns an error if one of them could not be read.
-    pub async fn of(
-        kubernetes: &Kubernetes,
-        owner: &OwnerLabel,
-        service: &ServiceRef,
-    ) -> Result<Self, Error> {
-        let ServiceRef { namespace, name } = service;
-        let derived = id::derived_service(service);
-        let named = |resource, name| Named { resource, namespace, name };
-        let selector = format!("{},{SERVICE_NAME}={name}", owner.selector());
-        let (import, service_object, slices, declares) = tokio::try_join!(
-            kubernetes.object(named(Resource::ServiceImports, name)),
-            kubernetes.object(named(Resource::Services, &derived)),
-            kubernetes.objects_in(Resource::EndpointSlices, namespace, &selector),
-            kubernetes.declares_slice_objects(),
-        )?;
-        let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
-        // A namespace with an import exists. If it is terminating, the API server refuses what would be created there.
-        let state = match &import {
-            Some(_) => Some(NamespaceState::Active),
-            None => kubernetes.namespace(namespace).await?.as_ref().map(state_of),
-        };
-        objects.namespaces.extend(state.map(|state| (namespace.clone(), state)));
-        objects.imports.extend(import.map(|it| (service.clone(), it)));
-        objects.add_services(service_object);
-        objects.add_slices(slices.iter().map(slice_of));
-        Ok(objects)
-    }
-
-    /// The objects of these names.
+    /// The objects of these names, each by three reads if there is an import.
     ///
     /// # Errors
     /// Returns an error if one of them could not be read.
@@ -110,85 +78,85 @@ impl Objects {
     ) -> Result<Self, Error> {
         let mut objects = Self::default();
         for service in services {
-            objects.add(Self::of(kubernetes, owner, service).await?);
+            let ServiceRef { namespace, name } = service;
+            let derived = id::derived_service(service);
+            let named = |resource, name| Named { resource, namespace, name };
+            let selector = format!("{},{SERVICE_NAME}={name}", owner.selector());
+            let (import, service_object, slices, declares) = tokio::try_join!(
+                kubernetes.object(named(Resource::ServiceImports, name)),
+                kubernetes.object(named(Resource::Services, &derived)),
+                kubernetes.objects_in(Resource::EndpointSlices, namespace, &selector),
+                kubernetes.declares_slice_objects(),
+            )?;
+            objects.declares_slice_objects |= declares;
+            // A namespace with an import exists. If it is terminating, the API server refuses what would be created there.
+            let state = match &import {
+                Some(_) => Some(NamespaceState::Active),
+                None => kubernetes.namespace(namespace).await?.as_ref().map(state_of),
+            };
+            objects.namespaces.extend(state.map(|state| (namespace.clone(), state)));
+            objects.add_list(Resource::ServiceImports, import);
+            objects.add_list(Resource::Services, service_object);
+            objects.add_list(Resource::EndpointSlices, slices);
         }
         Ok(objects)
     }
 
     /// Adds objects of a resource as an API server lists them.
-    pub fn add_list(&mut self, resource: Resource, list: Vec<Value>) {
+    pub fn add_list(&mut self, resource: Resource, list: impl IntoIterator<Item = Value>) {
+        let named = list.into_iter().map(|object| (name_of(&object), object));
         match resource {
-            Resource::ServiceImports => self.add_imports(list),
-            Resource::Services => self.add_services(list),
-            Resource::EndpointSlices => self.add_slices(list.iter().map(slice_of)),
-            Resource::Namespaces => self.add_namespaces(&list),
+            Resource::ServiceImports => self.imports.extend(named),
+            Resource::Services => self.services.extend(named),
+            Resource::EndpointSlices => self.add_slices(named.map(|(_, slice)| slice_of(&slice))),
+            Resource::Namespaces => {
+                let states = named.map(|(name, namespace)| (name.name, state_of(&namespace)));
+                self.namespaces.extend(states);
+            }
             Resource::ServiceExports => {}
         }
     }
 
-    fn add_imports(&mut self, imports: Vec<Value>) {
-        self.imports.extend(imports.into_iter().map(|it| (name_of(&it), it)));
-    }
-
-    fn add_namespaces(&mut self, namespaces: &[Value]) {
-        self.namespaces.extend(namespaces.iter().map(|it| (name_of(it).name, state_of(it))));
-    }
-
-    fn add_services(&mut self, services: impl IntoIterator<Item = Value>) {
-        let services = services.into_iter().map(|service| {
-            let ServiceRef { namespace, name } = name_of(&service);
-            ((namespace, name), service)
-        });
-        self.services.extend(services);
-    }
-
-    fn add_slices(&mut self, slices: impl IntoIterator<Item = (Place, OfImport)>) {
-        for (place, slice) in slices {
-            self.slices.entry(place).or_default().push(slice);
+    fn add_slices(&mut self, slices: impl IntoIterator<Item = (ServiceRef, OfImport)>) {
+        for (derived, slice) in slices {
+            self.slices.entry(derived).or_default().push(slice);
         }
+    }
+
+    /// The imports of ours.
+    fn ours(&self, owner: &OwnerLabel) -> impl Iterator<Item = (&ServiceRef, &Value)> {
+        self.imports.iter().filter(|(_, import)| owner.owns(&Metadata::read(import)))
     }
 
     /// The imports of AWS's controller.
     pub fn of_aws(&self) -> impl Iterator<Item = &ServiceRef> {
-        let of_aws = self.imports.iter().filter(|(_, import)| read::metadata(import).is_of_aws());
+        let of_aws = self.imports.iter().filter(|(_, import)| Metadata::read(import).is_of_aws());
         of_aws.map(|(name, _)| name)
-    }
-
-    /// Adds the objects of other names.
-    pub fn add(&mut self, other: Self) {
-        self.imports.extend(other.imports);
-        self.services.extend(other.services);
-        self.slices.extend(other.slices);
-        self.namespaces.extend(other.namespaces);
-        self.declares_slice_objects |= other.declares_slice_objects;
     }
 
     /// The names with an object of ours.
     pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
-        let is_ours = |object: &&Value| owner.owns(&read::metadata(object));
-        let imports = self.imports.iter().filter(|(_, it)| is_ours(it)).map(|(name, _)| name);
-        let of_slices = self.slices.iter().filter_map(|((namespace, _), slices)| {
+        let of_slices = self.slices.iter().filter_map(|(derived, slices)| {
             let named = slices.iter().find_map(|slice| slice.import.as_ref())?;
-            Some(ServiceRef::new(namespace, named))
+            Some(ServiceRef::new(&derived.namespace, named))
         });
-        imports.cloned().chain(of_slices).collect()
+        self.ours(owner).map(|(name, _)| name.clone()).chain(of_slices).collect()
     }
 
     /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
     pub fn standing(&self, owner: &OwnerLabel) -> Standing {
         let mut standing = Standing::new();
-        let imports = self.imports.iter().filter(|(_, it)| owner.owns(&read::metadata(it)));
-        for (name, import) in imports {
+        for (name, import) in self.ours(owner) {
             for listed in import["status"]["clusters"].as_array().into_iter().flatten() {
                 let cluster = listed["cluster"].as_str().and_then(ClusterId::parse);
                 standing.extend(cluster.map(|it| ((name.clone(), it), BTreeSet::new())));
             }
         }
-        for ((namespace, _), slices) in &self.slices {
+        for (derived, slices) in &self.slices {
             for OfImport { import, slice } in slices {
                 let (Some(import), Ok(slice)) = (import, slice) else { continue };
                 let Some(cluster) = slice.source() else { continue };
-                let part = standing.entry((ServiceRef::new(namespace, import), cluster));
+                let part = standing.entry((ServiceRef::new(&derived.namespace, import), cluster));
                 part.or_default().extend(slice.endpoints.iter().filter_map(SliceEndpoint::address));
             }
         }
@@ -197,12 +165,12 @@ impl Objects {
 
     /// Whether the cluster has an import of ours.
     pub fn has_imports(&self, owner: &OwnerLabel) -> bool {
-        self.count_imports(owner) > 0
+        self.ours(owner).next().is_some()
     }
 
     /// The number of imports of ours.
     pub fn count_imports(&self, owner: &OwnerLabel) -> usize {
-        self.imports.values().filter(|it| owner.owns(&read::metadata(it))).count()
+        self.ours(owner).count()
     }
 
     /// The state of a namespace.
@@ -215,19 +183,18 @@ impl Objects {
     /// # Errors
     /// Returns the problem if one of them has a value that the API does not have.
     pub fn present(&self, service: &ServiceRef) -> Result<Present, Unexpected> {
-        let derived = (service.namespace.clone(), id::derived_service(service));
-        let import: Option<ServiceImport> =
-            self.imports.get(service).map(read::import).transpose()?;
+        let derived = ServiceRef::new(&service.namespace, &id::derived_service(service));
+        let import = self.imports.get(service).map(ServiceImport::read).transpose()?;
         let slices = self.slices.get(&derived).into_iter().flatten();
         let slices = slices.map(|it| it.slice.clone()).collect::<Result<Vec<_>, _>>()?;
-        let derived = self.services.get(&derived).map(read::service).transpose()?;
+        let derived = self.services.get(&derived).map(DerivedService::read).transpose()?;
         Ok(Present { import, derived, slices })
     }
 }
 
 /// A slice with its import: its label names it, its owner reference, and its own name by digits, of which another writer
 /// may have changed any.
-fn slice_of(slice: &Value) -> (Place, OfImport) {
+fn slice_of(slice: &Value) -> (ServiceRef, OfImport) {
     let ServiceRef { namespace, name } = name_of(slice);
     let digits = name.strip_prefix("imported-").and_then(|rest| rest.split('-').next());
     let derived = digits.map(|digits| format!("derived-{digits}")).unwrap_or_default();
@@ -237,15 +204,97 @@ fn slice_of(slice: &Value) -> (Place, OfImport) {
     let is_right =
         |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
     let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
-    ((namespace, derived), OfImport { import, slice: read::slice(slice).map(Arc::new) })
-}
-
-fn name_of(object: &Value) -> ServiceRef {
-    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-    ServiceRef::new(text("namespace"), text("name"))
+    (
+        ServiceRef::new(&namespace, &derived),
+        OfImport { import, slice: Slice::read(slice).map(Arc::new) },
+    )
 }
 
 fn state_of(namespace: &Value) -> NamespaceState {
     let is_terminating = !namespace["metadata"]["deletionTimestamp"].is_null();
     if is_terminating { NamespaceState::Terminating } else { NamespaceState::Active }
+}
+
+// The Services that AWS's controller derived for its imports: one for each exporting cluster, whose IPs clients may have.
+// They hang on the ServiceImport, and this function never deletes them.
+
+/// The Services that AWS's controller derived, by import.
+#[derive(Clone, Debug, Default)]
+pub struct DerivedOfAws(BTreeMap<ServiceRef, BTreeMap<String, String>>);
+
+impl DerivedOfAws {
+    /// # Errors
+    /// Returns an error if the Services could not be listed.
+    pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
+        let services = kubernetes.objects(Resource::Services, SERVICE_NAME).await?;
+        Ok(Self::of(&services, owner))
+    }
+
+    fn of(services: &[Value], owner: &OwnerLabel) -> Self {
+        let mut all: BTreeMap<ServiceRef, BTreeMap<String, String>> = BTreeMap::new();
+        for service in services {
+            let metadata = Metadata::read(service);
+            let label = |key: &str| metadata.labels.get(key).cloned();
+            let (Some(import), Some(cluster)) = (label(SERVICE_NAME), label(SOURCE_CLUSTER)) else {
+                continue;
+            };
+            if !owner.owns(&metadata) {
+                let import = ServiceRef::new(name_of(service).namespace, import);
+                all.entry(import).or_default().insert(cluster, metadata.name);
+            }
+        }
+        Self(all)
+    }
+
+    /// The names of those that hang on an import.
+    pub fn names(&self, import: &ServiceRef) -> Vec<String> {
+        self.0.get(import).into_iter().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// The annotation with which that controller lists them on an import.
+    pub fn annotation(&self, import: &ServiceRef) -> String {
+        let all = self.0.get(import).into_iter().flatten();
+        let list = all.map(|(cluster, name)| json!({"cluster": cluster, "derived-service": name}));
+        Value::from(list.collect::<Vec<_>>()).to_string()
+    }
+
+    /// The commands that delete them, one for each namespace.
+    pub fn commands(&self) -> Vec<String> {
+        let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (import, services) in &self.0 {
+            let all = services.values().map(String::as_str);
+            names.entry(&import.namespace).or_default().extend(all);
+        }
+        let command = |(namespace, names): (&str, BTreeSet<&str>)| {
+            let names = names.into_iter().collect::<Vec<_>>().join(" ");
+            format!("kubectl delete services --namespace {namespace} {names}")
+        };
+        names.into_iter().map(command).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_of_awss_controller_are_listed_by_import() {
+        let service = |name: &str, labels: Value| json!({"metadata": {"namespace": "shop", "name": name, "labels": labels}});
+        let owner = OwnerLabel::new("cloud-map-sync");
+        let of_aws = |cluster: &str| json!({SERVICE_NAME: "web", SOURCE_CLUSTER: cluster});
+        let mut ours = of_aws("blue");
+        ours["cloud-map-sync/owner"] = json!("cloud-map-sync");
+        let all = [
+            service("imported-2", of_aws("green")),
+            service("imported-1", of_aws("blue")),
+            service("derived-1", ours),
+            service("by-hand", json!({SERVICE_NAME: "web"})),
+        ];
+        let derived = DerivedOfAws::of(&all, &owner);
+        let web = ServiceRef::new("shop", "web");
+        assert_eq!(derived.names(&web), ["imported-1", "imported-2"]);
+        let command = "kubectl delete services --namespace shop imported-1 imported-2";
+        assert_eq!(derived.commands(), [command]);
+        insta::assert_snapshot!(derived.annotation(&web), @r#"[{"cluster":"blue","derived-service":"imported-1"},{"cluster":"green","derived-service":"imported-2"}]"#);
+    }
 }

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 
 use super::{Invocation, Joined, unread};
 use crate::guard::Extent;
-use crate::import::apply::Outcome;
 use crate::import::guard::{Note, Run};
 use crate::import::plan::HeldBack;
 use crate::import::sources::{Lifetimes, Members, Stale};
@@ -16,8 +15,8 @@ use crate::model::clusterset::ClusterId;
 use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
-    ChangeResult, ClusterReport, ClustersetLine, GuardReport, ImportLine, Mode, MultiClusterReport,
-    Obstacle, StaleCluster,
+    ClusterReport, ClustersetLine, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle,
+    StaleCluster,
 };
 
 /// The number of imports that a line names.
@@ -53,13 +52,13 @@ impl Joined<'_> {
             extent,
             held: selection.held(),
             now: invocation.now,
-            remembers: own_record.stands() || members.holder_of(&member.cluster).is_some(),
+            remembers: own_record == OwnRecord::Stands
+                || members.holder_of(&member.cluster).is_some(),
         };
         let importing = Importing {
             kubernetes: &connection.kubernetes,
             owner,
             member,
-            arn: self.arn(),
             objects: self.objects.as_ref()?,
             own_record,
             takes_over: invocation.adoption.is_some(),
@@ -118,15 +117,9 @@ impl MultiClusterReport {
         self.imports = imported.imports;
         self.imported_endpoints = imported.endpoints;
         self.guard = imported.guard.as_deref().map(GuardReport::from);
-        let changes = imported.made.into_iter().map(|made| {
-            let result = match made.outcome {
-                Outcome::Planned => ChangeResult::Planned,
-                Outcome::Applied => ChangeResult::Applied,
-                Outcome::Failed(error) => ChangeResult::Failed { error },
-                Outcome::Undone(why) => ChangeResult::Undone { why: why.to_owned() },
-            };
-            ImportLine { change: made.change.line(), result }
-        });
+        let changes = imported.made.into_iter();
+        let changes =
+            changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
         self.changes.extend(changes);
         let (of_others, held_back): (Vec<_>, Vec<_>) =
             imported.held_back.into_iter().partition(|line| line.reason.other_owner().is_some());

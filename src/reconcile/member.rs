@@ -9,8 +9,7 @@ use crate::clusterset::identity::{
     CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, cluster_id, clusterset_id,
 };
 use crate::error::chain;
-use crate::import::aws::DerivedOfAws;
-use crate::import::observe::Objects;
+use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::kubernetes::{Error, Kubernetes};

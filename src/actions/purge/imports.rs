@@ -3,12 +3,12 @@
 
 use tokio::time::timeout_at;
 
-use crate::import::aws::DerivedOfAws;
-use crate::import::observe::Objects;
-use crate::import::plan::OwnerLabel;
-use crate::import::purge::Purging;
+use crate::import::apply::EachImport;
+use crate::import::observe::{DerivedOfAws, Objects};
+use crate::import::plan::{OwnerLabel, Present, Removal};
 use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{Class, Kubernetes};
+use crate::model::ServiceRef;
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe;
 use crate::reconcile::{Error, Invocation, unread};
@@ -64,16 +64,14 @@ impl Invocation<'_> {
         let read =
             tokio::try_join!(DerivedOfAws::read(kubernetes, &owner), is_aws_back(kubernetes));
         let (of_aws, is_aws_back) = read.map_err(observe::Error::from)?;
-        let purging = Purging {
-            kubernetes,
-            owner: &owner,
-            objects: &objects,
-            of_aws: &of_aws,
-            is_aws_back,
-            writes: self.mode == Mode::Sync,
-            deadline: self.deadline,
+        let (writes, deadline) = (self.mode == Mode::Sync, self.deadline);
+        let each = EachImport { kubernetes, owner: &owner, objects: &objects, writes, deadline };
+        let removal = |service: &ServiceRef, present: &Present| {
+            let (of_aws, annotation) = (of_aws.names(service), of_aws.annotation(service));
+            let (owner, is_back) = (&owner, is_aws_back);
+            Removal { owner, service, present, of_aws, annotation, is_back }.plan()
         };
-        report.add_imports(purging.run().await);
+        report.add_imports(each.run(removal).await);
         Ok(report)
     }
 }

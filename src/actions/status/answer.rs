@@ -148,19 +148,17 @@ impl Status {
 impl RegistryStatus {
     /// A registry that was read.
     pub fn new(name: Option<String>, registry: &Registry, now: Timestamp) -> Self {
-        let places = registry.services.keys().map(|key| Place::of(key, registry));
-        let places: BTreeSet<Place> =
-            places.filter(|it| !record::is_namespace(&it.namespace)).collect();
-        let services = places.iter().map(|it| ServiceStatus::new(it, registry)).collect();
+        let services = places(registry).iter().map(|it| ServiceStatus::new(it, registry)).collect();
         let clustersets = ClustersetStatus::of(registry, now);
         Self { registry: name, error: None, services, clustersets }
     }
 
     /// A registry that was read, with the services alone that this installation created and that have no instance.
     pub fn of_unused(name: Option<String>, registry: &Registry) -> Self {
-        let services = parties(registry).into_iter().map(|it| {
-            let delete = it.service.unreadable.is_none().then(|| it.service.delete_command());
-            ServiceStatus { delete, ..ServiceStatus::from(it) }
+        let services = places(registry).into_iter().map(|place| {
+            let service = &registry.services[&place.key];
+            let delete = service.unreadable.is_none().then(|| service.delete_command());
+            ServiceStatus { delete, ..ServiceStatus::new(&place, registry) }
         });
         Self { registry: name, services: services.collect(), ..Self::default() }
     }
@@ -169,6 +167,12 @@ impl RegistryStatus {
     pub fn unreadable(name: Option<String>, error: String) -> Self {
         Self { registry: name, error: Some(error), ..Self::default() }
     }
+}
+
+/// The services in the order of their names, without those with the records of clustersets.
+fn places(registry: &Registry) -> BTreeSet<Place> {
+    let places = registry.services.keys().map(|key| Place::of(key, registry));
+    places.filter(|it| !record::is_namespace(&it.namespace)).collect()
 }
 
 impl ServiceStatus {

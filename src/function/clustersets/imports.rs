@@ -69,7 +69,7 @@ impl Clustersets<'_> {
             sets.iter().map(|(key, set)| (key, set.members(&key.1, invocation))).collect();
         let imports = importers.into_iter().map(|(index, joined, own_record)| {
             let known = &known[&self.key(joined)];
-            let is_member = own_record.is_decided() || !joined.is_new(known);
+            let is_member = own_record != OwnRecord::Unknown || !joined.is_new(known);
             let run = (selections.of(index).is_some(), own_record);
             async move {
                 if !is_member || joined.other_holder(known).is_some() {

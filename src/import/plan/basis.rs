@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::OwnerLabel;
-use super::change::{Change, Kind, Stage};
+use super::change::{Change, Kind, ObjectRef, Stage};
 use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
 use crate::model::clusterset::{ClusterId, ClustersetService, Protocol, RefusedField};
@@ -79,17 +79,6 @@ impl NamespaceState {
     }
 }
 
-impl Sources {
-    /// Whether an address of a member is among its endpoints.
-    pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
-        let Some(Read::Whole(exported) | Read::Held(exported)) = self.by_cluster.get(cluster)
-        else {
-            return false;
-        };
-        exported.endpoints.iter().any(|endpoint| endpoint.address == address)
-    }
-}
-
 /// The exports and endpoints of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
@@ -140,44 +129,64 @@ impl Read {
             Self::Unread => None,
         }
     }
+
+    /// Whether this invocation read them in the member itself.
+    pub fn is_read_there(&self) -> bool {
+        self.exported().is_some_and(|exported| exported.is_read_there)
+    }
+
+    /// The same while nothing leaves.
+    #[must_use]
+    pub fn additions(self) -> Self {
+        match self {
+            Self::Whole(exported) => Self::Held(exported),
+            read => read,
+        }
+    }
 }
 
 impl Sources {
+    /// Whether an address of a member is among its endpoints.
+    pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
+        self.exported(cluster).endpoints.iter().any(|it| it.address == address)
+    }
+
+    /// `None` if the cluster is known to have no exports.
+    fn read(&self, cluster: &ClusterId) -> Option<&Read> {
+        const UNREAD: &Read = &Read::Unread;
+        self.by_cluster.get(cluster).or((!self.is_complete).then_some(UNREAD))
+    }
+
     /// Whether the part of a cluster stays in the import, as far as it has one there.
     pub fn stays(&self, cluster: &ClusterId) -> bool {
-        match self.by_cluster.get(cluster) {
-            Some(read) => !matches!(read, Read::Whole(_)),
-            None => !self.is_complete,
-        }
+        !matches!(self.read(cluster), None | Some(Read::Whole(_)))
     }
 
     /// Whether the guard holds what a cluster would lose.
     pub(super) fn is_held(&self, cluster: &ClusterId) -> bool {
-        matches!(self.by_cluster.get(cluster), Some(Read::Held(_)))
+        matches!(self.read(cluster), Some(Read::Held(_)))
     }
 
-    /// The same while nothing leaves: a later run may show more of it.
-    #[must_use]
-    pub fn additions(self) -> Self {
-        let by_cluster = self.by_cluster.into_iter().map(|(cluster, read)| match read {
-            Read::Whole(exported) => (cluster, Read::Held(exported)),
-            read => (cluster, read),
-        });
-        Self { by_cluster: by_cluster.collect(), is_complete: false }
+    /// The exports and endpoints of a cluster, as far as they were read.
+    pub(super) fn exported(&self, cluster: &ClusterId) -> Exported {
+        self.read(cluster).and_then(Read::exported).cloned().unwrap_or_default()
+    }
+
+    /// Limits all reads while nothing else leaves: a later run may show more of it.
+    pub fn restrain(&mut self, limit: impl Fn(Read) -> Read) {
+        let by_cluster = std::mem::take(&mut self.by_cluster).into_iter();
+        self.by_cluster = by_cluster.map(|(cluster, read)| (cluster, limit(read))).collect();
+        self.is_complete = false;
     }
 
     /// Whether this invocation read the exports of a cluster there.
     pub(super) fn is_read_there(&self, cluster: &ClusterId) -> bool {
-        let read = self.by_cluster.get(cluster).and_then(Read::exported);
-        read.is_some_and(|exported| exported.is_read_there)
+        self.read(cluster).is_some_and(Read::is_read_there)
     }
 
     /// Whether nothing is known about the exports of a cluster.
     pub fn is_unread(&self, cluster: &ClusterId) -> bool {
-        match self.by_cluster.get(cluster) {
-            Some(read) => *read == Read::Unread,
-            None => !self.is_complete,
-        }
+        self.read(cluster) == Some(&Read::Unread)
     }
 
     /// Whether the exports of every member were read.
@@ -189,9 +198,17 @@ impl Sources {
 impl<'a> Basis<'a> {
     /// The ServiceImport, if it is ours or is taken over.
     pub(super) fn import(&self) -> Option<&'a ServiceImport> {
-        self.present.import.as_ref().filter(|import| {
-            self.owner.owns(&import.metadata) || self.is_taken_over(&import.metadata)
-        })
+        self.present.import.as_ref().filter(|import| self.owns(&import.metadata))
+    }
+
+    /// Whether an object is ours, or is a ServiceImport that is taken over.
+    pub(super) fn owns(&self, object: &Metadata) -> bool {
+        self.owner.owns(object) || self.is_taken_over(object)
+    }
+
+    /// An object of the import.
+    pub(super) fn object(&self, kind: Kind, name: &str) -> ObjectRef {
+        ObjectRef::of(self.service, kind, name)
     }
 
     /// Whether a ServiceImport gets our label in this run.
@@ -237,8 +254,7 @@ pub fn hold(basis: &Basis<'_>) -> Sources {
     let leaves = |cluster: &ClusterId| basis.merged.is_some() && *cluster == basis.importer.cluster;
     let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
     for cluster in holders(basis).into_iter().filter(stay) {
-        let read = sources.by_cluster.remove(&cluster);
-        let exported = read.as_ref().and_then(Read::exported).cloned().unwrap_or_default();
+        let exported = sources.exported(&cluster);
         sources.by_cluster.insert(cluster, Read::Held(exported));
     }
     sources

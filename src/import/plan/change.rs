@@ -1,12 +1,14 @@
-//! One write to the API server, and the order of the writes of an import. [`super::Known`] completes a change with the
-//! values that the API server assigned to earlier ones.
+//! One write to the API server with its fields, and the order of the writes of an import. [`super::Present::body`] completes a change with
+//! the values that the API server assigned to earlier ones.
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use super::present::OwnerReference;
-use crate::model::Family;
+use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
+use crate::model::clusterset::{ExportedPort, Properties, SessionAffinity};
+use crate::model::words::words;
+use crate::model::{Family, ServiceRef};
 
 /// One write to the API server of the importing cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,7 @@ pub struct Change {
     pub stage: Stage,
     pub object: ObjectRef,
     pub write: Write,
+    pub content: Content,
     /// The content or the difference, for people.
     pub detail: String,
 }
@@ -26,11 +29,12 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    ServiceImport,
-    Service,
-    EndpointSlice,
+words! {
+    pub enum Kind {
+        ServiceImport = "ServiceImport",
+        Service = "Service",
+        EndpointSlice = "EndpointSlice",
+    }
 }
 
 /// The order of the changes of one import. All additions precede all removals, so an endpoint that moves to another
@@ -54,14 +58,14 @@ pub enum Stage {
     Status,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// POST of the whole object.
-    Create(Content),
+    Create,
     /// A JSON merge patch of the fields that differ. Not a server-side apply: that never gives up the fields of a POST.
-    Patch(Content),
+    Patch,
     /// A JSON merge patch of the status sub-resource.
-    PatchStatus(Value),
+    PatchStatus,
     Delete,
 }
 
@@ -76,14 +80,6 @@ pub struct Content {
 }
 
 impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ServiceImport => "ServiceImport",
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-        }
-    }
-
     pub fn api_version(self) -> &'static str {
         match self {
             Self::ServiceImport => "multicluster.x-k8s.io/v1beta1",
@@ -108,17 +104,74 @@ impl fmt::Display for Kind {
     }
 }
 
+impl ObjectRef {
+    /// An object of the import of a service.
+    pub fn of(service: &ServiceRef, kind: Kind, name: &str) -> Self {
+        Self { kind, namespace: service.namespace.clone(), name: name.to_owned() }
+    }
+}
+
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }
 }
 
+impl Content {
+    pub fn new(body: Value) -> Self {
+        Self { body, ..Self::default() }
+    }
+
+    /// The paths of the fields, without `spec` and `metadata` at their start.
+    pub fn fields(&self) -> Vec<String> {
+        let mut fields = Vec::new();
+        if !self.body.is_null() {
+            add_paths(&self.body, "", &mut fields);
+        }
+        fields.extend(self.ips.as_ref().map(|_| "ips".to_owned()));
+        fields.extend(self.owners.as_ref().map(|_| "ownerReferences".to_owned()));
+        fields
+    }
+}
+
+fn add_paths(patch: &Value, path: &str, paths: &mut Vec<String>) {
+    let Value::Object(fields) = patch else {
+        paths.push(path.to_owned());
+        return;
+    };
+    for (key, value) in fields {
+        let is_part = path.is_empty() && ["metadata", "spec"].contains(&key.as_str());
+        let path = match path {
+            _ if is_part => String::new(),
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        add_paths(value, &path, paths);
+    }
+}
+
 impl Change {
+    /// The patch of the fields that differ; `None` if there are none.
+    pub fn patch(stage: Stage, object: ObjectRef, content: Content) -> Option<Self> {
+        let fields = content.fields();
+        let detail = fields.join(", ");
+        (!fields.is_empty()).then(|| Self { stage, object, write: Write::Patch, content, detail })
+    }
+
+    pub fn deletion(object: ObjectRef, detail: &str) -> Self {
+        let stage = match object.kind {
+            Kind::ServiceImport => Stage::DeleteImport,
+            Kind::Service => Stage::RemovePorts,
+            Kind::EndpointSlice => Stage::RemoveEndpoints,
+        };
+        let (content, detail) = (Content::default(), detail.to_owned());
+        Self { stage, object, write: Write::Delete, content, detail }
+    }
+
     /// The change as a line of the plan's table.
     pub fn line(&self) -> String {
-        let noun = match (self.object.kind, &self.write) {
-            (_, Write::PatchStatus(_)) => "status",
+        let noun = match (self.object.kind, self.write) {
+            (_, Write::PatchStatus) => "status",
             (Kind::ServiceImport, _) => "import",
             (Kind::Service, _) => "service",
             (Kind::EndpointSlice, _) => "slice",
@@ -129,8 +182,8 @@ impl Change {
 
     fn sign(&self) -> char {
         match self.write {
-            Write::Create(_) => '+',
-            Write::Patch(_) | Write::PatchStatus(_) => '~',
+            Write::Create => '+',
+            Write::Patch | Write::PatchStatus => '~',
             Write::Delete => '-',
         }
     }
@@ -138,7 +191,156 @@ impl Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let part = if matches!(self.write, Write::PatchStatus(_)) { " status" } else { "" };
+        let part = if self.write == Write::PatchStatus { " status" } else { "" };
         write!(f, "{} {}{part}: {}", self.sign(), self.object, self.detail)
+    }
+}
+
+// JSON merge patches (RFC 7386) of the fields that differ. Both sides contain only the fields that the plan decides, so a
+// patch leaves all others alone.
+
+/// The creation of an object with these fields.
+pub(super) fn creation(stage: Stage, object: ObjectRef, mut body: Value, detail: String) -> Change {
+    body["apiVersion"] = json!(object.kind.api_version());
+    body["kind"] = json!(object.kind);
+    body["metadata"]["name"] = json!(object.name);
+    body["metadata"]["namespace"] = json!(object.namespace);
+    // The other objects refer to the ServiceImport.
+    let owners = (object.kind != Kind::ServiceImport).then(Vec::new);
+    let content = Content { body, owners, ips: None };
+    Change { stage, object, write: Write::Create, content, detail }
+}
+
+/// The patch that turns `present` into `wanted`; `None` if they are equal. A field that is only present becomes null,
+/// which removes it.
+pub(super) fn difference(present: &Value, wanted: &Value) -> Option<Value> {
+    let (Value::Object(before), Value::Object(after)) = (present, wanted) else {
+        return (present != wanted).then(|| wanted.clone());
+    };
+    let mut patch = Map::new();
+    for (key, value) in after {
+        let changed = match before.get(key) {
+            Some(before) => difference(before, value),
+            None => Some(value.clone()),
+        };
+        patch.extend(changed.map(|value| (key.clone(), value)));
+    }
+    let removed = before.keys().filter(|key| !after.contains_key(*key));
+    patch.extend(removed.map(|key| (key.clone(), Value::Null)));
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// The labels or annotations with one of these keys: all others belong to other writers.
+pub(super) fn only<'a>(texts: &Texts, keys: impl IntoIterator<Item = &'a str>) -> Texts {
+    let keys = keys.into_iter().filter_map(|key| texts.get_key_value(key));
+    keys.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The owner references to write, without the one to the ServiceImport; `None` if they are right. That ServiceImport is
+/// the only one that may be among them: another one was deleted and made again under the same name, and garbage
+/// collection removes an object without a living owner.
+pub(super) fn owners(
+    metadata: &Metadata,
+    import: Option<&ServiceImport>,
+) -> Option<Vec<OwnerReference>> {
+    let (imports, others): (Vec<_>, Vec<_>) =
+        metadata.owner_references.iter().partition(|owner| owner.is_import());
+    let uid = import.map(|import| &import.metadata.uid);
+    let is_right = matches!(imports.as_slice(), [owner] if Some(&owner.uid) == uid);
+    (!is_right).then(|| others.into_iter().cloned().collect())
+}
+
+// The fields that a ServiceImport and a Service have in common, as JSON.
+
+/// `spec` with the ports, families and properties.
+pub(super) fn spec(ports: &[ExportedPort], families: &[Family], properties: &Properties) -> Value {
+    let affinity = properties.session_affinity;
+    let config = match affinity {
+        SessionAffinity::ClientIp(Some(seconds)) => {
+            json!({"clientIP": {"timeoutSeconds": seconds}})
+        }
+        SessionAffinity::ClientIp(None) | SessionAffinity::None => Value::Null,
+    };
+    json!({
+        "ports": ports,
+        "ipFamilies": families,
+        "sessionAffinity": affinity.as_str(),
+        "sessionAffinityConfig": config,
+        "internalTrafficPolicy": properties.internal_traffic_policy,
+        "trafficDistribution": properties.traffic_distribution,
+    })
+}
+
+/// The same without empty fields, as the API server returns it. The ports of a ServiceImport are required.
+pub(super) fn without_empty(mut object: Value) -> Value {
+    let empty = [Value::Null, json!(""), json!([]), json!({})];
+    if let Value::Object(fields) = &mut object {
+        fields.retain(|key, value| key == "ports" || !empty.contains(value));
+    }
+    object
+}
+
+/// The ports as a person reads them: `http:80/TCP`.
+pub(super) fn describe_ports(ports: &[ExportedPort]) -> String {
+    let describe = |port: &ExportedPort| {
+        let colon = if port.name.is_empty() { "" } else { ":" };
+        format!("{}{colon}{}/{}", port.name, port.number, port.protocol.as_str())
+    };
+    let texts: Vec<String> = ports.iter().map(describe).collect();
+    if texts.is_empty() { "no ports".to_owned() } else { texts.join(" ") }
+}
+
+pub(super) fn describe_families(families: &[Family]) -> String {
+    let texts: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
+    texts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patch_has_only_the_fields_that_differ() {
+        let cases = [
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (json!({"a": 1}), json!({"a": 2}), Some(json!({"a": 2}))),
+            (json!({"a": 1}), json!({}), Some(json!({"a": null}))),
+            (json!({}), json!({"a": {"b": 1}}), Some(json!({"a": {"b": 1}}))),
+            (
+                json!({"a": {"b": 1, "c": [1, 2]}, "d": 1}),
+                json!({"a": {"b": 1, "c": [1]}, "d": 1}),
+                Some(json!({"a": {"c": [1]}})),
+            ),
+        ];
+        for (present, wanted, expected) in cases {
+            assert_eq!(difference(&present, &wanted), expected, "{present} -> {wanted}");
+        }
+    }
+
+    #[test]
+    fn owners_of_other_kinds_and_groups_stay() {
+        let owner = |api_version: &str, kind: &str| OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            uid: format!("{kind} of {api_version}"),
+            ..OwnerReference::default()
+        };
+        let own = [owner("multicluster.x-k8s.io/v1alpha1", "ServiceImport")];
+        let others = [
+            owner("other.example/v1", "ServiceImport"),
+            owner("multicluster.x-k8s.io/v1beta1", "ServiceExport"),
+        ];
+        let owner_references = own.into_iter().chain(others.clone()).collect();
+        let metadata = Metadata { owner_references, ..Metadata::default() };
+        assert_eq!(owners(&metadata, None), Some(others.to_vec()));
+    }
+
+    #[test]
+    fn description_names_the_fields() {
+        let body =
+            json!({"metadata": {"labels": {"a": "1"}}, "spec": {"ports": [], "x": {"y": 1}}});
+        let content = Content { body, owners: Some(Vec::new()), ips: None };
+        assert_eq!(content.fields().join(", "), "labels.a, ports, x.y, ownerReferences");
+        assert!(Content::default().fields().is_empty());
     }
 }

@@ -5,6 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::basis::Basis;
+use super::change::Kind;
+use super::held_back::Reason;
+use super::ownership::OWNER_LABEL;
 use super::present::{DerivedService, ServiceImport, holders_of};
 use super::service_import;
 use crate::model::clusterset::{
@@ -17,29 +20,68 @@ pub(super) enum Intent {
     Import(Box<ClustersetService>),
     /// No cluster exports the name.
     End,
-    /// It is not known whether a cluster exports the name.
-    Unknown,
+    /// Its namespace is about to be removed with it, it is not known whether a cluster exports the name, or the reason
+    /// is in the way.
+    Unchanged(Option<Reason>),
 }
 
 impl Intent {
     pub(super) fn of(basis: &Basis<'_>) -> Self {
+        if basis.namespace.is_gone() {
+            return Self::Unchanged(None);
+        }
+        if !basis.service.can_exist() {
+            return Self::Unchanged(basis.merged.map(|_| Reason::ImpossibleName));
+        }
+        // The slices of a member that was not read are that controller's: under the new IP it would have none.
+        if service_import::taken_over(basis).is_some() && !basis.sources.are_whole() {
+            return Self::Unchanged(Some(Reason::ExportersUnread));
+        }
+        match Self::of_exports(basis) {
+            Self::Import(service) => match foreign(basis, &service) {
+                None => Self::Import(service),
+                reason => Self::Unchanged(reason),
+            },
+            intent => intent,
+        }
+    }
+
+    fn of_exports(basis: &Basis<'_>) -> Self {
         let holders = holders(basis);
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
         let is_uncertain = !staying.is_empty() || has_unknown_part(basis);
         match (as_it_is(basis).filter(|_| is_uncertain), basis.merged) {
-            (Some(_), None) if staying.is_empty() => Self::Unknown,
+            (Some(_), None) if staying.is_empty() => Self::Unchanged(None),
             (Some(kept), merged) => {
                 let service = with_additions(basis, kept, merged, staying);
                 // It may be exported with any family.
                 let is_known = service.kind == ImportType::Headless || !service.families.is_empty();
-                if is_known { Self::Import(Box::new(service)) } else { Self::Unknown }
+                if is_known { Self::Import(Box::new(service)) } else { Self::Unchanged(None) }
             }
             (None, Some(merged)) => Self::Import(Box::new(with_clusters(merged.clone(), staying))),
             (None, None) if staying.is_empty() && may_end(basis, &holders) => Self::End,
-            (None, None) => Self::Unknown,
+            (None, None) => Self::Unchanged(None),
         }
     }
+}
+
+/// An object of another owner under the name of the ServiceImport or the derived Service. Under the name of a slice it
+/// is not in the way, since another number is free.
+fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
+    let is_needed = |kind| match kind {
+        Kind::ServiceImport => true,
+        Kind::Service => service.kind == ImportType::ClusterSetIp,
+        Kind::EndpointSlice => false,
+    };
+    let objects = basis.present.objects();
+    let foreign = objects.filter(|(kind, metadata)| is_needed(*kind) && !basis.owns(metadata));
+    let (kind, metadata) = foreign.min_by_key(|(kind, _)| *kind)?;
+    let object = basis.object(kind, &metadata.name);
+    Some(match metadata.labels.get(OWNER_LABEL) {
+        Some(owner) => Reason::OtherOwner { object, owner: owner.clone() },
+        None => Reason::ForeignObject { object, manager: metadata.manager.clone() },
+    })
 }
 
 /// The clusters with a part in the import: those in its status, and those with slices.
@@ -68,21 +110,12 @@ pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
     let mut ports = derived.map(|it| it.spec.ports.clone()).unwrap_or_default();
     add_ports(&mut ports, &spec.ports);
-    let routing = spec.routing.clone();
-    Some(ClustersetService {
-        service: basis.service.clone(),
-        kind: spec.kind,
-        ports,
-        families: spec.families.clone(),
-        properties: Properties {
-            session_affinity: routing.session_affinity,
-            internal_traffic_policy: routing.internal_traffic_policy,
-            traffic_distribution: routing.traffic_distribution,
-            labels: service_import::exported_labels(metadata),
-            annotations: service_import::exported_annotations(metadata),
-        },
-        clusters: Vec::new(),
-    })
+    let properties = Properties {
+        labels: service_import::exported_labels(metadata),
+        annotations: service_import::exported_annotations(metadata),
+        ..spec.properties.clone()
+    };
+    Some(ClustersetService { ports, properties, ..spec.clone() })
 }
 
 /// The service of an import that somebody deleted while its derived Service stands: clients have its IP, and the slices

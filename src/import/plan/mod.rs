@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `basis` and `present` are the input. A [`Change`] lacks the values that the API server assigns while the changes are
-//! made; [`Known`] collects them and completes it. `ownership` finds the objects that are ours: no other is changed.
+//! made; [`Present`] takes over its answers and completes it. `ownership` finds the objects that are ours: no other is
+//! changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`intent`), and everything is added before anything is
 //! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). The guard against mass deletion counts what would leave all imports of the cluster ([`Tally`]),
@@ -21,23 +22,19 @@ mod derived_service;
 mod endpoint_slices;
 mod held_back;
 mod intent;
-mod known;
 mod ownership;
-mod patch;
 mod policy;
 mod present;
 mod refused;
-mod removal;
 mod service_import;
-mod status;
 mod tally;
 #[cfg(test)]
 mod tests;
 
 use derived_service::Derived;
 use intent::Intent;
-use status::Readiness;
 
+use crate::model::ServiceRef;
 use crate::model::clusterset::{ClustersetService, ImportType};
 
 pub use ahead::ahead;
@@ -45,17 +42,14 @@ pub use basis::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
     hold,
 };
-pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
+pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{EXCLUDED, HeldBack, Reason};
-pub use known::{Answer, Known, Request};
-pub use ownership::{OWNER_LABEL, OwnerLabel, adopt_former};
+pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
 pub use present::{
-    AWS_DERIVED, Addresses, Condition, DerivedService, Identity, ImportSpec, ImportStatus,
-    Metadata, OwnerReference, PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport,
-    ServiceSpec, Slice, SliceEndpoint, Texts,
+    AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
+    SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{missing_fields, refused_fields};
-pub use removal::Removal;
 pub use tally::Tally;
 
 /// The changes of one import in the order in which they are made, and what is held back.
@@ -65,6 +59,13 @@ pub struct Plan {
     pub held_back: Vec<HeldBack>,
 }
 
+impl Plan {
+    fn held_back(service: &ServiceRef, reason: Option<Reason>) -> Self {
+        let held_back = reason.map(|reason| HeldBack { service: service.clone(), reason });
+        Self { changes: Vec::new(), held_back: held_back.into_iter().collect() }
+    }
+}
+
 /// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
 pub fn plan(basis: &Basis<'_>) -> Plan {
     let mut plan = policy::plan(basis, decide);
@@ -72,86 +73,45 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     plan.changes.retain(|change| basis.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
     if writes && basis.namespace == NamespaceState::Excluded {
-        return held_back(basis, Some(Reason::NamespaceExcluded));
+        return Plan::held_back(basis.service, Some(Reason::NamespaceExcluded));
     }
     plan
 }
 
-/// The plan if the namespace is not excluded. Without changes if it is absent or terminating: its objects are about to be
-/// removed.
+/// The plan if the namespace is not excluded.
 fn decide(basis: &Basis<'_>) -> Plan {
-    if basis.namespace.is_gone() {
-        return Plan::default();
-    }
-    if !basis.service.can_exist() {
-        return held_back(basis, basis.merged.map(|_| Reason::ImpossibleName));
-    }
-    let taken_over = service_import::taken_over(basis);
-    // The slices of a member that was not read are that controller's: under the new IP it would have none.
-    if taken_over.is_some() && !basis.sources.are_whole() {
-        return held_back(basis, Some(Reason::ExportersUnread));
-    }
-    match Intent::of(basis) {
+    match (Intent::of(basis), service_import::taken_over(basis)) {
+        (Intent::Import(service), _) => import(basis, &service),
+        (Intent::Unchanged(Some(reason)), _) => Plan::held_back(basis.service, Some(reason)),
         // The next run decides whether it ends, under the guard.
-        Intent::End | Intent::Unknown if taken_over.is_some() => {
-            Plan { changes: taken_over.into_iter().collect(), held_back: Vec::new() }
-        }
-        Intent::Import(service) => match foreign(basis, &service) {
-            None => import(basis, &service),
-            reason => held_back(basis, reason),
-        },
-        Intent::End => Plan { changes: end(basis), held_back: Vec::new() },
-        Intent::Unknown => Plan::default(),
+        (_, Some(change)) => Plan { changes: vec![change], ..Plan::default() },
+        (Intent::End, None) => Plan { changes: end(basis), ..Plan::default() },
+        (Intent::Unchanged(None), None) => Plan::default(),
     }
-}
-
-fn held_back(basis: &Basis<'_>, reason: Option<Reason>) -> Plan {
-    let held_back = reason.map(|reason| HeldBack { service: basis.service.clone(), reason });
-    Plan { changes: Vec::new(), held_back: held_back.into_iter().collect() }
-}
-
-/// An object of another owner under the name of the ServiceImport or the derived Service. Under the name of a slice it
-/// is not in the way, since another number is free.
-fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
-    let import = basis.present.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
-    let has_derived = service.kind == ImportType::ClusterSetIp;
-    let derived = basis.present.derived.iter().filter(|_| has_derived);
-    let derived = derived.map(|it| (Kind::Service, &it.metadata));
-    let is_foreign = |(kind, metadata): &(Kind, &Metadata)| {
-        let is_taken_over = *kind == Kind::ServiceImport && basis.is_taken_over(metadata);
-        !basis.owner.owns(metadata) && !is_taken_over
-    };
-    let (kind, metadata) = import.chain(derived).find(is_foreign)?;
-    let (namespace, name) = (basis.service.namespace.clone(), metadata.name.clone());
-    let object = ObjectRef { kind, namespace, name };
-    if let Some(owner) = metadata.labels.get(OWNER_LABEL) {
-        return Some(Reason::OtherOwner { object, owner: owner.clone() });
-    }
-    Some(Reason::ForeignObject { object, manager: metadata.manager.clone() })
 }
 
 /// Creates the import or brings it up to date.
 fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     let as_kind = |kind| refused::accepted(basis, kind, service);
-    let of_service = as_kind(Kind::Service);
-    let derived = Derived::of(basis, &of_service);
-    let readiness = Readiness::of(basis, service, derived.as_ref());
-    let of_import = as_kind(Kind::ServiceImport);
-    let mut changes = service_import::changes(basis, &of_import, derived.as_ref());
+    let derived = Derived::of(basis, &as_kind(Kind::Service));
+    let has_ip = derived.as_ref().is_some_and(|it| !it.families.is_empty());
+    let obstacle = (service.kind == ImportType::ClusterSetIp && !has_ip).then(|| {
+        let (exported, available) = (service.families.clone(), basis.importer.families.clone());
+        Reason::IpFamilyNotSupported { exported, available }
+    });
+    let ready = service_import::ready(basis, service, obstacle.as_ref());
+    let mut changes =
+        service_import::changes(basis, &as_kind(Kind::ServiceImport), derived.as_ref());
     match &derived {
         Some(derived) => changes.extend(derived.changes(basis)),
         None => changes.extend(derived_service::deletion(basis)),
     }
     let of_slices = as_kind(Kind::EndpointSlice);
     changes.extend(endpoint_slices::changes(basis, &of_slices, derived.as_ref()));
-    changes.extend(status::change(basis, &service.clusters, &readiness));
+    changes.extend(service_import::status_change(basis, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
-    let reason = (readiness == Readiness::FamilyNotSupported).then(|| {
-        let (exported, available) = (service.families.clone(), basis.importer.families.clone());
-        Reason::IpFamilyNotSupported { exported, available }
-    });
-    Plan { changes, ..held_back(basis, reason) }
+    Plan { changes, ..Plan::held_back(basis.service, obstacle) }
 }
 
 /// Deletes the import. Its objects are left to garbage collection; those that it left are deleted if there is no import

@@ -1,12 +1,14 @@
 //! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
 //! Neither its name, its owner references nor its managed fields make it ours.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
-use super::present::{Metadata, Present, Texts};
-use super::{HeldBack, Plan};
+use super::Plan;
+use super::change::{Change, Content, Kind, ObjectRef, Stage};
+use super::held_back::Reason;
+use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
+use super::service_import::OWN_ANNOTATIONS;
 use crate::model::ServiceRef;
 use crate::model::name::is_label_word;
 
@@ -57,22 +59,99 @@ pub fn adopt_former(
     service: &ServiceRef,
     present: &Present,
 ) -> Plan {
-    let slices = present.slices.iter().map(|it| (Kind::EndpointSlice, &it.metadata));
-    let derived = present.derived.iter().map(|it| (Kind::Service, &it.metadata));
-    let import = present.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
     let is_adopted = |it: &Metadata| former.owns(it) && !owner.owns(it) && !it.is_terminating;
-    let all = slices.chain(derived).chain(import).filter(|(_, metadata)| is_adopted(metadata));
-    let changes = all.map(|(kind, metadata)| {
-        let (namespace, name) = (service.namespace.clone(), metadata.name.clone());
-        let body = json!({"metadata": {"labels": {OWNER_LABEL: owner.as_str()}}});
-        Change {
-            stage: Stage::UpdateImport,
-            object: ObjectRef { kind, namespace, name },
-            write: Write::Patch(Content { body, ..Content::default() }),
-            detail: format!("taken over from the owner {}", former.as_str()),
-        }
+    let all = present.objects().filter(|(_, metadata)| is_adopted(metadata));
+    let changes = all.filter_map(|(kind, metadata)| {
+        let label = Content::new(json!({"metadata": {"labels": owner.label()}}));
+        let object = ObjectRef::of(service, kind, &metadata.name);
+        let detail = format!("taken over from the owner {}", former.as_str());
+        Some(Change { detail, ..Change::patch(Stage::UpdateImport, object, label)? })
     });
-    Plan { changes: changes.collect(), held_back: Vec::<HeldBack>::new() }
+    Plan { changes: changes.collect(), ..Plan::default() }
+}
+
+// The removal of one import from a cluster whose objects are purged. AWS's controller may have come back: then its own
+// Services hang on the ServiceImport, which is handed over instead of deleted.
+
+/// All that the removal of an import depends on.
+#[derive(Clone, Debug)]
+pub struct Removal<'a> {
+    pub owner: &'a OwnerLabel,
+    pub service: &'a ServiceRef,
+    pub present: &'a Present,
+    /// The Services of AWS's controller that hang on it.
+    pub of_aws: Vec<String>,
+    /// The annotation with which that controller lists them.
+    pub annotation: String,
+    /// Whether that controller serves the cluster again.
+    pub is_back: bool,
+}
+
+impl Removal<'_> {
+    pub fn plan(&self) -> Plan {
+        let import = self.present.import.as_ref().filter(|import| self.owns(&import.metadata));
+        let changes = match import {
+            None => self.deletions(false),
+            Some(_) if !self.is_back && self.of_aws.is_empty() => self.deletions(true),
+            Some(_) if !self.is_back => {
+                let (namespace, services) = (self.service.namespace.clone(), self.of_aws.clone());
+                let reason = Reason::ServicesOfAws { namespace, services };
+                return Plan::held_back(self.service, Some(reason));
+            }
+            Some(import) if self.of_aws.is_empty() || self.leads_to_ours(import) => {
+                return Plan::held_back(self.service, Some(Reason::NotTakenBack));
+            }
+            Some(import) => {
+                self.hand_over(&import.metadata).into_iter().chain(self.deletions(false)).collect()
+            }
+        };
+        Plan { changes, ..Plan::default() }
+    }
+
+    fn owns(&self, metadata: &Metadata) -> bool {
+        self.owner.owns(metadata) && !metadata.is_terminating
+    }
+
+    /// Whether the import has an IP of our derived Service.
+    fn leads_to_ours(&self, import: &ServiceImport) -> bool {
+        let derived = self.present.derived.iter().filter(|it| self.owner.owns(&it.metadata));
+        let mut ips = derived.flat_map(|derived| &derived.cluster_ips);
+        ips.any(|ip| import.ips.contains(ip))
+    }
+
+    /// The import as AWS's controller makes it. The label goes last and alone: the API server lets us change what
+    /// carries it, and take it off what carries that controller's annotation.
+    fn hand_over(&self, import: &Metadata) -> Vec<Change> {
+        let own = OWN_ANNOTATIONS.into_iter().filter(|key| import.annotations.contains_key(*key));
+        let mut annotations: Map<String, Value> =
+            own.map(|key| (key.to_owned(), Value::Null)).collect();
+        if !import.annotations.contains_key(AWS_DERIVED) {
+            annotations.insert(AWS_DERIVED.to_owned(), json!(self.annotation));
+        }
+        let steps = [
+            (json!({"annotations": annotations}), "annotations"),
+            (json!({"labels": {OWNER_LABEL: null}}), "handed over to AWS's controller"),
+        ];
+        let changes = steps.into_iter().filter_map(|(metadata, detail)| {
+            let object = ObjectRef::of(self.service, Kind::ServiceImport, &import.name);
+            let content = Content::new(json!({"metadata": metadata}));
+            let change = Change::patch(Stage::UpdateImport, object, content)?;
+            Some(Change { detail: detail.to_owned(), ..change })
+        });
+        changes.collect()
+    }
+
+    /// The deletion of the ServiceImport, or of the derived Service and the slices.
+    fn deletions(&self, of_import: bool) -> Vec<Change> {
+        let is_meant = |kind| (kind == Kind::ServiceImport) == of_import;
+        let objects = self.present.objects();
+        let objects = objects.filter(|(kind, metadata)| is_meant(*kind) && self.owns(metadata));
+        let deletions = objects.map(|(kind, metadata)| {
+            let object = ObjectRef::of(self.service, kind, &metadata.name);
+            Change::deletion(object, "its cluster is purged")
+        });
+        deletions.collect()
+    }
 }
 
 #[cfg(test)]

@@ -16,10 +16,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::json;
-
 use super::basis::{Basis, Exported, Read, Sources};
-use super::change::{Change, Kind, Stage, Write};
+use super::change::{Change, Content, Kind, Stage, Write};
 use super::intent::{as_it_is, holders, with_additions};
 use super::present::{DerivedService, ServiceImport, SliceEndpoint};
 use super::{HeldBack, Plan, Reason};
@@ -43,11 +41,10 @@ impl Allowed {
         // Without an exporter an import that no cluster is known to be in would end.
         sources.is_complete &= basis.merged.is_some();
         for cluster in holders(basis) {
-            let read = sources.by_cluster.get(&cluster);
-            if read.is_none() && !basis.sources.is_complete || read == Some(&Read::Unread) {
+            if basis.sources.is_unread(&cluster) {
                 continue;
             }
-            let exported = read.and_then(Read::exported).cloned().unwrap_or_default();
+            let exported = basis.sources.exported(&cluster);
             let exports = basis.merged.is_some_and(|merged| merged.clusters.contains(&cluster));
             let kept = match basis.policy {
                 Policy::CreateOnly => Read::Held(without_present(basis, &cluster, &exported)),
@@ -111,19 +108,20 @@ pub(super) fn plan(basis: &Basis<'_>, decide: impl Fn(&Basis<'_>) -> Plan) -> Pl
 /// Whether the policy allows a change of an import, of which it leaves the first IPs alone.
 fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
     let is_slice = change.object.kind == Kind::EndpointSlice;
-    let import = basis.import();
-    match (basis.policy, &mut change.write) {
+    match (basis.policy, change.write) {
         (Policy::Sync, _)
-        | (Policy::UpsertOnly, Write::Patch(_))
-        | (_, Write::Create(_) | Write::PatchStatus(_)) => true,
+        | (Policy::UpsertOnly, Write::Patch)
+        | (_, Write::Create | Write::PatchStatus) => true,
         (Policy::UpsertOnly, Write::Delete) => is_slice,
         (Policy::CreateOnly, Write::Delete) => false,
-        (Policy::CreateOnly, Write::Patch(_)) if is_slice => change.stage == Stage::AddEndpoints,
-        // An import that is made in this run is made whole.
-        (Policy::CreateOnly, Write::Patch(_)) if import.is_none() => true,
-        (Policy::CreateOnly, Write::Patch(content)) => {
-            (content.body, content.owners) = (json!({}), None);
-            import.is_some_and(|import| awaits_ips(basis, import, content.ips.as_deref()))
+        (Policy::CreateOnly, Write::Patch) if is_slice => change.stage == Stage::AddEndpoints,
+        (Policy::CreateOnly, Write::Patch) => {
+            // An import that is made in this run is made whole.
+            let Some(import) = basis.import() else { return true };
+            let ips = change.content.ips.take();
+            let is_allowed = awaits_ips(basis, import, ips.as_deref());
+            change.content = Content { ips, ..Content::default() };
+            is_allowed
         }
     }
 }
@@ -132,16 +130,15 @@ fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
 fn awaits_ips(basis: &Basis<'_>, import: &ServiceImport, ips: Option<&[Family]>) -> bool {
     let has_all = |derived: &DerivedService| {
         let families = &derived.spec.families;
-        import.spec.ips.is_empty()
-            && ips.is_some_and(|ips| ips.iter().all(|it| families.contains(it)))
+        import.ips.is_empty() && ips.is_some_and(|ips| ips.iter().all(|it| families.contains(it)))
     };
     ips.is_some() && basis.present.derived.as_ref().is_none_or(has_all)
 }
 
 fn named(change: &Change) -> String {
     let verb = match change.write {
-        Write::Create(_) => "create",
-        Write::Patch(_) | Write::PatchStatus(_) => "change",
+        Write::Create => "create",
+        Write::Patch | Write::PatchStatus => "change",
         Write::Delete => "delete",
     };
     format!("{verb} {}", change.object)

@@ -1,17 +1,22 @@
-//! The objects of one import as the importing cluster has them, as plain values: the fields that the plan compares, and
-//! no others. A field of another writer is therefore never a difference.
+//! The objects of one import as the importing cluster has them: read from their JSON, and with the answers to changes. They
+//! have the fields that the plan compares, and no others. A field of another writer is therefore never a difference, and
+//! one without a value of the API is an error of that object's import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::change::{Change, Content, Kind, ObjectRef, Write};
+use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
 use crate::model::clusterset::{
-    ClusterId, ExportedPort, ImportType, InternalTrafficPolicy, SessionAffinity,
+    ClusterId, ClustersetService, ExportedPort, InternalTrafficPolicy, Properties, SessionAffinity,
 };
-use crate::model::{Family, Timestamp};
+use crate::model::{Condition, Family, ServiceRef};
 
 /// Labels or annotations.
 pub type Texts = BTreeMap<String, String>;
@@ -30,7 +35,9 @@ pub struct Present {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     pub name: String,
-    pub identity: Identity,
+    /// With the version, the preconditions of a change.
+    pub uid: String,
+    pub resource_version: String,
     pub labels: Texts,
     pub annotations: Texts,
     pub owner_references: Vec<OwnerReference>,
@@ -38,13 +45,6 @@ pub struct Metadata {
     pub manager: Option<String>,
     /// Whether it has a `deletionTimestamp`.
     pub is_terminating: bool,
-}
-
-/// The object and the version of it that was read: the preconditions of a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    pub uid: String,
-    pub resource_version: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,36 +60,13 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
-impl Metadata {
-    /// Whether the ServiceImport is one of AWS's controller: it has its annotation with the names of its derived
-    /// Services. One that was adopted has the label of an owner besides.
-    pub fn is_of_aws(&self) -> bool {
-        self.annotations.contains_key(AWS_DERIVED) && !self.labels.contains_key(OWNER_LABEL)
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceImport {
     pub metadata: Metadata,
-    pub spec: ImportSpec,
-    pub status: ImportStatus,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImportSpec {
-    pub kind: ImportType,
-    pub ports: Vec<ExportedPort>,
+    /// Without labels, annotations and clusters.
+    pub spec: ClustersetService,
     pub ips: Vec<IpAddr>,
-    pub families: Vec<Family>,
-    pub routing: Routing,
-}
-
-/// The properties that a ServiceImport and a Service have in common.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Routing {
-    pub session_affinity: SessionAffinity,
-    pub internal_traffic_policy: InternalTrafficPolicy,
-    pub traffic_distribution: Option<String>,
+    pub status: ImportStatus,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,18 +76,6 @@ pub struct ImportStatus {
     /// All conditions, also those of other controllers.
     pub conditions: Vec<Condition>,
     pub endpoint_slice_objects: Option<String>,
-}
-
-/// A condition of a status, as `metav1.Condition` has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// The API's field `type`.
-    pub kind: String,
-    pub status: String,
-    pub reason: String,
-    pub message: String,
-    pub observed_generation: Option<i64>,
-    pub last_transition_time: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +94,8 @@ pub struct ServiceSpec {
     /// The primary one first. The API server never changes the primary one.
     pub families: Vec<Family>,
     pub family_policy: Option<String>,
-    pub routing: Routing,
+    /// Without labels and annotations.
+    pub properties: Properties,
 }
 
 /// An `EndpointSlice` of addresses; one of names (`FQDN`) is not read.
@@ -159,16 +125,6 @@ pub struct SliceEndpoint {
     pub hints: Vec<Arc<str>>,
 }
 
-impl SliceEndpoint {
-    /// The address that identifies the endpoint in its slice. `None` if another writer replaced it by something else.
-    pub fn address(&self) -> Option<IpAddr> {
-        match &self.addresses {
-            Addresses::One(address) => Some(*address),
-            Addresses::Other(texts) => texts.first()?.parse().ok(),
-        }
-    }
-}
-
 /// The addresses of an endpoint of a slice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Addresses {
@@ -178,29 +134,67 @@ pub enum Addresses {
     Other(Vec<String>),
 }
 
-impl Addresses {
-    pub fn of(texts: Vec<String>) -> Self {
-        match texts.as_slice() {
-            [text] => match text.parse::<IpAddr>() {
-                Ok(address) if address.to_string() == *text => Self::One(address),
-                _ => Self::Other(texts),
-            },
-            _ => Self::Other(texts),
-        }
-    }
+/// The label of a slice that names the exporting cluster.
+pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
 
-    pub fn texts(&self) -> Vec<String> {
-        match self {
-            Self::One(address) => vec![address.to_string()],
-            Self::Other(texts) => texts.clone(),
-        }
-    }
-}
+/// The annotation of AWS's controller on its ServiceImports.
+pub const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";
 
 impl Present {
+    /// The metadata of each object. The ServiceImport is the last.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, &Metadata)> {
+        let slices = self.slices.iter().map(|it| (Kind::EndpointSlice, &it.metadata));
+        let derived = self.derived.iter().map(|it| (Kind::Service, &it.metadata));
+        let import = self.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
+        derived.chain(slices).chain(import)
+    }
+
+    pub fn metadata(&self, object: &ObjectRef) -> Option<&Metadata> {
+        let mut objects = self.objects();
+        let found = objects.find(|(kind, it)| *kind == object.kind && it.name == object.name);
+        found.map(|(_, metadata)| metadata)
+    }
+
     /// The clusters with a part in it, whoever's the objects are.
     pub fn holders(&self) -> BTreeSet<ClusterId> {
         holders_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))
+    }
+
+    /// Takes over an object as the API server has it.
+    ///
+    /// # Errors
+    /// Returns the field that has no value of the API.
+    pub fn store(&mut self, kind: Kind, object: &Value) -> Result<(), Unexpected> {
+        match kind {
+            Kind::ServiceImport => self.import = Some(ServiceImport::read(object)?),
+            Kind::Service => self.derived = Some(DerivedService::read(object)?),
+            Kind::EndpointSlice => {
+                let slice = Slice::read(object)?;
+                self.slices.retain(|it| it.metadata.name != slice.metadata.name);
+                self.slices.push(Arc::new(slice));
+            }
+        }
+        Ok(())
+    }
+
+    /// The body of the request for a change. `None` if an object that it refers to is missing, since an earlier change
+    /// failed.
+    pub fn body(&self, change: &Change) -> Option<Value> {
+        let Content { mut body, owners, ips } = change.content.clone();
+        if let Some(mut owners) = owners {
+            owners.push(OwnerReference::to(self.import.as_ref()?));
+            body["metadata"]["ownerReferences"] = json!(owners);
+        }
+        if let Some(families) = ips {
+            let ips = ips_of(&self.derived.as_ref()?.cluster_ips, &families);
+            body["spec"]["ips"] = json!(Some(ips).filter(|ips| !ips.is_empty())?);
+        }
+        if change.write != Write::Create {
+            // A stale version is answered with 409.
+            let version = &self.metadata(&change.object)?.resource_version;
+            body["metadata"]["resourceVersion"] = json!(version);
+        }
+        Some(body)
     }
 }
 
@@ -214,15 +208,220 @@ pub(super) fn holders_of<'a>(
     listed.chain(slices.filter_map(Slice::source)).collect()
 }
 
+impl OwnerReference {
+    /// It is no controller and does not block its deletion.
+    fn to(import: &ServiceImport) -> Self {
+        let Metadata { name, uid, .. } = &import.metadata;
+        Self {
+            api_version: Kind::ServiceImport.api_version().to_owned(),
+            kind: Kind::ServiceImport.as_str().to_owned(),
+            name: name.clone(),
+            uid: uid.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the owner is a ServiceImport, in any version of the API.
+    pub(super) fn is_import(&self) -> bool {
+        let group = Kind::ServiceImport.api_version().split('/').next();
+        self.kind == Kind::ServiceImport.as_str() && self.api_version.split('/').next() == group
+    }
+}
+
+impl SliceEndpoint {
+    /// The address that identifies the endpoint in its slice. `None` if another writer replaced it by something else.
+    pub fn address(&self) -> Option<IpAddr> {
+        match &self.addresses {
+            Addresses::One(address) => Some(*address),
+            Addresses::Other(texts) => texts.first()?.parse().ok(),
+        }
+    }
+
+    /// `zones` are those of the endpoints before.
+    fn read(endpoint: &Value, zones: &mut Vec<Arc<str>>) -> Self {
+        let conditions = &endpoint["conditions"];
+        let own = |value: &Value| value.as_str().map(Arc::from);
+        Self {
+            addresses: Addresses::of(known(&endpoint["addresses"])),
+            ready: conditions["ready"].as_bool(),
+            serving: conditions["serving"].as_bool(),
+            terminating: conditions["terminating"].as_bool(),
+            hostname: own(&endpoint["hostname"]),
+            node: own(&endpoint["nodeName"]),
+            zone: endpoint["zone"].as_str().map(|zone| shared(zone, zones)),
+            hints: list(&endpoint["hints"]["forZones"])
+                .map(|it| shared(it["name"].as_str().unwrap_or_default(), zones))
+                .collect(),
+        }
+    }
+}
+
+/// The same text as before, if there was one: endpoints have few zones.
+fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
+    if let Some(text) = known.iter().find(|it| ***it == *text) {
+        return Arc::clone(text);
+    }
+    let text: Arc<str> = Arc::from(text);
+    known.push(Arc::clone(&text));
+    text
+}
+
+impl Addresses {
+    pub(super) fn of(texts: Vec<String>) -> Self {
+        let written = match texts.as_slice() {
+            [text] => text.parse::<IpAddr>().ok().filter(|it| it.to_string() == *text),
+            _ => None,
+        };
+        written.map_or(Self::Other(texts), Self::One)
+    }
+
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::One(address) => vec![address.to_string()],
+            Self::Other(texts) => texts.clone(),
+        }
+    }
+}
+
+// The objects as the API server has them.
+
+/// A field without a value of the API.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its {field} is {value}, which is no value of the API")]
+pub struct Unexpected {
+    field: &'static str,
+    value: String,
+}
+
+impl ServiceImport {
+    /// # Errors
+    /// Returns the field that has no value of the API.
+    pub fn read(object: &Value) -> Result<Self, Unexpected> {
+        let status = &object["status"];
+        Ok(Self {
+            metadata: Metadata::read(object),
+            spec: ClustersetService {
+                service: name_of(object),
+                kind: required(object, "spec.type")?,
+                ports: optional(object, "spec.ports")?,
+                families: optional(object, "spec.ipFamilies")?,
+                properties: properties(&object["spec"]),
+                clusters: Vec::new(),
+            },
+            ips: optional(object, "spec.ips")?,
+            status: ImportStatus {
+                clusters: list(&status["clusters"]).map(|it| known(&it["cluster"])).collect(),
+                conditions: optional(object, "status.conditions")?,
+                endpoint_slice_objects: known(&status["endpointSliceObjects"]),
+            },
+        })
+    }
+}
+
+impl DerivedService {
+    /// # Errors
+    /// Returns the field that has no value of the API.
+    pub fn read(object: &Value) -> Result<Self, Unexpected> {
+        let spec = &object["spec"];
+        // A headless Service has the text `None` in place of an address.
+        let has_ip = spec["clusterIPs"][0] != "None";
+        Ok(Self {
+            metadata: Metadata::read(object),
+            spec: ServiceSpec {
+                kind: known(&spec["type"]),
+                selector: known(&spec["selector"]),
+                ports: optional(object, "spec.ports")?,
+                families: optional(object, "spec.ipFamilies")?,
+                family_policy: known(&spec["ipFamilyPolicy"]),
+                properties: properties(spec),
+            },
+            cluster_ips: if has_ip { optional(object, "spec.clusterIPs")? } else { Vec::new() },
+        })
+    }
+}
+
+/// The namespace and name of an object.
+pub fn name_of(object: &Value) -> ServiceRef {
+    let text = |key: &str| known::<String>(&object["metadata"][key]);
+    ServiceRef::new(text("namespace"), text("name"))
+}
+
 impl Slice {
+    /// # Errors
+    /// Returns the field that has no value of the API.
+    pub fn read(object: &Value) -> Result<Self, Unexpected> {
+        let mut zones = Vec::new();
+        let endpoints = list(&object["endpoints"]);
+        Ok(Self {
+            metadata: Metadata::read(object),
+            family: required(object, "addressType")?,
+            ports: optional(object, "ports")?,
+            endpoints: endpoints.map(|it| SliceEndpoint::read(it, &mut zones)).collect(),
+        })
+    }
+
     /// The cluster that its label names. `None` if it is missing or no cluster id.
     pub fn source(&self) -> Option<ClusterId> {
         ClusterId::parse(self.metadata.labels.get(SOURCE_CLUSTER)?)
     }
 }
 
-/// The label of a slice that names the exporting cluster.
-pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+impl Metadata {
+    pub fn read(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        Self {
+            name: known(&metadata["name"]),
+            uid: known(&metadata["uid"]),
+            resource_version: known(&metadata["resourceVersion"]),
+            labels: known(&metadata["labels"]),
+            annotations: known(&metadata["annotations"]),
+            owner_references: known(&metadata["ownerReferences"]),
+            manager: known(&metadata["managedFields"][0]["manager"]),
+            is_terminating: !metadata["deletionTimestamp"].is_null(),
+        }
+    }
 
-/// The annotation of AWS's controller on its ServiceImports.
-pub const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";
+    /// Whether the ServiceImport is one of AWS's controller: it has its annotation with the names of its derived
+    /// Services. One that was adopted has the label of an owner besides.
+    pub fn is_of_aws(&self) -> bool {
+        self.annotations.contains_key(AWS_DERIVED) && !self.labels.contains_key(OWNER_LABEL)
+    }
+}
+
+pub(super) fn properties(spec: &Value) -> Properties {
+    let session_affinity = match spec["sessionAffinity"].as_str() {
+        Some("ClientIP") => {
+            let timeout = &spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
+            SessionAffinity::ClientIp(known(timeout))
+        }
+        _ => SessionAffinity::None,
+    };
+    let policy = spec["internalTrafficPolicy"].as_str().and_then(InternalTrafficPolicy::parse);
+    Properties {
+        session_affinity,
+        internal_traffic_policy: policy.unwrap_or_default(),
+        traffic_distribution: known(&spec["trafficDistribution"]),
+        ..Properties::default()
+    }
+}
+
+/// A value that only the API server writes.
+pub(super) fn known<T: DeserializeOwned + Default>(value: &Value) -> T {
+    T::deserialize(value).unwrap_or_default()
+}
+
+fn optional<T>(object: &Value, field: &'static str) -> Result<T, Unexpected>
+where
+    T: DeserializeOwned + Default,
+{
+    Ok(required::<Option<T>>(object, field)?.unwrap_or_default())
+}
+
+fn required<T: DeserializeOwned>(object: &Value, field: &'static str) -> Result<T, Unexpected> {
+    let value = field.split('.').fold(object, |object, key| &object[key]);
+    T::deserialize(value).map_err(|_| Unexpected { field, value: value.to_string() })
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}

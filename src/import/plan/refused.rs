@@ -6,21 +6,22 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Kind, ObjectRef};
+use super::change::{self, Kind};
+use super::present;
+use crate::model::ServiceRef;
 use crate::model::clusterset::{
-    ClustersetService, ExportedPort, ImportType, InternalTrafficPolicy, OptionalField,
-    RefusedField, SessionAffinity,
+    ClustersetService, ImportType, OptionalField, Properties, RefusedField,
 };
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
 /// optional ones the request would be refused as well.
 pub fn refused_fields(
-    object: &ObjectRef,
-    import: &str,
+    kind: Kind,
+    service: &ServiceRef,
     body: &Value,
     causes: &[String],
 ) -> Vec<RefusedField> {
-    let sent = optional(object.kind, body);
+    let sent = optional(kind, body);
     let named = causes.iter().map(|cause| {
         let cause = format!("/{}", cause.replace(['.', '['], "/").replace(']', ""));
         let is_at = |place: &String| {
@@ -31,19 +32,19 @@ pub fn refused_fields(
     });
     let named: Option<Vec<_>> = named.collect();
     let named = named.unwrap_or_default().into_iter();
-    named.map(|(_, field, value)| refused(object, import, *field, value)).collect()
+    named.map(|(_, field, value)| refused(kind, service, *field, value)).collect()
 }
 
 /// The fields that the API server did not store: those that its version does not have, it drops without a word.
 pub fn missing_fields(
-    object: &ObjectRef,
-    import: &str,
+    kind: Kind,
+    service: &ServiceRef,
     body: &Value,
     stored: &Value,
 ) -> Vec<RefusedField> {
-    let sent = optional(object.kind, body).into_iter();
+    let sent = optional(kind, body).into_iter();
     let missing = sent.filter(|(place, _, value)| lacks(stored.pointer(place), value));
-    missing.map(|(_, field, value)| refused(object, import, field, value)).collect()
+    missing.map(|(_, field, value)| refused(kind, service, field, value)).collect()
 }
 
 fn lacks(stored: Option<&Value>, sent: &Value) -> bool {
@@ -81,15 +82,15 @@ fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
     sent.collect()
 }
 
-fn refused(object: &ObjectRef, import: &str, field: OptionalField, value: &Value) -> RefusedField {
+fn refused(kind: Kind, service: &ServiceRef, field: OptionalField, value: &Value) -> RefusedField {
     let value = match (field, value) {
         (OptionalField::Hints | OptionalField::Labels | OptionalField::Annotations, _) => {
-            format!("{}/{import}", object.namespace)
+            service.to_string()
         }
         (_, Value::String(text)) => text.clone(),
         (_, value) => value.to_string(),
     };
-    RefusedField { kind: object.kind.as_str(), field, value }
+    RefusedField { kind: kind.as_str(), field, value }
 }
 
 /// The service as the objects of a kind can have it.
@@ -98,79 +99,59 @@ pub(super) fn accepted<'a>(
     kind: Kind,
     service: &'a ClustersetService,
 ) -> Cow<'a, ClustersetService> {
-    let refused = left_out(basis, kind, service);
-    if refused.is_empty() {
+    if basis.importer.refused.is_empty() {
         return Cow::Borrowed(service);
     }
-    let mut service = service.clone();
-    let properties = &mut service.properties;
-    for RefusedField { field, value, .. } in refused {
-        match field {
-            OptionalField::SessionAffinity => properties.session_affinity = SessionAffinity::None,
-            OptionalField::SessionAffinityConfig => {
-                properties.session_affinity = SessionAffinity::ClientIp(None);
-            }
-            OptionalField::InternalTrafficPolicy => {
-                properties.internal_traffic_policy = InternalTrafficPolicy::default();
-            }
-            // Hints are made for the distribution.
-            OptionalField::TrafficDistribution | OptionalField::Hints => {
-                properties.traffic_distribution = None;
-            }
-            OptionalField::AppProtocol => {
-                let is_refused =
-                    |port: &&mut ExportedPort| port.app_protocol.as_ref() == Some(&value);
-                for port in service.ports.iter_mut().filter(is_refused) {
-                    port.app_protocol = None;
-                }
-            }
-            OptionalField::Labels => properties.labels.clear(),
-            OptionalField::Annotations => properties.annotations.clear(),
+    let mut body = body(service);
+    for (place, _) in left_out(basis, kind, &body) {
+        let (object, field) = place.rsplit_once('/').unwrap_or_default();
+        if let Some(Value::Object(fields)) = body.pointer_mut(object) {
+            fields.remove(field);
         }
     }
-    Cow::Owned(service)
+    let mut properties = present::properties(&body["spec"]);
+    properties.labels = present::known(&body["metadata"]["labels"]);
+    properties.annotations = present::known(&body["metadata"]["annotations"]);
+    if body["endpoints"][0]["hints"].is_null() {
+        properties.traffic_distribution = None;
+    }
+    let ports = present::known(&body["spec"]["ports"]);
+    Cow::Owned(ClustersetService { ports, properties, ..service.clone() })
 }
 
-/// The fields of a service that objects of a kind cannot have.
-fn left_out(basis: &Basis<'_>, kind: Kind, service: &ClustersetService) -> Vec<RefusedField> {
-    let refused = &basis.importer.refused;
-    let properties = &service.properties;
-    let own = |has: bool| has.then(|| basis.service.to_string());
-    let (affinity, timeout) = match properties.session_affinity {
-        SessionAffinity::ClientIp(Some(seconds)) => {
-            let config = json!({"clientIP": {"timeoutSeconds": seconds}});
-            (Some("ClientIP".to_owned()), Some(config.to_string()))
-        }
-        SessionAffinity::ClientIp(None) => (Some("ClientIP".to_owned()), None),
-        SessionAffinity::None => (None, None),
-    };
-    let policy = properties.internal_traffic_policy;
-    let policy = (policy != InternalTrafficPolicy::default()).then(|| policy.as_str().to_owned());
-    let distribution = properties.traffic_distribution.clone();
-    let of_service = [
-        (OptionalField::SessionAffinityConfig, timeout),
-        (OptionalField::SessionAffinity, affinity),
-        (OptionalField::InternalTrafficPolicy, policy),
-        (OptionalField::Hints, own(distribution.is_some())),
-        (OptionalField::TrafficDistribution, distribution),
-        (OptionalField::Labels, own(!properties.labels.is_empty())),
-        (OptionalField::Annotations, own(!properties.annotations.is_empty())),
-    ];
-    let ports =
-        service.ports.iter().map(|it| (OptionalField::AppProtocol, it.app_protocol.clone()));
-    let fields = of_service.into_iter().chain(ports).filter_map(|(field, value)| {
-        Some(RefusedField { kind: kind.as_str(), field, value: value? })
-    });
-    fields.filter(|field| refused.contains(field)).collect()
+/// All optional fields of a service, as the objects of all kinds have them.
+fn body(service: &ClustersetService) -> Value {
+    let Properties { labels, annotations, traffic_distribution, .. } = &service.properties;
+    json!({
+        "metadata": change::without_empty(json!({"labels": labels, "annotations": annotations})),
+        "spec": change::spec(&service.ports, &service.families, &service.properties),
+        // Hints are made for the distribution.
+        "endpoints": [{"hints": traffic_distribution}],
+    })
+}
+
+/// The fields of a service that objects of a kind cannot have, each with its place in [`body`].
+fn left_out(basis: &Basis<'_>, kind: Kind, body: &Value) -> Vec<(String, RefusedField)> {
+    let fields = optional(kind, body).into_iter();
+    let fields =
+        fields.map(|(place, field, value)| (place, refused(kind, basis.service, field, value)));
+    // An object without the field has its default.
+    let is_default = |field: &RefusedField| ["None", "Cluster"].contains(&field.value.as_str());
+    let is_refused = |field: &RefusedField| basis.importer.refused.contains(field);
+    fields.filter(|(_, field)| is_refused(field) && !is_default(field)).collect()
 }
 
 /// The fields that the objects of the import do without, as a person reads them.
 pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
+    if basis.importer.refused.is_empty() {
+        return Vec::new();
+    }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
     let kinds = kinds.filter(|it| *it != Kind::Service || service.kind == ImportType::ClusterSetIp);
-    let all = kinds.flat_map(|kind| left_out(basis, kind, service));
+    let body = body(service);
+    let all = kinds.flat_map(|kind| left_out(basis, kind, &body));
     let own = basis.service.to_string();
-    let texts = all.map(|RefusedField { kind, field, value }| {
+    let texts = all.map(|(_, RefusedField { kind, field, value })| {
         let value = if value == own { String::new() } else { format!(" {value}") };
         format!("{}{value} of the {kind}", field.as_str())
     });

@@ -1,4 +1,4 @@
-//! The ServiceImport: its metadata and spec. `status` has the rest.
+//! The ServiceImport: its metadata, spec and status.
 
 use std::iter::once;
 use std::net::IpAddr;
@@ -6,13 +6,16 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
-use super::patch;
-use super::present::{ImportSpec, Metadata, Texts};
+use super::held_back::Reason;
+use super::present::{ImportStatus, Metadata, Texts};
+use super::refused;
 use crate::clusterset::metadata::{is_annotation, is_label};
-use crate::model::Family;
-use crate::model::clusterset::{ClustersetService, ImportType, Properties};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, ImportType, InternalTrafficPolicy, Properties,
+};
+use crate::model::{Condition, ConditionStatus};
 
 /// The annotation that names the derived Service.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
@@ -33,8 +36,7 @@ pub(super) const OWN_ANNOTATIONS: [&str; 3] =
     [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS];
 
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
-    let (namespace, name) = (basis.service.namespace.clone(), basis.service.name.clone());
-    ObjectRef { kind: Kind::ServiceImport, namespace, name }
+    basis.object(Kind::ServiceImport, &basis.service.name)
 }
 
 /// The creation or the patch of the ServiceImport. Its IPs are those of the derived Service, which is made after it, so
@@ -45,75 +47,66 @@ pub(super) fn changes(
     derived: Option<&Derived<'_>>,
 ) -> Vec<Change> {
     let metadata = wanted_metadata(basis, service, derived);
-    let spec = wanted_spec(service, derived);
+    // If this cluster has none of the exported families, it states them: another plan, for which no export can be read,
+    // knows no others.
+    let with_ips = derived.filter(|it| !it.families.is_empty());
+    let families = with_ips.map_or(&service.families, |it| &it.families).clone();
+    let spec = ClustersetService { families, ..service.clone() };
+    let families_to_write = |present: &[IpAddr]| {
+        let is_wrong = |it: &&Derived<'_>| it.known_ips().is_none_or(|ips| ips != present);
+        with_ips.filter(is_wrong).map(|it| it.families.clone())
+    };
+    let update = |content| Change::patch(Stage::UpdateImport, object(basis), content);
     let Some(import) = basis.import() else {
-        let create = creation(basis, &metadata, &spec);
-        let ips = patch::content(None, None, ips_to_write(&[], derived));
-        return once(create).chain(ips.map(|ips| update(basis, ips))).collect();
+        let detail = format!("{}, {}", spec.kind.as_str(), change::describe_ports(&spec.ports));
+        let body = json_of(&metadata, &spec, &[]);
+        let create = change::creation(Stage::CreateImport, object(basis), body, detail);
+        let ips = Content { ips: families_to_write(&[]), ..Content::default() };
+        return once(create).chain(update(ips)).collect();
     };
     let taken_over = taken_over(basis);
-    let mut import = import.clone();
-    import.metadata.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
-    let ips = ips_to_write(&import.spec.ips, derived);
+    let mut present = present_metadata(&import.metadata, &metadata);
+    present.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
     // Those to be written later are no difference here.
-    let kept = derived.filter(|it| !it.families.is_empty()).map(|_| import.spec.ips.clone());
-    let spec = ImportSpec { ips: kept.unwrap_or_default(), ..spec };
-    let present = json!({
-        "metadata": present_metadata(&import.metadata, &metadata),
-        "spec": spec_json(&import.spec),
-    });
-    let wanted = json!({"metadata": metadata.json(), "spec": spec_json(&spec)});
-    let content = patch::content(patch::difference(&present, &wanted), None, ips);
-    taken_over.into_iter().chain(content.map(|content| update(basis, content))).collect()
+    let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
+    let present = json_of(&present, &import.spec, &import.ips);
+    let body = change::difference(&present, &json_of(&metadata, &spec, kept)).unwrap_or_default();
+    let ips = families_to_write(&import.ips);
+    taken_over.into_iter().chain(update(Content { body, ips, owners: None })).collect()
 }
 
 /// The label on a ServiceImport of AWS's controller, before anything else of it is changed: the API server lets us
 /// change only what carries it.
 pub(super) fn taken_over(basis: &Basis<'_>) -> Option<Change> {
     let import = basis.present.import.as_ref().map(|import| &import.metadata);
-    import.filter(|import| basis.is_taken_over(import) && !import.is_terminating)?;
-    let body = json!({"metadata": {"labels": basis.owner.label()}});
-    let (stage, object) = (Stage::CreateImport, object(basis));
-    let detail = "taken over from AWS's controller".to_owned();
-    let write = Write::Patch(Content { body, ..Content::default() });
-    Some(Change { stage, object, write, detail })
+    let is_gone = |it: &Metadata| it.is_terminating || basis.namespace.is_gone();
+    import.filter(|import| basis.is_taken_over(import) && !is_gone(import))?;
+    let label = Content::new(json!({"metadata": {"labels": basis.owner.label()}}));
+    let change = Change::patch(Stage::CreateImport, object(basis), label)?;
+    Some(Change { detail: "taken over from AWS's controller".to_owned(), ..change })
 }
 
 /// The deletion of a ServiceImport of ours.
 pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
-    let import = basis.import()?;
-    let detail = match import.status.clusters.as_slice() {
+    let detail = match basis.import()?.status.clusters.as_slice() {
         [] => "no cluster exports it".to_owned(),
         clusters => format!("no cluster exports it, last {}", clusters.join(", ")),
     };
-    let object = object(basis);
-    Some(Change { stage: Stage::DeleteImport, object, write: Write::Delete, detail })
+    Some(Change::deletion(object(basis), &detail))
 }
 
 /// The labels that came from an export.
 pub(super) fn exported_labels(metadata: &Metadata) -> Texts {
-    patch::only(&metadata.labels, keys(metadata, EXPORTED_LABELS))
+    change::only(&metadata.labels, keys(metadata, EXPORTED_LABELS))
 }
 
 /// The annotations that came from an export.
 pub(super) fn exported_annotations(metadata: &Metadata) -> Texts {
-    patch::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS))
+    change::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS))
 }
 
 fn keys<'a>(metadata: &'a Metadata, annotation: &str) -> impl Iterator<Item = &'a str> {
     metadata.annotations.get(annotation).into_iter().flat_map(|keys| keys.split(','))
-}
-
-/// Labels and annotations of ours and of the exports.
-struct OwnMetadata {
-    labels: Texts,
-    annotations: Texts,
-}
-
-impl OwnMetadata {
-    fn json(&self) -> Value {
-        json!({"labels": self.labels, "annotations": self.annotations})
-    }
 }
 
 /// Keys that exporters leave out belong to this API and to us.
@@ -125,7 +118,7 @@ fn wanted_metadata(
     basis: &Basis<'_>,
     service: &ClustersetService,
     derived: Option<&Derived<'_>>,
-) -> OwnMetadata {
+) -> Metadata {
     let Properties { mut labels, mut annotations, .. } = service.properties.clone();
     labels.retain(|key, value| !is_reserved(key) && is_label(key, value));
     annotations.retain(|key, _| !is_reserved(key) && is_annotation(key));
@@ -137,63 +130,116 @@ fn wanted_metadata(
     labels.extend(basis.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
-    OwnMetadata { labels, annotations }
+    Metadata { labels, annotations, ..Metadata::default() }
 }
 
 /// The part of the present metadata that is compared.
-fn present_metadata(present: &Metadata, wanted: &OwnMetadata) -> Value {
+fn present_metadata(present: &Metadata, wanted: &Metadata) -> Metadata {
     let labels = keys(present, EXPORTED_LABELS).chain(wanted.labels.keys().map(String::as_str));
     let annotations = keys(present, EXPORTED_ANNOTATIONS)
         .chain(wanted.annotations.keys().map(String::as_str))
         .chain(OWN_ANNOTATIONS);
-    let labels = patch::only(&present.labels, labels);
-    let annotations = patch::only(&present.annotations, annotations);
-    OwnMetadata { labels, annotations }.json()
+    let labels = change::only(&present.labels, labels);
+    let annotations = change::only(&present.annotations, annotations);
+    Metadata { labels, annotations, ..Metadata::default() }
 }
 
-/// The spec without IPs. If this cluster has none of the exported families, it states them: another plan, for which no
-/// export can be read, knows no others.
-fn wanted_spec(service: &ClustersetService, derived: Option<&Derived<'_>>) -> ImportSpec {
-    let served = derived.map(|it| &it.families).filter(|families| !families.is_empty());
-    let families = match service.kind {
-        ImportType::ClusterSetIp => served.unwrap_or(&service.families).clone(),
-        ImportType::Headless => service.families.clone(),
+fn json_of(metadata: &Metadata, spec: &ClustersetService, ips: &[IpAddr]) -> Value {
+    let mut fields = change::spec(&spec.ports, &spec.families, &spec.properties);
+    fields["type"] = json!(spec.kind);
+    fields["ips"] = json!(ips);
+    let metadata = json!({"labels": metadata.labels, "annotations": metadata.annotations});
+    json!({"metadata": metadata, "spec": change::without_empty(fields)})
+}
+
+// The status: the exporting clusters, and the condition `Ready`. Conditions of other controllers stay.
+
+const READY: &str = "Ready";
+
+/// Whether the import can be used at the end of this run. `obstacle`: the reason why it has no IP.
+pub(super) fn ready(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    obstacle: Option<&Reason>,
+) -> Condition {
+    let (status, reason, message) = match (obstacle, basis.failure) {
+        (Some(obstacle), _) => {
+            let message = "this cluster has none of the IP families of the exports".to_owned();
+            (ConditionStatus::False, obstacle.code(), message)
+        }
+        (None, Some(failure)) => (ConditionStatus::False, "Pending", failure.message.clone()),
+        (None, None) => (ConditionStatus::True, READY, completeness(basis, service)),
     };
-    ImportSpec {
-        kind: service.kind,
-        ports: service.ports.clone(),
-        ips: Vec::new(),
-        families,
-        routing: patch::routing(service),
+    Condition {
+        kind: READY.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message,
+        observed_generation: None,
+        last_transition_time: basis.now,
     }
 }
 
-fn spec_json(spec: &ImportSpec) -> Value {
-    let mut value = patch::spec(&spec.ports, &spec.families, &spec.routing);
-    value["type"] = json!(spec.kind.as_str());
-    if !spec.ips.is_empty() {
-        value["ips"] = json!(spec.ips);
+/// What the import does, for people.
+fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
+    let mut text = "the import is complete".to_owned();
+    let left_out = refused::describe(basis, service);
+    if !left_out.is_empty() {
+        text += ", without what this cluster's API server refuses: ";
+        text += &left_out.join(", ");
     }
-    value
+    let has_ip = service.kind == ImportType::ClusterSetIp;
+    let routing = refused::accepted(basis, Kind::Service, service);
+    if has_ip && routing.properties.internal_traffic_policy == InternalTrafficPolicy::Local {
+        text += "; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone";
+    }
+    text
 }
 
-fn creation(basis: &Basis<'_>, metadata: &OwnMetadata, spec: &ImportSpec) -> Change {
-    let object = object(basis);
-    let spec_value = json!({"spec": spec_json(spec)});
-    let body = patch::new_object(&object, metadata.json(), spec_value);
-    let detail = format!("{}, {}", spec.kind.as_str(), patch::describe_ports(&spec.ports));
-    let content = Content { body, ..Content::default() };
-    Change { stage: Stage::CreateImport, object, write: Write::Create(content), detail }
+/// The patch of the status, if it differs.
+pub(super) fn status_change(
+    basis: &Basis<'_>,
+    clusters: &[ClusterId],
+    ready: Condition,
+) -> Option<Change> {
+    let missing = ImportStatus::default();
+    let present = basis.import().map_or(&missing, |import| &import.status);
+    let declared = basis.importer.declares_slice_objects;
+    let clusters: Vec<String> = clusters.iter().map(ToString::to_string).collect();
+    let status = format!("{READY} {}/{}", ready.status.as_str(), ready.reason);
+    let detail = format!("{status}, from {}", clusters.join(", "));
+    let wanted = ImportStatus {
+        clusters,
+        conditions: conditions(&present.conditions, ready),
+        endpoint_slice_objects: declared.then(|| "Present".to_owned()),
+    };
+    let body =
+        change::difference(&status_json(present, declared), &status_json(&wanted, declared))?;
+    let (object, content) = (object(basis), Content::new(body));
+    Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
 }
 
-fn update(basis: &Basis<'_>, (content, fields): (Content, Vec<String>)) -> Change {
-    let (stage, object, detail) = (Stage::UpdateImport, object(basis), fields.join(", "));
-    Change { stage, object, write: Write::Patch(content), detail }
+/// The present conditions, with ours among them. Its time moves only if its status changes.
+fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
+    let mut conditions = present.to_vec();
+    let Some(ours) = conditions.iter_mut().find(|it| it.kind == READY) else {
+        conditions.push(ready);
+        return conditions;
+    };
+    if ours.status == ready.status {
+        ready.observed_generation = ours.observed_generation;
+        ready.last_transition_time = ours.last_transition_time;
+    }
+    *ours = ready;
+    conditions
 }
 
-/// The families of the IPs to write; `None` if the present ones are right.
-fn ips_to_write(present: &[IpAddr], derived: Option<&Derived<'_>>) -> Option<Vec<Family>> {
-    let derived = derived.filter(|it| !it.families.is_empty())?;
-    let is_right = derived.known_ips().is_some_and(|ips| ips == present);
-    (!is_right).then(|| derived.families.clone())
+fn status_json(status: &ImportStatus, declares_slice_objects: bool) -> Value {
+    let clusters: Vec<Value> = status.clusters.iter().map(|it| json!({"cluster": it})).collect();
+    let objects = status.endpoint_slice_objects.as_ref().filter(|_| declares_slice_objects);
+    json!({"status": change::without_empty(json!({
+        "clusters": clusters,
+        "conditions": status.conditions,
+        "endpointSliceObjects": objects,
+    }))})
 }

@@ -9,7 +9,7 @@ use super::derived_service::Derived;
 use super::intent::{self, Intent};
 use super::policy::Allowed;
 use super::present::SliceEndpoint;
-use super::{NamespaceState, endpoint_slices, foreign, plan};
+use super::{NamespaceState, endpoint_slices, plan};
 use crate::model::clusterset::ClusterId;
 
 /// The ready endpoints of an import.
@@ -41,16 +41,12 @@ impl Tally {
         let allowed = Allowed::of(basis);
         let basis = &allowed.as_ref().map_or(*basis, |allowed| allowed.basis(basis));
         let before = before(basis);
-        let after = After::of(basis, &before);
-        let ready = match &after {
-            After::Unchanged => &before,
-            After::Ends => &Ready::new(),
-            After::Endpoints(ready) => ready,
-        };
+        let after = after(basis, &before);
+        let ends = after.is_none() && basis.import().is_some();
+        let ready = &after.unwrap_or_default();
         let own = &basis.importer.cluster;
         let others = |ready: &Ready| count(ready, |cluster| cluster != own);
         let counted = |ready: &Ready| count(ready, |it| it != own && !passed.contains(it));
-        let ends = matches!(after, After::Ends) && basis.import().is_some();
         let mut lost = counted(&before).saturating_sub(counted(ready));
         if ends && others(&before) == 0 {
             let is_judged = intent::holders(basis).iter().any(|it| passed.contains(it));
@@ -72,38 +68,24 @@ impl Tally {
     }
 }
 
-/// The endpoints after the plan.
-enum After {
-    /// Nothing is known, or another object or the admission policy is in the way.
-    Unchanged,
-    Ends,
-    Endpoints(Ready),
-}
-
-impl After {
-    fn of(basis: &Basis<'_>, before: &Ready) -> Self {
-        if basis.namespace.is_gone() || !basis.service.can_exist() {
-            return Self::Unchanged;
-        }
-        if basis.namespace == NamespaceState::Excluded && plan(basis).changes.is_empty() {
-            return Self::Unchanged;
-        }
-        match Intent::of(basis) {
-            Intent::Unknown => Self::Unchanged,
-            Intent::End => Self::Ends,
-            Intent::Import(service) if foreign(basis, &service).is_some() => Self::Unchanged,
-            Intent::Import(service) => {
-                let derived = Derived::of(basis, &service);
-                let wanted = endpoint_slices::wanted(basis, &service, derived.as_ref());
-                let mut ready = before.clone();
-                ready.retain(|cluster, _| basis.sources.is_unread(cluster));
-                for ((cluster, _), with_ports) in wanted {
-                    let endpoints = with_ports.values().flat_map(BTreeMap::values);
-                    // An address belongs to one family.
-                    *ready.entry(cluster).or_default() += distinct(endpoints.filter_map(address));
-                }
-                Self::Endpoints(ready)
+/// The ready endpoints after the plan; `None` if the import ends.
+fn after(basis: &Basis<'_>, before: &Ready) -> Option<Ready> {
+    let is_excluded = basis.namespace == NamespaceState::Excluded;
+    match Intent::of(basis) {
+        Intent::Unchanged(_) => Some(before.clone()),
+        _ if is_excluded && plan(basis).changes.is_empty() => Some(before.clone()),
+        Intent::End => None,
+        Intent::Import(service) => {
+            let derived = Derived::of(basis, &service);
+            let wanted = endpoint_slices::wanted(basis, &service, derived.as_ref());
+            let mut ready = before.clone();
+            ready.retain(|cluster, _| basis.sources.is_unread(cluster));
+            for ((cluster, _), with_ports) in wanted {
+                let endpoints = with_ports.values().flat_map(BTreeMap::values);
+                // An address belongs to one family.
+                *ready.entry(cluster).or_default() += distinct(endpoints.filter_map(address));
             }
+            Some(ready)
         }
     }
 }

@@ -1,18 +1,20 @@
-//! The exports of one name, as all importing clusters see them: those of each member, read and merged once.
+//! The exports of one name, as all importing clusters see them: those of each member, read and merged once, with the
+//! endpoints that take part in the import, and the export that the instances of AWS's controller describe.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::Members;
-use super::member::{OfMember, export_of_instances};
-use super::records::Records;
+use super::{Members, Records};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
-use crate::clusterset::merge::{Merged, merge};
+use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;
-use crate::import::plan::Reason;
-use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint, Overlay};
-use crate::model::{ClusterArn, ServiceRef};
+use crate::import::plan::{Exported, ImportedEndpoint, PortKey, Reason};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, EndpointPort, Export, ExportedEndpoint, ExportedPort, Overlay,
+};
+use crate::model::{ClusterArn, Family, ServiceRef};
 
 /// The exports of one name.
 pub(super) struct Named {
@@ -30,8 +32,9 @@ pub(super) struct Named {
 type Imported<'a> = Vec<(&'a String, ExportInstance)>;
 
 /// The export of one member with all its endpoints, if it has one.
-struct OneExport {
+struct MemberExport {
     arn: Option<ClusterArn>,
+    is_read_there: bool,
     export: Option<(Export, Vec<ExportedEndpoint>)>,
 }
 
@@ -40,31 +43,27 @@ impl Named {
         let instances = all.instances(name);
         let is_read = instances.is_some();
         let (instances, skipped) = instances.unwrap_or_default();
-        let mut members: BTreeMap<ClusterId, Option<OneExport>> = BTreeMap::new();
         let read_there = all.overlay.iter().filter(|(_, overlay)| overlay.covers(name));
-        for (cluster, overlay) in read_there {
-            members.insert(cluster.clone(), Some(OneExport::read_there(overlay, name)));
-        }
-        let mut of_cluster: BTreeMap<&ClusterId, Vec<&(&String, ExportInstance)>> = BTreeMap::new();
-        for instance in &instances {
-            of_cluster.entry(&instance.1.cluster).or_default().push(instance);
-        }
-        let clusters = all.records.keys().chain(of_cluster.keys().copied());
-        for cluster in clusters.collect::<BTreeSet<_>>() {
-            let own = of_cluster.get(cluster).map(Vec::as_slice).unwrap_or_default();
-            members
-                .entry(cluster.clone())
-                .or_insert_with(|| all.of_registry(cluster, name, own).filter(|_| is_read));
-        }
+        let clusters = read_there.map(|(cluster, _)| cluster).chain(all.records.keys());
+        let clusters: BTreeSet<&ClusterId> =
+            clusters.chain(instances.iter().map(|(_, it)| &it.cluster)).collect();
+        let members: BTreeMap<&ClusterId, Option<MemberExport>> = clusters
+            .into_iter()
+            .map(|cluster| {
+                let export = match all.overlay_of(cluster, name) {
+                    Some(overlay) => Some(MemberExport::read_there(overlay, name)),
+                    None if is_read => all.of_registry(cluster, name, &instances),
+                    None => None,
+                };
+                (cluster, export)
+            })
+            .collect();
         let exports = members.values().flatten().filter_map(|it| it.export.as_ref());
         let exports: Vec<Export> = exports.map(|(export, _)| export.clone()).collect();
         let merged = merge(name, &exports);
-        let members = members.into_iter().map(|(cluster, one)| {
-            let of_member = one.map(|OneExport { arn, export }| {
-                let is_read_there = all.is_read_there(&cluster, name);
-                OfMember::new((arn, is_read_there), export, merged.as_ref().map(|it| &it.service))
-            });
-            (cluster, of_member)
+        let service = merged.as_ref().map(|merged| &merged.service);
+        let members = members.into_iter().map(|(cluster, export)| {
+            (cluster.clone(), export.map(|export| OfMember::new(export, service)))
         });
         let members = members.collect();
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
@@ -103,8 +102,9 @@ impl<'a> Members<'a> {
         &self,
         cluster: &ClusterId,
         name: &ServiceRef,
-        own: &[&(&String, ExportInstance)],
-    ) -> Option<OneExport> {
+        instances: &[(&String, ExportInstance)],
+    ) -> Option<MemberExport> {
+        let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
         let none = Records::default();
         let records = self.records.get(cluster).unwrap_or(&none);
         if records.is_unread || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
@@ -118,14 +118,15 @@ impl<'a> Members<'a> {
         let arn = records.exports.get(name).map(|record| record.owner.cluster.clone());
         let export = match records.exports.get(name) {
             Some(record) => Some(record.export.clone()),
-            None => export_of_instances(cluster, own),
+            None => export_of_instances(cluster, &own),
         };
         let endpoints = own.iter().map(|(_, instance)| instance.endpoint.clone());
-        Some(OneExport { arn, export: export.map(|export| (export, endpoints.collect())) })
+        let export = export.map(|export| (export, endpoints.collect()));
+        Some(MemberExport { arn, is_read_there: false, export })
     }
 }
 
-impl OneExport {
+impl MemberExport {
     /// The export of a cluster that this invocation read itself.
     fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
         let published = overlay.desired.services.get(name);
@@ -139,6 +140,123 @@ impl OneExport {
             });
             Some((as_recorded(&exported.export), endpoints.collect()))
         });
-        Self { arn: Some(overlay.arn.clone()), export }
+        Self { arn: Some(overlay.arn.clone()), is_read_there: true, export }
     }
+}
+
+/// The endpoints of one member, as far as they serve the merged service.
+pub(super) struct OfMember {
+    arn: Option<ClusterArn>,
+    /// All addresses that it exports, once each.
+    addresses: Vec<IpAddr>,
+    exported: Exported,
+}
+
+impl OfMember {
+    fn new(member: MemberExport, service: Option<&ClustersetService>) -> Self {
+        let MemberExport { arn, is_read_there, export } = member;
+        let exported = Exported { is_read_there, ..Exported::default() };
+        let (Some(service), Some((export, all))) = (service, export) else {
+            return Self { arn, addresses: Vec::new(), exported };
+        };
+        let mut addresses: Vec<IpAddr> = all.iter().map(|endpoint| endpoint.address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
+        let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
+        let (port_names, endpoints) = (Arc::new(port_names), serving(service, &export, all).into());
+        Self { arn, addresses, exported: Exported { endpoints, port_names, ..exported } }
+    }
+
+    /// Its endpoints that may be imported into a cluster, and the addresses that `NAME_POLICY` does not allow there.
+    pub(super) fn exported(
+        &self,
+        importer: &ClusterArn,
+        allows: impl Fn(IpAddr) -> bool,
+    ) -> (Exported, Vec<IpAddr>) {
+        let mut exported = self.exported.clone();
+        exported.shares_zones = self.arn.as_ref().is_some_and(|arn| {
+            (arn.account(), arn.region()) == (importer.account(), importer.region())
+        });
+        let denied = self.addresses.iter().copied().filter(|address| !allows(*address));
+        let denied: Vec<IpAddr> = denied.collect();
+        if !denied.is_empty() {
+            let endpoints = Arc::make_mut(&mut exported.endpoints);
+            endpoints.retain(|it| denied.binary_search(&it.address).is_err());
+        }
+        (exported, denied)
+    }
+}
+
+/// The endpoints that take part in the merged service, each with its ports. Two pods of one node have one address if they
+/// use its network; each further target of a port is an endpoint of its own.
+fn serving(
+    service: &ClustersetService,
+    export: &Export,
+    all: Vec<ExportedEndpoint>,
+) -> Vec<ImportedEndpoint> {
+    let mut endpoints: BTreeMap<(IpAddr, Option<String>), Vec<ImportedEndpoint>> = BTreeMap::new();
+    for endpoint in all.into_iter().filter(|it| serves(service, export, it.port.as_ref())) {
+        let port = endpoint.port.as_ref().map(|port| (key(port), port.number));
+        let same = endpoints.entry((endpoint.address, endpoint.node.clone())).or_default();
+        let takes = |known: &&mut ImportedEndpoint| {
+            port.is_none_or(|(key, to)| known.ports.get(&key).is_none_or(|other| *other == to))
+        };
+        if let Some(known) = same.iter_mut().find(takes) {
+            known.ready &= endpoint.ready;
+            known.is_leaving |= endpoint.is_leaving;
+            known.ports.extend(port);
+            continue;
+        }
+        let shared = |text: Option<&String>| text.map(|text| Arc::from(text.as_str()));
+        same.push(ImportedEndpoint {
+            address: endpoint.address,
+            ready: endpoint.ready,
+            is_leaving: endpoint.is_leaving,
+            hostname: shared(endpoint.hostname.as_ref()),
+            node: shared(endpoint.node.as_ref()),
+            zone: shared(endpoint.zone.as_ref()),
+            ports: port.into_iter().collect(),
+        });
+    }
+    endpoints.into_values().flatten().collect()
+}
+
+/// The protocol and number of the Service's port that leads to a port of an endpoint.
+fn key(port: &EndpointPort) -> PortKey {
+    (port.service_protocol, port.service_number)
+}
+
+/// The export that the instances of AWS's controller describe. Where they differ, the oldest decides, then the smallest
+/// id. A marked instance without a record describes none.
+fn export_of_instances(
+    cluster: &ClusterId,
+    instances: &[&(&String, ExportInstance)],
+) -> Option<Export> {
+    let mut all: Vec<_> = instances.iter().filter(|(_, it)| !it.is_marked).collect();
+    all.sort_by_key(|(id, instance)| (instance.created, *id));
+    let (_, first) = all.first()?;
+    let mut ports: Vec<ExportedPort> = Vec::new();
+    let mut families: Vec<Family> = Vec::new();
+    for (_, instance) in &all {
+        let family = Family::of(instance.endpoint.address);
+        if !families.contains(&family) {
+            families.push(family);
+        }
+        let Some(port) = &instance.endpoint.port else { continue };
+        let (protocol, number) = (port.service_protocol, port.service_number);
+        if !ports.iter().any(|it| (it.protocol, it.number) == (protocol, number)) {
+            let name = port.service_name.clone();
+            ports.push(ExportedPort { name, protocol, number, app_protocol: None });
+        }
+    }
+    families.sort_unstable();
+    Some(Export {
+        cluster: cluster.clone(),
+        created: first.created,
+        kind: first.kind,
+        ports,
+        families,
+        properties: None,
+    })
 }

@@ -157,14 +157,13 @@ pub fn is_derived_service(name: &str) -> bool {
 
 /// Whether an `EndpointSlice` has the name of one of an import (`clusterset::id`).
 pub fn is_imported_slice(name: &str) -> bool {
-    let mut parts = name.strip_prefix("imported-").unwrap_or_default().split('-');
-    let (hash, source, number) = (parts.next(), parts.next(), parts.next());
-    let is_hex = |text: &str| text.len() == 8 && text.bytes().all(|it| it.is_ascii_hexdigit());
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    hash.is_some_and(is_hash)
-        && source.is_some_and(is_hex)
-        && number.is_some_and(is_number)
-        && parts.next().is_none()
+    let parts: Vec<&str> = name.strip_prefix("imported-").unwrap_or_default().split('-').collect();
+    let [hash, source, number] = parts[..] else { return false };
+    is_hash(hash)
+        && source.len() == 8
+        && source.bytes().all(|it| it.is_ascii_hexdigit())
+        && !number.is_empty()
+        && number.bytes().all(|it| it.is_ascii_digit())
 }
 
 /// Ten digits in base32hex.

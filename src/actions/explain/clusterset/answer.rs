@@ -10,8 +10,8 @@ use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, ServiceImport};
-use crate::model::Condition;
 use crate::model::clusterset::{ClusterId, Export, ExportedPort};
+use crate::model::{Condition, ConditionStatus};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 
 /// The export and the import of one name in one member.
@@ -152,10 +152,11 @@ impl ClustersetExplanation {
         match (import, self.imported) {
             (Some(import), is_exported) => {
                 let ready = import.status.conditions.iter().find(|it| it.kind == "Ready");
-                let is_ready = ready.is_some_and(|it| it.status == "True");
+                let is_ready = ready.is_some_and(|it| it.status == ConditionStatus::True);
                 let detail = describe_import(import);
-                let ready =
-                    ready.map(|it| format!("Ready {} ({}) {}", it.status, it.reason, it.message));
+                let ready = ready.map(|it| {
+                    format!("Ready {} ({}) {}", it.status.as_str(), it.reason, it.message)
+                });
                 let ready = ready.unwrap_or_else(|| "not Ready yet".to_owned());
                 self.add(!is_ready, "import", format!("{detail}; {}", ready.trim_end()));
                 if !is_exported && facts.known.sources.are_whole() {
@@ -198,7 +199,7 @@ fn describe(condition: &Condition) -> String {
 }
 
 fn describe_import(import: &ServiceImport) -> String {
-    let ips: Vec<String> = import.spec.ips.iter().map(ToString::to_string).collect();
+    let ips: Vec<String> = import.ips.iter().map(ToString::to_string).collect();
     let ports: Vec<String> = import.spec.ports.iter().map(ExportedPort::to_string).collect();
     let parts = [
         Some(import.spec.kind.as_str().to_owned()),

@@ -8,7 +8,7 @@ mod endpoint;
 
 use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
-use crate::import::sources::{Allows, Known, Members};
+use crate::import::sources::{Allows, Members, MergedName};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
 use crate::publish::observe::{Served, SharedRegistry};
@@ -34,7 +34,7 @@ struct Facts<'a> {
     joined: &'a Joined<'a>,
     export: Option<&'a ServiceExport>,
     outcome: Option<&'a ExportOutcome>,
-    known: &'a Known,
+    known: &'a MergedName,
     members: &'a Members<'a>,
     allows: Allows<'a>,
     now: Timestamp,

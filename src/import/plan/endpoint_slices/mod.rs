@@ -1,22 +1,22 @@
 //! The EndpointSlices of an import: for each exporting cluster, family and set of ports as many as its endpoints need.
-//! `endpoint` makes the endpoints, each is packed into a slice here, and `slice` writes the changes from one state of it
-//! to the next.
+//! Each endpoint is made and packed into a slice here, and `slice` writes the changes from one state of it to the next.
 
-mod endpoint;
 mod slice;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use slice::Shape;
 
-use super::basis::Basis;
+use super::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
 use super::change::Change;
 use super::derived_service::Derived;
-use super::present::{PortSet, Slice, SliceEndpoint};
+use super::present::{Addresses, PortSet, Slice, SliceEndpoint};
 use crate::clusterset::id;
-use crate::model::Family;
-use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
+use crate::model::clusterset::{ClusterId, ClustersetService, ExportedPort, ImportType};
+use crate::model::name::is_dns_label;
+use crate::model::{Family, is_publishable};
 
 /// The slices of a cluster and family. A slice without the label of a cluster belongs to none.
 type Groups<'a> = BTreeMap<(Option<ClusterId>, Family), Vec<&'a Slice>>;
@@ -28,42 +28,36 @@ pub(super) fn changes(
     derived: Option<&Derived<'_>>,
 ) -> Vec<Change> {
     let mut wanted = wanted(basis, service, derived);
-    let everywhere = endpoint::addresses(&wanted);
+    let everywhere = count_addresses(&wanted);
     let mut groups = groups(basis);
     for (cluster, family) in wanted.keys() {
         groups.entry((Some(cluster.clone()), *family)).or_default();
     }
-    let mut names = Names::new(basis);
+    // Also the names of slices that are not ours or that will go.
+    let mut used: BTreeSet<String> =
+        basis.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
     let mut changes = Vec::new();
     for ((cluster, family), present) in groups {
         let shape = Shape { basis, derived, cluster: cluster.as_ref(), family };
         if is_unread(basis, cluster.as_ref()) {
-            changes.extend(present.into_iter().flat_map(|slice| shape.keep(slice)));
+            changes.extend(present.into_iter().filter_map(|slice| shape.keep(slice)));
             continue;
         }
         let wanted = cluster.clone().and_then(|cluster| wanted.remove(&(cluster, family)));
         for packed in pack(&present, wanted.unwrap_or_default(), &everywhere) {
             changes.extend(match (packed.present, &cluster) {
                 (Some(slice), _) => shape.update(slice, &packed),
-                (None, Some(cluster)) => shape.create(names.next_free(cluster, family), &packed),
+                (None, Some(cluster)) => {
+                    let names =
+                        (1..).map(|number| id::slice(basis.service, cluster, family, number));
+                    let name = names.into_iter().find(|name| used.insert(name.clone()));
+                    shape.create(&name.unwrap_or_default(), &packed)
+                }
                 (None, None) => Vec::new(),
             });
         }
     }
     changes
-}
-
-/// The endpoints that the slices shall have.
-pub(super) fn wanted(
-    basis: &Basis<'_>,
-    service: &ClustersetService,
-    derived: Option<&Derived<'_>>,
-) -> endpoint::ByCluster {
-    let families = match service.kind {
-        ImportType::ClusterSetIp => derived.map(Derived::served_families).unwrap_or_default(),
-        ImportType::Headless => &service.families,
-    };
-    endpoint::wanted(basis, service, families)
 }
 
 /// The deletion of all slices of an import that does not exist any more.
@@ -89,27 +83,140 @@ fn groups<'a>(basis: &Basis<'a>) -> Groups<'a> {
     groups
 }
 
-/// The names in use, also of slices that are not ours or that will go.
-struct Names<'a> {
-    basis: &'a Basis<'a>,
-    used: BTreeSet<String>,
+// The endpoints that the import shall have, as the slices have them, by exporting cluster, family and set of ports.
+
+/// Values of `trafficDistribution` that prefer endpoints in the zone of the client; `PreferSameNode` does if there are none
+/// on its node, as for endpoints of other clusters (KEP-3015).
+const IN_ZONE: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+
+/// All endpoints, by exporting cluster and family. Those of unread clusters are not among them.
+type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
+
+/// The endpoints of these families, each under the address that identifies it in its slice. Those of a cluster whose loss
+/// the guard holds are beside its present ones.
+pub(super) fn wanted(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    derived: Option<&Derived<'_>>,
+) -> ByCluster {
+    let families = match service.kind {
+        ImportType::ClusterSetIp => {
+            derived.map(|it| it.last.families.as_slice()).unwrap_or_default()
+        }
+        ImportType::Headless => &service.families,
+    };
+    let mut all = ByCluster::new();
+    for cluster in &service.clusters {
+        let read = basis.sources.by_cluster.get(cluster);
+        let Some(exported) = read.and_then(Read::exported) else { continue };
+        let is_own = *cluster == basis.importer.cluster;
+        let source = Source { service, exported, is_own };
+        for family in families {
+            let wanted = source.wanted(*family);
+            if !wanted.is_empty() {
+                all.insert((cluster.clone(), *family), wanted);
+            }
+        }
+    }
+    for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
+        let held = slice.source().filter(|cluster| basis.sources.is_held(cluster));
+        if let Some(cluster) = held {
+            keep(slice, all.entry((cluster, slice.family)).or_default());
+        }
+    }
+    all
 }
 
-impl<'a> Names<'a> {
-    fn new(basis: &'a Basis<'a>) -> Self {
-        let used = basis.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
-        Self { basis, used }
+/// Keeps the endpoints of a slice that have no other ports now.
+fn keep(slice: &Slice, wanted: &mut Wanted) {
+    for endpoint in &slice.endpoints {
+        let Some(address) = endpoint.address() else { continue };
+        if !wanted.values().any(|with_ports| with_ports.contains_key(&address)) {
+            let with_ports = wanted.entry(slice.ports.clone()).or_default();
+            with_ports.insert(address, endpoint.clone());
+        }
+    }
+}
+
+/// All addresses of an import, each with the number of endpoints that have it.
+fn count_addresses(wanted: &ByCluster) -> AddressCounts {
+    let mut addresses = AddressCounts::new();
+    for address in wanted.values().flat_map(BTreeMap::values).flat_map(BTreeMap::keys) {
+        *addresses.entry(*address).or_default() += 1;
+    }
+    addresses
+}
+
+/// The endpoints of an exporting cluster.
+struct Source<'a> {
+    service: &'a ClustersetService,
+    exported: &'a Exported,
+    /// Whether it is the importing cluster.
+    is_own: bool,
+}
+
+impl Source<'_> {
+    /// The endpoints of one family. Most have the same ports, which are found once.
+    fn wanted(&self, family: Family) -> Wanted {
+        let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
+        let mut wanted = Wanted::new();
+        let all = self.exported.endpoints.iter();
+        let of_family = all.filter(|it| Family::of(it.address) == family);
+        for endpoint in of_family.filter(|it| is_publishable(it.address)) {
+            let ports = found.entry(&endpoint.ports).or_insert_with_key(|key| self.ports(key));
+            let Some(ports) = ports else { continue };
+            if !wanted.contains_key(ports) {
+                wanted.insert(ports.clone(), BTreeMap::new());
+            }
+            if let Some(with_ports) = wanted.get_mut(ports) {
+                with_ports.entry(endpoint.address).or_insert_with(|| self.content(endpoint));
+            }
+        }
+        wanted
     }
 
-    /// The name with the smallest free number.
-    fn next_free(&mut self, cluster: &ClusterId, family: Family) -> String {
-        let mut number = 1;
-        loop {
-            let name = id::slice(self.basis.service, cluster, family, number);
-            if self.used.insert(name.clone()) {
-                return name;
-            }
-            number += 1;
+    /// The target ports of an endpoint under the import's names. `None` if an IP of the import leads to none of them.
+    /// Without an IP DNS leads clients to each endpoint: the ports that the import does not have keep the exporter's names.
+    fn ports(&self, targets: &BTreeMap<PortKey, u16>) -> Option<PortSet> {
+        let ports = &self.service.ports;
+        let served = ports.iter().filter_map(|port| {
+            let number = *targets.get(&(port.protocol, port.number))?;
+            Some(ExportedPort { number, ..port.clone() })
+        });
+        let mut served: PortSet = served.collect();
+        if self.service.kind == ImportType::ClusterSetIp {
+            return (!served.is_empty() || ports.is_empty()).then_some(served);
+        }
+        let is_other = |key: &PortKey| ports.iter().all(|it| (it.protocol, it.number) != *key);
+        for (key @ (protocol, port), number) in targets.iter().filter(|(key, _)| is_other(key)) {
+            let is_free = |name: &&String| served.iter().all(|it| it.name != **name);
+            let name = self.exported.port_names.get(key).filter(is_free).cloned();
+            // The API server refuses a name that occurs twice.
+            let name =
+                name.unwrap_or_else(|| format!("{}-{port}", protocol.as_str().to_lowercase()));
+            let (protocol, number) = (*protocol, *number);
+            served.insert(ExportedPort { name, protocol, number, app_protocol: None });
+        }
+        Some(served)
+    }
+
+    fn content(&self, endpoint: &ImportedEndpoint) -> SliceEndpoint {
+        let is_known = |zone: &Arc<str>| self.exported.shares_zones && !zone.is_empty();
+        let zone = endpoint.zone.clone().filter(is_known);
+        let distribution = self.service.properties.traffic_distribution.as_deref();
+        let prefers_zone = distribution.is_some_and(|it| IN_ZONE.contains(&it));
+        SliceEndpoint {
+            addresses: Addresses::One(endpoint.address),
+            ready: Some(endpoint.ready),
+            serving: Some(endpoint.ready || endpoint.is_leaving),
+            terminating: Some(endpoint.is_leaving),
+            // The API server refuses a whole slice for one bad hostname, which any client of Cloud Map can register.
+            hostname: endpoint.hostname.clone().filter(|hostname| is_dns_label(hostname)),
+            // A node of another cluster can have the name of one here, which internalTrafficPolicy Local would take for
+            // it.
+            node: endpoint.node.clone().filter(|node| self.is_own && !node.is_empty()),
+            hints: zone.iter().filter(|_| prefers_zone).cloned().collect(),
+            zone,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The changes of one slice: its creation, or a patch with all that comes and a patch with all that goes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::once;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -9,12 +8,11 @@ use serde_json::{Value, json};
 use super::Packed;
 use crate::import::plan::ahead::{self, AHEAD};
 use crate::import::plan::basis::Basis;
-use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use crate::import::plan::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use crate::import::plan::derived_service::Derived;
 use crate::import::plan::ownership::OWNER_LABEL;
-use crate::import::plan::patch;
 use crate::import::plan::present::{
-    Addresses, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
+    Addresses, OwnerReference, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
 use crate::model::Family;
 use crate::model::clusterset::{ClusterId, ExportedPort};
@@ -28,24 +26,17 @@ pub(super) struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    pub(super) fn create(&self, name: String, packed: &Packed<'_>) -> Vec<Change> {
+    pub(super) fn create(&self, name: &str, packed: &Packed<'_>) -> Vec<Change> {
         let last = self.last(packed);
-        let first = State { ports: self.ports_in_transition(&last.ports), ..last.clone() };
-        let object = object(self.basis, name);
-        let metadata = first.metadata();
-        let mut fields = first.fields();
-        fields["addressType"] = json!(self.family.as_str());
-        let body = patch::new_object(&object, metadata, fields);
-        let detail = format!("{} {} in", self.describe(), first.endpoints.len());
-        let write = Write::Create(Content { body, owners: Some(Vec::new()), ips: None });
-        let create = Change { stage: Stage::AddEndpoints, object, write, detail };
-        let removal = patch::content(first.difference(&last), None, None);
-        let removal = removal.map(|(content, fields)| {
-            let (stage, object) = (Stage::RemoveEndpoints, create.object.clone());
-            let detail = format!("{} {}", self.describe(), fields.join(", "));
-            Change { stage, object, write: Write::Patch(content), detail }
-        });
-        once(create).chain(removal).collect()
+        let first = self.transition(&State::default(), &last, &packed.moving);
+        let mut body = first.json();
+        body["addressType"] = json!(self.family);
+        let object = self.basis.object(Kind::EndpointSlice, name);
+        let detail =
+            format!("{} {} in", describe(self.family, self.cluster), first.endpoints.len());
+        let create = change::creation(Stage::AddEndpoints, object.clone(), body, detail);
+        let removal = self.patch(Stage::RemoveEndpoints, object, (&first, &last), None);
+        [create].into_iter().chain(removal).collect()
     }
 
     /// Removes the slice if it has no endpoint any more. Additions and removals take one patch, unless an endpoint
@@ -60,18 +51,12 @@ impl Shape<'_> {
         let present = State::of(slice);
         let last = self.last(packed);
         let transition = self.transition(&present, &last, &packed.moving);
-        let owners = patch::owners(&slice.metadata, self.basis.import());
-        let first = if transition.adds_to(&present) || owners.is_some() {
-            transition
-        } else {
-            present.clone()
-        };
-        let additions = present.difference(&first);
-        let removals = first.difference(&last);
-        let additions = patch::content(additions, owners, None)
-            .map(|content| self.patch(Stage::AddEndpoints, slice, content, (&present, &first)));
-        let removals = patch::content(removals, None, None)
-            .map(|content| self.patch(Stage::RemoveEndpoints, slice, content, (&first, &last)));
+        let owners = change::owners(&slice.metadata, self.basis.import());
+        let has_additions = transition.adds_to(&present) || owners.is_some();
+        let first = if has_additions { transition } else { present.clone() };
+        let object = || self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
+        let additions = self.patch(Stage::AddEndpoints, object(), (&present, &first), owners);
+        let removals = self.patch(Stage::RemoveEndpoints, object(), (&first, &last), None);
         additions.into_iter().chain(removals).collect()
     }
 
@@ -82,21 +67,17 @@ impl Shape<'_> {
         slice.endpoints == packed.endpoints
             && slice.ports == packed.ports
             && self.cluster.is_some_and(|cluster| self.label_texts(cluster).into_iter().all(has))
-            && patch::owners(&slice.metadata, self.basis.import()).is_none()
+            && change::owners(&slice.metadata, self.basis.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
 
     /// Repairs the metadata of a slice of a cluster that was not read, and leaves its ports and endpoints alone.
-    pub(super) fn keep(&self, slice: &Slice) -> Vec<Change> {
-        let Some(cluster) = self.cluster else { return Vec::new() };
+    pub(super) fn keep(&self, slice: &Slice) -> Option<Change> {
         let present = State::of(slice);
-        let labels = self.labels(cluster);
-        let wanted = State { labels, ..present.clone() };
-        let owners = patch::owners(&slice.metadata, self.basis.import());
-        let content = patch::content(present.difference(&wanted), owners, None);
-        let patch = content
-            .map(|content| self.patch(Stage::AddEndpoints, slice, content, (&present, &wanted)));
-        patch.into_iter().collect()
+        let wanted = State { labels: self.labels(self.cluster?), ..present.clone() };
+        let owners = change::owners(&slice.metadata, self.basis.import());
+        let object = self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
+        self.patch(Stage::AddEndpoints, object, (&present, &wanted), owners)
     }
 
     fn last(&self, packed: &Packed<'_>) -> State {
@@ -164,38 +145,42 @@ impl Shape<'_> {
         ]
     }
 
+    /// The patch from one state to the next; `None` if they are equal.
     fn patch(
         &self,
         stage: Stage,
-        slice: &Slice,
-        (content, fields): (Content, Vec<String>),
+        object: ObjectRef,
         (before, after): (&State, &State),
-    ) -> Change {
-        let object = object(self.basis, slice.metadata.name.clone());
-        let endpoints = after.count_differences(before);
-        let fields = fields.into_iter().filter(|it| !it.starts_with("annotations."));
-        let fields = fields.map(|it| if it == "endpoints" { endpoints.clone() } else { it });
-        let detail = format!("{} {}", self.describe(), fields.collect::<Vec<_>>().join(", "));
-        Change { stage, object, write: Write::Patch(content), detail }
+        owners: Option<Vec<OwnerReference>>,
+    ) -> Option<Change> {
+        let change = Change::patch(
+            stage,
+            object,
+            Content { body: before.difference(after), owners, ips: None },
+        )?;
+        let [added, removed, changed] = after.count_differences(before);
+        let counts = [(added, "in"), (removed, "out"), (changed, "changed")];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+        let fields = change.content.fields().into_iter();
+        let fields = fields.filter(|it| !it.starts_with("annotations."));
+        let fields = fields.map(|it| if it == "endpoints" { counts.join(" ") } else { it });
+        let fields = fields.collect::<Vec<_>>().join(", ");
+        let detail = format!("{} {fields}", describe(self.family, self.cluster));
+        Some(Change { detail, ..change })
     }
+}
 
-    fn describe(&self) -> String {
-        let cluster = self.cluster.map_or("no cluster", ClusterId::as_str);
-        format!("{} of {cluster},", self.family.as_str())
-    }
+fn describe(family: Family, cluster: Option<&ClusterId>) -> String {
+    format!("{} of {},", family.as_str(), cluster.map_or("no cluster", ClusterId::as_str))
 }
 
 /// The deletion of a slice.
 pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
-    let object = object(basis, slice.metadata.name.clone());
-    let cluster = slice.source();
-    let cluster = cluster.as_ref().map_or("no cluster", ClusterId::as_str);
-    let detail = format!("{} of {cluster}, {} out", slice.family.as_str(), slice.endpoints.len());
-    Change { stage: Stage::RemoveEndpoints, object, write: Write::Delete, detail }
-}
-
-fn object(basis: &Basis<'_>, name: String) -> ObjectRef {
-    ObjectRef { kind: Kind::EndpointSlice, namespace: basis.service.namespace.clone(), name }
+    let object = basis.object(Kind::EndpointSlice, &slice.metadata.name);
+    let described = describe(slice.family, slice.source().as_ref());
+    let detail = format!("{described} {} out", slice.endpoints.len());
+    Change::deletion(object, &detail)
 }
 
 // The fields of a slice that the plan decides, as they are and as they will be: their difference is a patch, and the
@@ -209,7 +194,7 @@ pub(super) const MANAGER: &str = "cloud-map-sync";
 pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 
 /// The fields of a slice that the plan decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub labels: Texts,
     /// The annotation that says in which addresses it is ahead of Cloud Map.
@@ -222,7 +207,7 @@ impl State {
     pub fn of(slice: &Slice) -> Self {
         let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
         Self {
-            labels: patch::only(&slice.metadata.labels, keys),
+            labels: change::only(&slice.metadata.labels, keys),
             ahead: slice.metadata.annotations.get(AHEAD).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
@@ -231,88 +216,55 @@ impl State {
 
     /// Whether this state has anything that the other one lacks.
     pub fn adds_to(&self, other: &Self) -> bool {
-        let mut present: BTreeMap<&Addresses, Vec<&SliceEndpoint>> = BTreeMap::new();
-        for endpoint in &other.endpoints {
-            present.entry(&endpoint.addresses).or_default().push(endpoint);
-        }
-        let is_new = |endpoint: &SliceEndpoint| {
-            present.get(&endpoint.addresses).is_none_or(|same| !same.contains(&endpoint))
-        };
+        let [added, _, changed] = self.count_differences(other);
         !self.ports.is_subset(&other.ports)
             || self.labels.iter().any(|(key, value)| other.labels.get(key) != Some(value))
-            || self.endpoints.iter().any(is_new)
+            || added + changed > 0
     }
 
-    /// The patch that turns this state into the other one; `None` if they are equal.
-    pub fn difference(&self, other: &Self) -> Option<Value> {
-        if self == other { None } else { patch::difference(&self.json(), &other.json()) }
+    /// The patch that turns this state into the other one.
+    fn difference(&self, other: &Self) -> Value {
+        let is_equal = self == other;
+        let patch = if is_equal { None } else { change::difference(&self.json(), &other.json()) };
+        patch.unwrap_or_default()
     }
 
     fn json(&self) -> Value {
-        let mut value = self.fields();
-        value["metadata"] = self.metadata();
-        value
-    }
-
-    pub fn metadata(&self) -> Value {
         let mut metadata = json!({"labels": self.labels});
         if let Some(ahead) = &self.ahead {
             metadata["annotations"] = json!({AHEAD: ahead});
         }
-        metadata
-    }
-
-    pub fn fields(&self) -> Value {
-        let ports: Vec<Value> = self.ports.iter().map(port).collect();
         let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
-        json!({"ports": ports, "endpoints": endpoints})
+        json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})
     }
 
-    /// The numbers of endpoints that differ from another state: `2 in 1 out 1 changed`.
-    pub fn count_differences(&self, before: &Self) -> String {
+    /// The numbers of endpoints that are new, gone and changed since another state.
+    fn count_differences(&self, before: &Self) -> [usize; 3] {
         let (before, after) = (before.by_address(), self.by_address());
         let added = after.keys().filter(|key| !before.contains_key(*key)).count();
         let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
-        let is_changed =
-            |key: &&Option<String>| before.get(*key).is_some_and(|it| *it != after[*key]);
-        let changed = after.keys().filter(is_changed).count();
-        let counts = [(added, "in"), (removed, "out"), (changed, "changed")];
-        let texts = counts.iter().filter(|(count, _)| *count > 0);
-        let texts: Vec<String> = texts.map(|(count, word)| format!("{count} {word}")).collect();
-        texts.join(" ")
+        let is_changed = |(key, it): &(&&Addresses, &&SliceEndpoint)| {
+            before.get(*key).is_some_and(|before| before != *it)
+        };
+        [added, removed, after.iter().filter(is_changed).count()]
     }
 
-    fn by_address(&self) -> BTreeMap<Option<String>, &SliceEndpoint> {
-        let endpoints = self.endpoints.iter();
-        endpoints.map(|it| (it.addresses.texts().into_iter().next(), it)).collect()
+    fn by_address(&self) -> BTreeMap<&Addresses, &SliceEndpoint> {
+        self.endpoints.iter().map(|it| (&it.addresses, it)).collect()
     }
-}
-
-fn port(port: &ExportedPort) -> Value {
-    let mut value =
-        json!({"name": port.name, "protocol": port.protocol.as_str(), "port": port.number});
-    if let Some(protocol) = &port.app_protocol {
-        value["appProtocol"] = json!(protocol);
-    }
-    value
 }
 
 fn endpoint(endpoint: &SliceEndpoint) -> Value {
     let SliceEndpoint { addresses, ready, serving, terminating, hostname, node, zone, hints } =
         endpoint;
-    let conditions = [("ready", ready), ("serving", serving), ("terminating", terminating)];
-    let conditions = conditions.into_iter().filter_map(|(key, value)| Some((key, (*value)?)));
-    let mut value = json!({
+    let conditions = json!({"ready": ready, "serving": serving, "terminating": terminating});
+    let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": **zone})).collect();
+    change::without_empty(json!({
         "addresses": addresses.texts(),
-        "conditions": conditions.collect::<BTreeMap<_, _>>(),
-    });
-    let texts = [("hostname", hostname), ("nodeName", node), ("zone", zone)];
-    for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
-        value[key] = json!(**text);
-    }
-    if !hints.is_empty() {
-        let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": **zone})).collect();
-        value["hints"] = json!({"forZones": zones});
-    }
-    value
+        "conditions": change::without_empty(conditions),
+        "hostname": hostname.as_deref(),
+        "nodeName": node.as_deref(),
+        "zone": zone.as_deref(),
+        "hints": change::without_empty(json!({"forZones": zones})),
+    }))
 }

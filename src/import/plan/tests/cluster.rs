@@ -8,10 +8,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::import::plan::{
-    Answer, Change, DerivedService, Identity, Kind, Known, ObjectRef, Plan, Present, Request,
-    Slice, SliceEndpoint,
+    Change, DerivedService, Kind, ObjectRef, Plan, Present, Slice, SliceEndpoint, Write,
 };
-use crate::import::read;
 use crate::model::clusterset::{ExportedPort, ImportType};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,18 +23,11 @@ pub type Reachable = BTreeSet<String>;
 
 impl Cluster {
     pub fn present(&self) -> Present {
-        let of = |kind: Kind| self.objects.iter().filter(move |((it, _), _)| *it == kind);
-        Present {
-            import: of(Kind::ServiceImport)
-                .map(|(_, it)| read::import(it).expect("an object of the API"))
-                .next(),
-            derived: of(Kind::Service)
-                .map(|(_, it)| read::service(it).expect("an object of the API"))
-                .next(),
-            slices: of(Kind::EndpointSlice)
-                .map(|(_, it)| Arc::new(read::slice(it).expect("an object of the API")))
-                .collect(),
+        let mut present = Present::default();
+        for ((kind, _), object) in &self.objects {
+            present.store(*kind, object).expect("an object of the API");
         }
+        present
     }
 
     pub fn object(&self, kind: Kind) -> &Value {
@@ -50,12 +41,12 @@ impl Cluster {
     }
 
     /// Carries out a plan that was made for these objects, and shows the state after each change.
-    pub fn carry_out(&mut self, import: &str, plan: &Plan, mut after: impl FnMut(&Self)) {
-        let mut known = Known::of(&self.present());
+    pub fn carry_out(&mut self, plan: &Plan, mut after: impl FnMut(&Self)) {
+        let mut present = self.present();
         for change in &plan.changes {
-            let request = known.request(change, import).expect("all earlier changes succeeded");
-            if let Some(answer) = self.answer(change, request) {
-                known.record(&change.object, answer);
+            let body = present.body(change).expect("all earlier changes succeeded");
+            if let Some(answer) = self.answer(change, body) {
+                present.store(change.object.kind, answer).expect("an object of the API");
             }
             after(self);
         }
@@ -72,36 +63,23 @@ impl Cluster {
         });
     }
 
-    fn answer(&mut self, change: &Change, request: Request) -> Option<Answer> {
+    fn answer(&mut self, change: &Change, body: Value) -> Option<&Value> {
         let ObjectRef { kind, name, .. } = &change.object;
         let present = self.objects.get(&(*kind, name.clone())).cloned();
-        let object = match request {
-            Request::Create(body) => {
-                assert_eq!(present, None, "409 for {change}");
-                body
-            }
-            Request::Patch(patch) | Request::PatchStatus(patch) => {
-                let mut object = present.expect("an object to patch");
-                let version = &patch["metadata"]["resourceVersion"];
-                assert_eq!(*version, object["metadata"]["resourceVersion"], "409 for {change}");
-                assert_accepted(&object, &patch, change);
-                merge(&mut object, patch);
-                object
-            }
-            Request::Delete(identity) => {
-                let object = present.expect("an object to delete");
-                assert_eq!(read_identity(&object), identity, "409 for {change}");
-                self.objects.remove(&(*kind, name.clone()));
-                return None;
-            }
-        };
-        let object = self.store(*kind, name, object);
-        let service =
-            (*kind == Kind::Service).then(|| read::service(object).expect("an object of the API"));
-        Some(Answer {
-            identity: read_identity(object),
-            cluster_ips: service.map(|it| it.cluster_ips).unwrap_or_default(),
-        })
+        if change.write == Write::Create {
+            assert_eq!(present, None, "409 for {change}");
+            return Some(self.store(*kind, name, body));
+        }
+        let mut object = present.expect("an object to change");
+        let version = &body["metadata"]["resourceVersion"];
+        assert_eq!(*version, object["metadata"]["resourceVersion"], "409 for {change}");
+        if change.write == Write::Delete {
+            self.objects.remove(&(*kind, name.clone()));
+            return None;
+        }
+        assert_accepted(&object, &body, change);
+        merge(&mut object, body);
+        Some(self.store(*kind, name, object))
     }
 
     /// Stores an object with the values that the API server assigns.
@@ -165,11 +143,6 @@ fn addresses(slice: &Slice) -> impl Iterator<Item = IpAddr> {
     slice.endpoints.iter().filter_map(SliceEndpoint::address)
 }
 
-fn read_identity(object: &Value) -> Identity {
-    let text = |key: &str| object["metadata"][key].as_str().expect("assigned").to_owned();
-    Identity { uid: text("uid"), resource_version: text("resourceVersion") }
-}
-
 /// RFC 7386.
 fn merge(object: &mut Value, patch: Value) {
     let Value::Object(fields) = patch else {
@@ -190,7 +163,7 @@ fn merge(object: &mut Value, patch: Value) {
 
 /// An IP for each family; those that are there stay.
 fn assign_ips(object: &mut Value, number: u64) {
-    let present: Vec<String> = read::service(object)
+    let present: Vec<String> = DerivedService::read(object)
         .expect("an object of the API")
         .cluster_ips
         .iter()
@@ -233,7 +206,7 @@ fn assert_valid(kind: Kind, object: &Value) {
     let names: BTreeSet<&str> = ports.iter().map(|it| it["name"].as_str().unwrap_or("")).collect();
     assert_eq!(names.len(), ports.len(), "422, a name occurs twice: {object}");
     if kind == Kind::EndpointSlice {
-        let slice = read::slice(object).expect("an object of the API");
+        let slice = Slice::read(object).expect("an object of the API");
         assert!(slice.endpoints.len() <= 100, "{} endpoints", slice.endpoints.len());
         let is_v4 = slice.family.as_str() == "IPv4";
         let is_right = |address: IpAddr| address.is_ipv4() == is_v4;

@@ -185,7 +185,7 @@ fn has_service_of_its_own(present: &Present) -> bool {
 fn carried_out(world: &World, step: &Step) -> (Cluster, Cluster, Vec<Stage>) {
     let plan = world.plan(&step.before);
     let mut later = step.before.clone();
-    later.carry_out("web", &plan, |_| {});
+    later.carry_out(&plan, |_| {});
     let again = world.plan(&later);
     assert_eq!(again.changes, [], "after\n{}", described(&plan));
     let stages = plan.changes.iter().map(|change| change.stage).collect();

@@ -14,7 +14,8 @@ use super::cluster::Cluster;
 use super::held::held;
 use super::step::{Step, foreign, import, slices, step};
 use super::world::described;
-use crate::import::plan::{PortSet, Present, Read, Slice, SliceEndpoint, Stage};
+use crate::import::plan::present::PortSet;
+use crate::import::plan::{Present, Read, Slice, SliceEndpoint, Stage};
 use crate::model::clusterset::{ClusterId, ImportType};
 use crate::model::{Family, is_publishable};
 
@@ -87,7 +88,7 @@ fn assert_settled(step: &Step) {
     if step.plan.changes.iter().any(|change| change.stage == Stage::DeleteImport) {
         // What garbage collection leaves is deleted by the next sync.
         let leftovers = step.world.plan(&cluster);
-        cluster.carry_out("web", &leftovers, |_| {});
+        cluster.carry_out(&leftovers, |_| {});
         // A slice without its label waits until all clusters were read: it may be of any.
         let may_wait = !step.world.sources.are_whole();
         assert!(slices(&cluster).iter().all(|slice| may_wait && slice.source().is_none()));
@@ -217,7 +218,7 @@ fn assert_held(step: &Step) {
         endpoints.collect()
     };
     let before = of_others(&cluster);
-    cluster.carry_out("web", &plan, |state| {
+    cluster.carry_out(&plan, |state| {
         assert!(of_others(state).is_superset(&before), "{}", described(&plan));
     });
     let added = of_others(step.after()).into_iter().filter(|it| !before.contains(it));

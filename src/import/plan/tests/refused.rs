@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::{World, after};
-use crate::import::plan::{Failure, Kind, ObjectRef, missing_fields, refused_fields};
+use crate::import::plan::{Failure, Kind, missing_fields, refused_fields};
+use crate::model::ServiceRef;
 use crate::model::clusterset::{
     InternalTrafficPolicy, OptionalField, RefusedField, SessionAffinity,
 };
 
-fn object(kind: Kind) -> ObjectRef {
-    ObjectRef { kind, namespace: "shop".into(), name: "web".into() }
+fn web_service() -> ServiceRef {
+    ServiceRef::new("shop", "web")
 }
 
 fn web() -> World {
@@ -51,7 +52,7 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
     });
     let of = |kind, body: &Value, causes: &[&str]| {
         let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-        texts(refused_fields(&object(kind), "web", body, &causes))
+        texts(refused_fields(kind, &web_service(), body, &causes))
     };
     let cases = [
         (
@@ -101,9 +102,9 @@ fn field_that_the_answer_lacks_counts_as_refused() {
     });
     let stored =
         json!({"metadata": {"annotations": {"page": "1"}}, "spec": {"sessionAffinity": "None"}});
-    let missing = missing_fields(&object(Kind::ServiceImport), "web", &body, &stored);
+    let missing = missing_fields(Kind::ServiceImport, &web_service(), &body, &stored);
     assert_eq!(texts(missing), "ServiceImport trafficDistribution PreferClose");
-    assert_eq!(missing_fields(&object(Kind::ServiceImport), "web", &body, &body), []);
+    assert_eq!(missing_fields(Kind::ServiceImport, &web_service(), &body, &body), []);
 }
 
 #[test]

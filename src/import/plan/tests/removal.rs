@@ -28,7 +28,7 @@ fn removed(world: &World, cluster: &mut Cluster, of_aws: &[&str], is_back: bool)
         is_back,
     };
     let plan = removal.plan();
-    cluster.carry_out("web", &plan, |_| ());
+    cluster.carry_out(&plan, |_| ());
     described(&plan)
 }
 

@@ -17,7 +17,7 @@ fn renamed(before: &str, later: &str) -> String {
     let plan = world.plan(&cluster);
     let first = cluster.reachable();
     let mut states: Vec<Cluster> = Vec::new();
-    cluster.carry_out("web", &plan, |state| states.push(state.clone()));
+    cluster.carry_out(&plan, |state| states.push(state.clone()));
     let last = cluster.reachable();
     assert_eq!(last.len(), world.merged.as_ref().map_or(0, |merged| merged.ports.len()));
     for kept in first.intersection(&last) {

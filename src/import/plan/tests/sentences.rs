@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use insta::assert_snapshot;
-use serde_json::Value;
 
 use super::world;
 use crate::clusterset::attributes::Skipped;
@@ -95,16 +94,16 @@ fn numbers_of_endpoints_and_addresses_are_in_words() {
 
 #[test]
 fn line_of_a_change_has_its_sign_and_its_noun() {
-    let content = Content::default;
     let line = |stage, kind, write| {
-        let change = Change { stage, object: object(kind), write, detail: "detail".into() };
+        let (content, detail) = (Content::default(), "detail".into());
+        let change = Change { stage, object: object(kind), write, content, detail };
         format!("{}\n{change}", change.line())
     };
     let lines = [
-        line(Stage::CreateImport, Kind::ServiceImport, Write::Create(content())),
-        line(Stage::AddPorts, Kind::Service, Write::Patch(content())),
+        line(Stage::CreateImport, Kind::ServiceImport, Write::Create),
+        line(Stage::AddPorts, Kind::Service, Write::Patch),
         line(Stage::RemoveEndpoints, Kind::EndpointSlice, Write::Delete),
-        line(Stage::Status, Kind::ServiceImport, Write::PatchStatus(Value::Null)),
+        line(Stage::Status, Kind::ServiceImport, Write::PatchStatus),
     ];
     assert_snapshot!(lines.join("\n"), @r"
     + import     shop/web  detail

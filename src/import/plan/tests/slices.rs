@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{BOTH, World, after, endpoint, many, ports, slices};
-use crate::import::plan::{Addresses, Kind};
+use crate::import::plan::Kind;
+use crate::import::plan::present::Addresses;
 use crate::model::clusterset::Protocol;
 
 fn web(cluster: &str, addresses: &str) -> World {

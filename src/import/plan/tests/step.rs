@@ -44,7 +44,7 @@ impl Step {
         }
         let plan = world.plan(&before);
         let (mut states, mut cluster) = (Vec::new(), before.clone());
-        cluster.carry_out(&world.service.name, &plan, |state| states.push(state.clone()));
+        cluster.carry_out(&plan, |state| states.push(state.clone()));
         Self { history, world, before, plan, states }
     }
 
@@ -61,7 +61,7 @@ impl Disturbance {
         if let Self::CutAfter(count) = self {
             plan.changes.truncate(count);
         }
-        cluster.carry_out(&world.service.name, &plan, |_| {});
+        cluster.carry_out(&plan, |_| {});
         let (Self::TakenOver(index) | Self::Deleted(index) | Self::Stripped(index)) = self else {
             return;
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::cluster::Cluster;
 use crate::import::plan::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan,
-    PortKey, Present, Read, Sources, patch, plan,
+    PortKey, Present, Read, Sources, change, plan,
 };
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ExportedPort, ImportType, Properties, Protocol,
@@ -160,7 +160,7 @@ impl World {
     /// Plans, carries the plan out, and plans again, which must change nothing.
     pub fn sync(&self, cluster: &mut Cluster) -> Plan {
         let plan = self.plan(cluster);
-        cluster.carry_out(&self.service.name, &plan, |_| {});
+        cluster.carry_out(&plan, |_| {});
         if cluster.present().import.is_some() {
             assert_eq!(self.plan(cluster).changes, [], "after\n{}", described(&plan));
         }
@@ -183,13 +183,13 @@ impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.merged {
             Some(merged) => {
-                let ports = patch::describe_ports(&merged.ports);
-                let families = patch::describe_families(&merged.families);
+                let ports = change::describe_ports(&merged.ports);
+                let families = change::describe_families(&merged.families);
                 write!(f, "{} {ports} {families}", merged.kind.as_str())?;
             }
             None => f.write_str("no export")?,
         }
-        write!(f, ", available {}", patch::describe_families(&self.importer.families))?;
+        write!(f, ", available {}", change::describe_families(&self.importer.families))?;
         for (cluster, read) in &self.sources.by_cluster {
             write!(f, "; {cluster}:")?;
             match read {

@@ -8,12 +8,13 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
-use super::patch;
-use super::present::{DerivedService, Routing, ServiceSpec, Texts};
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
+use super::present::{DerivedService, ServiceSpec, Texts};
 use crate::clusterset::id;
 use crate::model::Family;
-use crate::model::clusterset::{ClustersetService, ExportedPort, ImportType, SessionAffinity};
+use crate::model::clusterset::{
+    ClustersetService, ExportedPort, ImportType, Properties, SessionAffinity,
+};
 
 /// The derived Service of an import.
 pub(super) struct Derived<'a> {
@@ -28,7 +29,8 @@ pub(super) struct Derived<'a> {
     pub(super) former_names: BTreeMap<String, String>,
     /// The spec while both former and new ports are in use.
     transition: ServiceSpec,
-    last: ServiceSpec,
+    /// Its families are those of its cluster IPs, those of the import among them.
+    pub(super) last: ServiceSpec,
 }
 
 impl<'a> Derived<'a> {
@@ -57,11 +59,6 @@ impl<'a> Derived<'a> {
         Some(Self { name, families, present, kept_ips, former_names, transition, last })
     }
 
-    /// The families of its cluster IPs, those of the import among them.
-    pub(super) fn served_families(&self) -> &[Family] {
-        &self.last.families
-    }
-
     /// The import's IPs, unless the API server assigns some of them in this run.
     pub(super) fn known_ips(&self) -> Option<Vec<IpAddr>> {
         let Some(present) = self.present else {
@@ -75,51 +72,34 @@ impl<'a> Derived<'a> {
 
     /// The creation, or the additions and then the removals.
     pub(super) fn changes(&self, basis: &Basis<'_>) -> Vec<Change> {
-        let Some(present) = self.present else { return vec![self.creation(basis)] };
-        let owners = patch::owners(&present.metadata, basis.import());
+        let object = || basis.object(Kind::Service, &self.name);
         let labels = basis.owner.label();
-        let before = patch::only(&present.metadata.labels, labels.keys().map(String::as_str));
-        let additions = patch::content(
-            patch::difference(
-                &json_of(&before, &present.spec),
-                &json_of(&labels, &self.transition),
-            ),
-            owners,
-            None,
-        );
-        let removals = patch::content(
-            patch::difference(&spec_json(&self.transition), &spec_json(&self.last)),
-            None,
-            None,
-        );
-        let stages = [(Stage::AddPorts, additions), (Stage::RemovePorts, removals)];
-        let patches = stages.into_iter().filter_map(|(stage, content)| {
-            let (content, fields) = content?;
-            let (object, detail) = (self.object(basis), fields.join(", "));
-            Some(Change { stage, object, write: Write::Patch(content), detail })
-        });
-        patches.collect()
+        let Some(present) = self.present else { return vec![self.creation(object(), &labels)] };
+        let before = change::only(&present.metadata.labels, labels.keys().map(String::as_str));
+        let [before, transition, last] = [
+            json_of(&before, &present.spec),
+            json_of(&labels, &self.transition),
+            json_of(&labels, &self.last),
+        ];
+        let difference = |from, to| change::difference(from, to).unwrap_or_default();
+        let owners = change::owners(&present.metadata, basis.import());
+        let additions = Content { body: difference(&before, &transition), owners, ips: None };
+        let removals = Content::new(difference(&transition, &last));
+        let stages = [(Stage::AddPorts, additions), (Stage::RemovePorts, removals)].into_iter();
+        stages.filter_map(|(stage, content)| Change::patch(stage, object(), content)).collect()
     }
 
-    fn creation(&self, basis: &Basis<'_>) -> Change {
-        let object = self.object(basis);
-        let metadata = json!({"labels": basis.owner.label()});
-        let mut spec = spec_json(&self.last);
+    fn creation(&self, object: ObjectRef, labels: &Texts) -> Change {
+        let mut body = json_of(labels, &self.last);
         if let Some(primary) = self.kept_ips.first() {
             // The API server completes neither by the other.
-            spec["spec"]["clusterIP"] = json!(primary);
-            spec["spec"]["clusterIPs"] = json!(self.kept_ips);
+            body["spec"]["clusterIP"] = json!(primary);
+            body["spec"]["clusterIPs"] = json!(self.kept_ips);
         }
-        let body = patch::new_object(&object, metadata, spec);
-        let content = Content { body, owners: Some(Vec::new()), ips: None };
         let (ports, families) = (&self.last.ports, &self.last.families);
         let detail =
-            format!("{}, {}", patch::describe_families(families), patch::describe_ports(ports));
-        Change { stage: Stage::AddPorts, object, write: Write::Create(content), detail }
-    }
-
-    fn object(&self, basis: &Basis<'_>) -> ObjectRef {
-        object(basis, &self.name)
+            format!("{}, {}", change::describe_families(families), change::describe_ports(ports));
+        change::creation(Stage::AddPorts, object, body, detail)
     }
 }
 
@@ -127,7 +107,7 @@ impl<'a> Derived<'a> {
 /// of AWS's controller belong to Services of its own.
 fn kept_ips(basis: &Basis<'_>, derived: &str, families: &[Family]) -> Vec<IpAddr> {
     let import = basis.import().filter(|it| it.metadata.names_derived(derived));
-    let ips = import.map(|import| import.spec.ips.as_slice()).unwrap_or_default();
+    let ips = import.map(|import| import.ips.as_slice()).unwrap_or_default();
     let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
     families.iter().map_while(of_family).take(basis.kept_ips).collect()
 }
@@ -136,23 +116,14 @@ fn kept_ips(basis: &Basis<'_>, derived: &str, families: &[Family]) -> Vec<IpAddr
 pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
     let present = basis.present.derived.as_ref()?;
     let is_removable = basis.owner.owns(&present.metadata) && !present.metadata.is_terminating;
-    is_removable.then(|| Change {
-        stage: Stage::RemovePorts,
-        object: object(basis, &present.metadata.name),
-        write: Write::Delete,
-        detail: "no import uses it".to_owned(),
-    })
+    let object = basis.object(Kind::Service, &present.metadata.name);
+    is_removable.then(|| Change::deletion(object, "no import uses it"))
 }
 
 /// The addresses of these families, in the families' order.
 pub(super) fn ips_of(addresses: &[IpAddr], families: &[Family]) -> Vec<IpAddr> {
     let of_family = |family: &Family| addresses.iter().find(|it| Family::of(**it) == *family);
     families.iter().filter_map(of_family).copied().collect()
-}
-
-fn object(basis: &Basis<'_>, name: &str) -> ObjectRef {
-    let namespace = basis.service.namespace.clone();
-    ObjectRef { kind: Kind::Service, namespace, name: name.to_owned() }
 }
 
 // The spec of a derived Service: in the end, and in the transition to it. The API server refuses a port's name or number
@@ -184,14 +155,18 @@ fn last_spec(
     let own = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
     let kept = if families.is_empty() { own } else { own.get(..1).unwrap_or_default() };
     let families = with_others(kept, families);
-    let routing = patch::routing(service);
+    let affinity = service.properties.session_affinity;
+    let session_affinity = match affinity {
+        SessionAffinity::ClientIp(_) => SessionAffinity::ClientIp(affinity.timeout()),
+        SessionAffinity::None => affinity,
+    };
     ServiceSpec {
         kind: "ClusterIP".to_owned(),
         selector: Texts::new(),
         ports: last_ports(service, present.map(|it| it.spec.ports.as_slice()).unwrap_or_default()),
         family_policy: Some(policy_for(&families).to_owned()),
         families,
-        routing: Routing { session_affinity: with_timeout(routing.session_affinity), ..routing },
+        properties: Properties { session_affinity, ..service.properties.clone() },
     }
 }
 
@@ -202,13 +177,6 @@ fn last_ports(service: &ClustersetService, present: &[ExportedPort]) -> Vec<Expo
 
 fn policy_for(families: &[Family]) -> &'static str {
     if families.len() > 1 { "PreferDualStack" } else { "SingleStack" }
-}
-
-fn with_timeout(affinity: SessionAffinity) -> SessionAffinity {
-    match affinity {
-        SessionAffinity::ClientIp(_) => SessionAffinity::ClientIp(affinity.timeout()),
-        SessionAffinity::None => affinity,
-    }
 }
 
 fn with_others(first: &[Family], others: &[Family]) -> Vec<Family> {
@@ -258,19 +226,9 @@ fn find<'a>(ports: &'a [ExportedPort], like: &ExportedPort) -> Option<&'a Export
 }
 
 fn json_of(labels: &Texts, spec: &ServiceSpec) -> Value {
-    let mut value = spec_json(spec);
-    value["metadata"] = json!({"labels": labels});
-    value
-}
-
-fn spec_json(spec: &ServiceSpec) -> Value {
-    let mut value = patch::spec(&spec.ports, &spec.families, &spec.routing);
-    value["type"] = json!(spec.kind);
-    if let Some(policy) = &spec.family_policy {
-        value["ipFamilyPolicy"] = json!(policy);
-    }
-    if !spec.selector.is_empty() {
-        value["selector"] = json!(spec.selector);
-    }
-    json!({"spec": value})
+    let mut fields = change::spec(&spec.ports, &spec.families, &spec.properties);
+    fields["type"] = json!(spec.kind);
+    fields["ipFamilyPolicy"] = json!(spec.family_policy);
+    fields["selector"] = json!(spec.selector);
+    json!({"metadata": {"labels": labels}, "spec": change::without_empty(fields)})
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Allows, Known, Members};
+use super::{Allows, Members, MergedName, Stale};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::merge::{Merged, serves};
@@ -71,23 +71,21 @@ impl Members<'_> {
     pub fn candidates(
         &self,
         name: &ServiceRef,
-        (known, allows): (&Known, Allows<'_>),
+        (known, allows): (&MergedName, Allows<'_>),
         families: &[Family],
     ) -> Vec<Candidate> {
         let mut all = Candidates::new();
-        let told = Told { members: self, name, known, allows, families };
-        let read_there = self.overlay.iter().filter(|(_, overlay)| overlay.covers(name));
-        for (cluster, overlay) in read_there {
-            told.add_overlay(&mut all, (cluster, overlay));
+        let reasons = ExclusionReasons { members: self, name, known, allows, families };
+        for (cluster, overlay) in self.overlay.iter().filter(|(_, it)| it.covers(name)) {
+            reasons.add_overlay(&mut all, (cluster, overlay));
         }
         for key in self.places.get(name).into_iter().flatten() {
-            let instances = self.registry.instances(key);
-            for (_, of_instance) in instances {
+            for (_, of_instance) in self.registry.instances(key) {
                 let cluster = attributes::cluster_of(of_instance);
                 let is_read_there = cluster.as_ref().is_some_and(|it| self.is_read_there(it, name));
                 if attributes::is_exported_to(of_instance, self.clusterset) && !is_read_there {
                     let instance = attributes::read(of_instance, self.clusterset);
-                    add(&mut all, told.of_instance(cluster, of_instance, instance));
+                    add(&mut all, reasons.of_instance(cluster, of_instance, instance));
                 }
             }
         }
@@ -108,35 +106,34 @@ fn add(all: &mut Candidates, candidate: Candidate) {
 }
 
 /// What the reasons rest on.
-struct Told<'a> {
+struct ExclusionReasons<'a> {
     members: &'a Members<'a>,
     name: &'a ServiceRef,
-    known: &'a Known,
+    known: &'a MergedName,
     allows: Allows<'a>,
     families: &'a [Family],
 }
 
-impl Told<'_> {
+impl ExclusionReasons<'_> {
     fn add_overlay(&self, all: &mut Candidates, (cluster, overlay): (&ClusterId, &Overlay)) {
         let Some(published) = overlay.desired.services.get(self.name) else { return };
         let Some(exported) = &published.export else { return };
         for endpoint in published.endpoints.iter().flatten() {
             let led_to = endpoints_of(exported, endpoint, overlay.arn.region());
             for address in endpoint.addresses() {
-                let mut own = led_to.iter().filter(|it| it.address == address);
-                let served = own.clone().any(|it| self.refusal(&exported.export, it).is_none());
-                let first = own.next().and_then(|it| self.refusal(&exported.export, it));
+                let own = led_to.iter().filter(|it| it.address == address);
+                // It is in the import by one of its ports.
+                let refusals = own.clone().map(|it| self.refusal(&exported.export, it));
+                let refusal = refusals.reduce(|first, other| other.and(first));
                 let absent = match endpoint {
                     Endpoint { terminating: true, .. } if !endpoint.is_leaving() => {
                         Some(Absent::Terminating)
                     }
                     Endpoint { ready: false, terminating: false, .. } => Some(Absent::NotReady),
                     _ if !is_publishable(address) => Some(Absent::NotPublishable),
-                    _ if !led_to.iter().any(|it| it.address == address) => Some(Absent::NoPort),
-                    _ => first.filter(|_| !served),
+                    _ => refusal.unwrap_or(Some(Absent::NoPort)),
                 };
-                let ports = led_to.iter().filter(|it| it.address == address);
-                let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
+                let ports = own.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
                 add(
                     all,
                     Candidate {
@@ -159,44 +156,39 @@ impl Told<'_> {
         instance: Result<Option<ExportInstance>, Skipped>,
     ) -> Candidate {
         let text = |key: &str| of_instance.get(key).map(str::to_owned);
-        let mut candidate = Candidate {
+        let ready = !matches!(&instance, Ok(Some(instance)) if !instance.endpoint.ready);
+        let absent = match instance {
+            Err(skipped) => Some(skipped.into()),
+            Ok(None) => Some(Absent::NotExported),
+            Ok(Some(ExportInstance { cluster, endpoint, .. })) => {
+                let export = self.known.exports.iter().find(|it| it.cluster == cluster);
+                export.map_or(Some(Absent::NotExported), |it| self.refusal(it, &endpoint))
+            }
+        };
+        Candidate {
             cluster,
             address: text(IPV4).or_else(|| text(IPV6)).unwrap_or_else(|| "no address".to_owned()),
             ports: text(PORT).into_iter().collect(),
             pod: text(POD),
-            ready: true,
-            absent: None,
-        };
-        match instance {
-            Err(skipped) => candidate.absent = Some(skipped.into()),
-            Ok(None) => candidate.absent = Some(Absent::NotExported),
-            Ok(Some(instance)) => {
-                let export = self.known.exports.iter().find(|it| it.cluster == instance.cluster);
-                candidate.ready = instance.endpoint.ready;
-                candidate.absent = match export {
-                    None => Some(Absent::NotExported),
-                    Some(export) => self.refusal(export, &instance.endpoint),
-                };
-            }
+            ready,
+            absent,
         }
-        candidate
     }
 
     /// The reason why an endpoint that its member exports, with one of its ports, is not in the import.
     fn refusal(&self, export: &Export, endpoint: &ExportedEndpoint) -> Option<Absent> {
         let Merged { service, .. } = self.known.merged.as_deref()?;
-        if !(self.allows)(&self.name.namespace, endpoint.address) {
-            return Some(Absent::NotAllowed);
-        }
-        if self.members.stale.iter().any(|it| it.is_expired && it.cluster == export.cluster)
-            && !self.known.sources.has(&export.cluster, endpoint.address)
-        {
-            return Some(Absent::Expired);
-        }
+        let Export { cluster, .. } = export;
+        let is_expired = |it: &Stale| it.is_expired && it.cluster == *cluster;
+        let is_out = !self.known.sources.has(cluster, endpoint.address);
         let family = Family::of(endpoint.address);
-        if !self.families.is_empty() && !self.families.contains(&family) {
-            return Some(Absent::OtherFamily(family));
-        }
-        (!serves(service, export, endpoint.port.as_ref())).then_some(Absent::OtherPort)
+        let has_families = !self.families.is_empty();
+        let reasons = [
+            (!(self.allows)(&self.name.namespace, endpoint.address), Absent::NotAllowed),
+            (is_out && self.members.stale.iter().any(is_expired), Absent::Expired),
+            (has_families && !self.families.contains(&family), Absent::OtherFamily(family)),
+            (!serves(service, export, endpoint.port.as_ref()), Absent::OtherPort),
+        ];
+        reasons.into_iter().find_map(|(is_so, absent)| is_so.then_some(absent))
     }
 }
