@@ -15,7 +15,7 @@ use crate::import::sources::Members;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::Member;
 use crate::model::{ClusterArn, Flow, Owner, Selection};
-use crate::publish::exports::{Imports, Refused};
+use crate::publish::exports::{Refused, StandingImports};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::report::{Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
@@ -87,9 +87,10 @@ impl Invocation<'_> {
             clusterset: clusterset_id(settings.clusterset.as_ref(), clusterset.as_deref())?,
         };
         let owner = OwnerLabel::new(&self.settings.owner_id);
-        let objects = match multi_cluster.imports() {
-            true => Some(read_objects(kubernetes, &owner, selection).await?),
-            false => None,
+        let objects = if multi_cluster.imports() {
+            Some(read_objects(kubernetes, &owner, selection).await?)
+        } else {
+            None
         };
         // Without its exports it is not known whether that controller still runs.
         let may_adopt = self.adoption.is_some() && multi_cluster.exports();
@@ -159,12 +160,12 @@ impl<'a> Joined<'a> {
     }
 
     /// Whether imports of ours stand in it. Those that this run is not about were not read.
-    pub(super) fn standing_imports(&self) -> Imports {
+    pub(super) fn standing_imports(&self) -> StandingImports {
         match self.imports() {
-            None => Imports::None,
-            Some(0) if self.selection == Selection::Everything => Imports::None,
-            Some(0) => Imports::Unknown { label: self.owner.selector() },
-            Some(_) => Imports::Stand,
+            None => StandingImports::None,
+            Some(0) if self.selection == Selection::Everything => StandingImports::None,
+            Some(0) => StandingImports::Unknown { label: self.owner.selector() },
+            Some(_) => StandingImports::Stand,
         }
     }
 

@@ -191,9 +191,12 @@ pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, 
         let present = export.find(&condition.kind);
         present.is_none_or(|it| (it.status, &it.reason) != (condition.status, &condition.reason))
     });
-    let warning = |Condition { reason, message, .. }: &Condition| match reason.contains(',') {
-        true => (CONFLICT.to_owned(), format!("{reason}: {message}")),
-        false => (reason.clone(), message.clone()),
+    let warning = |Condition { reason, message, .. }: &Condition| {
+        if reason.contains(',') {
+            (CONFLICT.to_owned(), format!("{reason}: {message}"))
+        } else {
+            (reason.clone(), message.clone())
+        }
     };
     bad.into_iter().map(warning).collect()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
-use super::{Clustersets, Exports};
+use super::{Clustersets, ExportResults};
 use crate::error::chain;
 use crate::function::Function;
 use crate::function::own_queue::OwnQueue;
@@ -77,7 +77,7 @@ impl Function {
 impl Clustersets<'_> {
     /// Sends a message for each other cluster and each export that was changed in Cloud Map. If one is lost, that
     /// cluster follows on its schedule.
-    pub(super) async fn hand_imports_on(&self, exports: &Exports) {
+    pub(super) async fn hand_imports_on(&self, exports: &ExportResults) {
         let Self { function, members, .. } = self;
         let Some(all) = self.selections.all() else { return };
         let Some(queue) = function.queue_for_imports(&all) else { return };

@@ -36,7 +36,7 @@ const CONCURRENT_CLUSTERS: usize = 8;
 pub(super) type Members<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
-type Exports = BTreeMap<usize, Result<Exported, Obstacle>>;
+type ExportResults = BTreeMap<usize, Result<Exported, Obstacle>>;
 
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
 type Offered = BTreeMap<usize, Offer>;
@@ -73,7 +73,7 @@ impl<'a> Clustersets<'a> {
     }
 
     /// Publishes the exports of the selected clusters. The offers end when none is left to come.
-    async fn export_all(&self, offers: UnboundedSender<(usize, Offer)>) -> Exports {
+    async fn export_all(&self, offers: UnboundedSender<(usize, Offer)>) -> ExportResults {
         let exports = self.joined().filter_map(|(index, joined)| {
             let selection = self.selections.of(index)?;
             let offers = offers.clone();

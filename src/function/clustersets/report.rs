@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::imports::Imports;
-use super::{Clustersets, Exports};
+use super::{Clustersets, ExportResults};
 use crate::function::log;
 use crate::function::run::Runs;
 use crate::import::Imported;
@@ -17,7 +17,12 @@ use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCl
 
 impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
-    pub(super) async fn report(&self, mut exports: Exports, imports: Imports, runs: &mut Runs) {
+    pub(super) async fn report(
+        &self,
+        mut exports: ExportResults,
+        imports: Imports,
+        runs: &mut Runs,
+    ) {
         let Self { function, invocation, selections, members, .. } = *self;
         let Imports { sets, mut imported, left } = imports;
         let (mode, mut reported) = (invocation.mode, BTreeSet::new());

@@ -50,7 +50,7 @@ pub use records::MAXIMUM;
 pub struct Exporting<'a> {
     pub world: &'a World<'a>,
     pub member: &'a Member,
-    pub imports: Imports,
+    pub imports: StandingImports,
     pub selection: &'a Selection,
     pub options: Options,
     /// Takes the offer to importers of the same invocation.
@@ -237,7 +237,7 @@ impl Exporting<'_> {
         let claimed = Claimed::of(&observed.observation, Leaving::default());
         let report = written.report.with(adopted);
         let overlay = self.overlay(observed.observation.desired);
-        // Imports are taken over after all exports were.
+        // StandingImports are taken over after all exports were.
         self.offer(if report.is_complete() {
             let has_cluster_record = written.has_cluster_record;
             Offer::Exports { overlay: overlay.clone(), has_cluster_record }
@@ -325,7 +325,7 @@ impl Exporting<'_> {
 
 /// Whether imports of ours stand in a cluster, as far as the objects of those that the run is about show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Imports {
+pub enum StandingImports {
     Stand,
     None,
     /// The run is about others. All of them have this label.
@@ -334,7 +334,7 @@ pub enum Imports {
     },
 }
 
-impl Imports {
+impl StandingImports {
     /// Asks the cluster if it is not known. Without an answer they may stand.
     async fn stand(&self, world: &World<'_>) -> bool {
         match self {

@@ -32,7 +32,7 @@ pub(super) fn before_records(
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     let outcomes = selected.map(|(service, export)| {
-        let is_registered = count(service) != Instances::default();
+        let is_registered = count(service) != InstanceCounts::default();
         (service.clone(), of_export((service, export), is_registered, report, held_back))
     });
     let outcomes: BTreeMap<_, _> = outcomes.collect();
@@ -84,16 +84,16 @@ fn bars_the_name(line: &HeldBack) -> bool {
 
 /// The number of instances of a Service before and after the changes of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Instances {
+struct InstanceCounts {
     before: usize,
     after: usize,
 }
 
-fn instances(observed: &Observed, report: &ClusterReport) -> BTreeMap<ServiceRef, Instances> {
-    let mut all: BTreeMap<ServiceRef, Instances> = BTreeMap::new();
+fn instances(observed: &Observed, report: &ClusterReport) -> BTreeMap<ServiceRef, InstanceCounts> {
+    let mut all: BTreeMap<ServiceRef, InstanceCounts> = BTreeMap::new();
     for (_, service) in observed.observation.all_marked_services() {
         let count = all.entry(service).or_default();
-        *count = Instances { before: count.before + 1, after: count.after + 1 };
+        *count = InstanceCounts { before: count.before + 1, after: count.after + 1 };
     }
     for line in changes(report).filter(|line| !line.is_left_undone()) {
         let count = all.entry(line.service.clone()).or_default();

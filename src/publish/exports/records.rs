@@ -33,7 +33,7 @@ const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
 pub const MAXIMUM: usize = 999;
 
 /// Records by their ids, each with its Service.
-type Wanted = BTreeMap<String, (ServiceRef, Attributes)>;
+type RecordsById = BTreeMap<String, (ServiceRef, Attributes)>;
 
 /// The records that a member has in Cloud Map.
 pub(super) struct Kept<'w> {
@@ -154,7 +154,7 @@ impl<'w> Kept<'w> {
         ended: BTreeSet<ServiceRef>,
         options: Options,
     ) -> ClusterReport {
-        self.change(Wanted::new(), ended, options).await.0
+        self.change(RecordsById::new(), ended, options).await.0
     }
 
     /// Takes back that these exports have no endpoints in Cloud Map: they get some.
@@ -177,7 +177,7 @@ impl<'w> Kept<'w> {
     /// Changes records, and knows them then as they are. Also returns the outcomes of those that failed.
     async fn change(
         &mut self,
-        wanted: Wanted,
+        wanted: RecordsById,
         ended: BTreeSet<ServiceRef>,
         options: Options,
     ) -> (ClusterReport, BTreeMap<String, ExportOutcome>) {
@@ -201,7 +201,7 @@ impl<'w> Kept<'w> {
         (published.report, failures)
     }
 
-    fn records(&self, wanted: Wanted) -> Records {
+    fn records(&self, wanted: RecordsById) -> Records {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
         let (name, ended) = (self.name.clone(), BTreeSet::new());
@@ -218,7 +218,7 @@ impl<'w> Kept<'w> {
     }
 
     /// The cluster's own record, if it is to be written.
-    fn cluster_record(&self, selection: &Selection, now: Timestamp) -> Wanted {
+    fn cluster_record(&self, selection: &Selection, now: Timestamp) -> RecordsById {
         let mut instances = self.observation.registry.instances(&self.key);
         let is_due = self.present().is_none_or(|present| {
             let age = now.duration_since(present.heartbeat);
@@ -231,13 +231,13 @@ impl<'w> Kept<'w> {
             };
             is_due || present.clusterset != self.member.clusterset
         });
-        if is_due { self.own_record(self.only_imports, now) } else { Wanted::new() }
+        if is_due { self.own_record(self.only_imports, now) } else { RecordsById::new() }
     }
 
-    fn own_record(&self, only_imports: bool, heartbeat: Timestamp) -> Wanted {
+    fn own_record(&self, only_imports: bool, heartbeat: Timestamp) -> RecordsById {
         let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
         let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
-        Wanted::from([(CLUSTER_RECORD.to_owned(), (no_service(), record.write()))])
+        RecordsById::from([(CLUSTER_RECORD.to_owned(), (no_service(), record.write()))])
     }
 
     /// The cluster's own record as it is in Cloud Map, if it can be read.
