@@ -112,13 +112,13 @@ struct ChangeKey {
 /// The changes of one turn with their outcomes. Hundreds of turns are taken side by side, so each key is there once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    known: BTreeMap<ChangeKey, Known>,
+    known: BTreeMap<ChangeKey, ChangeState>,
     pub(super) results: Results,
 }
 
 /// The state of a change.
 #[derive(Clone, Debug)]
-struct Known {
+struct ChangeState {
     /// The Service that it, or the exchange that replaces it, is made for.
     made_for: Arc<ServiceRef>,
     is_announced: bool,
@@ -143,7 +143,7 @@ impl Record {
         for (service, changes) in changes {
             let service = Arc::new(service);
             for change in &changes {
-                let new = || Known::new(service.clone());
+                let new = || ChangeState::new(service.clone());
                 let known = self.known.entry(ChangeKey::of(change)).or_insert_with(new);
                 known.made_for = service.clone();
             }
@@ -185,7 +185,7 @@ impl Record {
     }
 }
 
-impl Known {
+impl ChangeState {
     fn new(made_for: Arc<ServiceRef>) -> Self {
         Self { made_for, is_announced: false, is_settled: false }
     }

@@ -17,7 +17,7 @@ use crate::model::{
 };
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
-pub struct Shape<'a> {
+pub struct InstanceTemplate<'a> {
     pub kind: ServiceKind,
     /// Whether Route 53 checks the health of the instances. It needs their port, and an address that it can call.
     pub is_checked: bool,
@@ -29,7 +29,7 @@ pub struct Shape<'a> {
 
 /// The instances of one endpoint.
 #[derive(Debug, Default)]
-pub struct Fit {
+pub struct EndpointInstances {
     /// One, or one for each port.
     pub instances: Vec<(Identity, Attributes)>,
     /// The reasons for held-back requests.
@@ -38,10 +38,15 @@ pub struct Fit {
     pub unclear: Vec<IpAddr>,
 }
 
-impl Shape<'_> {
+impl InstanceTemplate<'_> {
     /// The instances of an endpoint: one with both address families if the records have both, and one for each port if
     /// ports distinguish instances.
-    pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
+    pub fn fit(
+        &self,
+        endpoint: &Endpoint,
+        service: &ServiceRef,
+        owner: &Owner,
+    ) -> EndpointInstances {
         if let Some(exported) = &self.published.export {
             return self.fit_exported(exported, endpoint, service, owner);
         }
@@ -76,7 +81,7 @@ impl Shape<'_> {
 
     /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
     /// do not have is reported only if the endpoint has no allowed one.
-    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Fit) {
+    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, EndpointInstances) {
         let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
             endpoint.addresses().partition(|address| is_publishable(*address));
         let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -90,7 +95,7 @@ impl Shape<'_> {
         let held_back = malformed.chain(never).chain(refused).collect();
         let meant = endpoint.malformed.as_deref().and_then(without_leading_zeros);
         let unclear = meant.into_iter().map(IpAddr::V4).collect();
-        (allowed, Fit { instances: Vec::new(), held_back, unclear })
+        (allowed, EndpointInstances { instances: Vec::new(), held_back, unclear })
     }
 
     /// Whether instances that differ only in their port are different instances.
@@ -187,7 +192,7 @@ fn attributes(
 /// The longest list of ports in a report, in characters.
 const MOST_PORTS: usize = 300;
 
-impl Shape<'_> {
+impl InstanceTemplate<'_> {
     /// The target ports with which an endpoint is registered: all annotated ones if ports distinguish the instances of
     /// the Cloud Map service, otherwise the first. `None` is an instance without a port.
     pub(super) fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
@@ -235,7 +240,7 @@ impl Shape<'_> {
     }
 }
 
-impl Shape<'_> {
+impl InstanceTemplate<'_> {
     /// The instances of an endpoint of `exported`, at the addresses that may be published.
     pub(super) fn fit_exported(
         &self,
@@ -243,7 +248,7 @@ impl Shape<'_> {
         endpoint: &Endpoint,
         service: &ServiceRef,
         owner: &Owner,
-    ) -> Fit {
+    ) -> EndpointInstances {
         let (publishable, mut fit) = self.publishable(endpoint);
         let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
         let all = endpoints::endpoints_of(exported, endpoint, owner.cluster.region());

@@ -14,7 +14,7 @@ use super::reason::Reason;
 use super::result::Note;
 use super::rules::{Maximum, SetBy, smallest};
 use super::services::{may_register_in, new_service, overridden_settings, refusal};
-use super::shape::Shape;
+use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
@@ -189,7 +189,7 @@ pub fn wanted_by_holder<'a>(
         .or(created)
         .unwrap_or((ServiceKind::Http, false));
     let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    let shape = Shape { kind, is_checked, published, claims, permit };
+    let shape = InstanceTemplate { kind, is_checked, published, claims, permit };
     let refused = refusal(observation, shape.kind);
     let mut wanted = Wanted { create, refused, ..nothing_wanted(holder, &shape) };
     if claims.publish {
@@ -207,8 +207,8 @@ pub fn wanted_by_holder<'a>(
 }
 
 /// The settings of a holder for a name, without instances.
-fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
-    let Shape { published, claims, permit, .. } = *shape;
+fn nothing_wanted<'a>(holder: &ServiceRef, shape: &InstanceTemplate<'a>) -> Wanted<'a> {
+    let InstanceTemplate { published, claims, permit, .. } = *shape;
     Wanted {
         holder: holder.clone(),
         create: None,
@@ -252,8 +252,13 @@ fn claims<'a>(
 
 impl Wanted<'_> {
     /// Adds the instances of the endpoints.
-    fn add_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
-        let Shape { published, claims, .. } = shape;
+    fn add_endpoints(
+        &mut self,
+        observation: &Observation,
+        shape: &InstanceTemplate<'_>,
+        has_check: bool,
+    ) {
+        let InstanceTemplate { published, claims, .. } = shape;
         let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
             self.held_back.push(reason);
             false
