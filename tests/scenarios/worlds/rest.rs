@@ -188,14 +188,22 @@ impl Scene {
         if is_whole {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
-        if reports.last().is_none_or(|it| !it.ok) {
+        // `create-only` adopts nothing, and the former owner's records stay.
+        let is_adopted = self.world.clusterset.former_owner.is_none()
+            || self.world.settings.policy != "create-only";
+        if is_adopted && reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
         for number in 0..self.agreeing() {
             reports.push(self.sync(number).await?);
-            let mut writes = self.take_writes();
-            // Each process learns once what an API server refuses.
-            if !writes.is_empty() && writes.iter().all(|it| it.ends_with(" 422")) {
+            let has_removed = self.fleet.cloud_map.writes() > 0;
+            let elsewhere = self.services_of_another_account();
+            let mut writes = self.take_writes_but(|it| {
+                let is_there = it.service.as_ref().is_some_and(|it| elsewhere.contains(it));
+                it.operation == "DeregisterInstance" && is_there
+            });
+            // Each process learns once what an API server refuses, and removes what it alone has seen.
+            if (has_removed || !writes.is_empty()) && writes.iter().all(|it| it.ends_with(" 422")) {
                 reports.push(self.sync(number).await?);
                 writes = self.take_writes();
             }
@@ -204,6 +212,12 @@ impl Scene {
             }
         }
         Ok(())
+    }
+
+    fn services_of_another_account(&self) -> Vec<String> {
+        let namespaces = self.world.namespaces.iter().map(|it| &it.id);
+        let theirs = namespaces.filter(|id| publish::is_of_another_account(&self.world, id));
+        theirs.flat_map(|id| self.fleet.cloud_map.services(id)).map(|it| it.id).collect()
     }
 
     /// After a sync that says that nothing is left to do the next one writes nothing, but in the services that it may

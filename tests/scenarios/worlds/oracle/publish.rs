@@ -2,6 +2,7 @@
 //! when trouble ended, since the rules keep what stands; `rest` is what the full syncs after that led to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::repeat;
 
 use super::super::world::{CLUSTERS, Claim, NAMES, Service, World};
 use super::{
@@ -361,6 +362,17 @@ impl View<'_> {
     }
 }
 
+/// Whether another account shares a namespace and no valid claim can mean it: only a process that saw ours there reads it.
+pub fn is_of_another_account(world: &World, namespace: &str) -> bool {
+    let claims = (0..CLUSTERS.len()).flat_map(|cluster| opted_in(world, cluster));
+    let is_named = |(_, service): (usize, &Service)| {
+        let claim = &service.claim;
+        claim.bad.is_none() && world.candidates(claim).iter().any(|it| it.id == namespace)
+    };
+    world.namespaces.iter().any(|it| it.is_shared && it.id == namespace)
+        && !claims.into_iter().any(is_named)
+}
+
 // What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name,
 // for a mistake to be mended, or for an endpoint to leave a namespace of the same name; what the policy keeps; and what is
 // in a namespace of another account that nobody names (docs/deploying.md).
@@ -370,7 +382,7 @@ impl View<'_> {
             return Ok(());
         }
         for key in self.all_keys() {
-            if !self.claimants(&key).is_empty() || self.is_of_another_account(&key.0) {
+            if !self.claimants(&key).is_empty() || is_of_another_account(self.world, &key.0) {
                 continue;
             }
             for (name, left) in self.standing(self.rest, &key) {
@@ -382,18 +394,6 @@ impl View<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether another account shares a namespace and no valid claim can mean it: only a process that saw ours there
-    /// reads it.
-    fn is_of_another_account(&self, namespace: &str) -> bool {
-        let claims = (0..CLUSTERS.len()).flat_map(|cluster| opted_in(self.world, cluster));
-        let is_named = |(_, service): (usize, &Service)| {
-            let claim = &service.claim;
-            claim.bad.is_none() && self.world.candidates(claim).iter().any(|it| it.id == namespace)
-        };
-        self.world.namespaces.iter().any(|it| it.is_shared && it.id == namespace)
-            && !claims.into_iter().any(is_named)
     }
 
     /// Whether what a Service left under a key that it does not claim waits.
@@ -560,7 +560,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
     Ok(())
 }
 
-// Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster.
+// Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster, also none that
+// `NAME_POLICY` denies.
 fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
     for (key, held) in start.iter().filter(|(key, _)| !rest.contains_key(*key)) {
@@ -572,7 +573,9 @@ fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), Str
         return Ok(());
     }
     let claimed = world.services.values().filter(|it| it.prefix == world.settings.prefix);
-    let claimed: BTreeSet<Key> = claimed.flat_map(|it| possible_keys(world, &it.claim)).collect();
+    let claimed = claimed.flat_map(|it| world.candidates(&it.claim).into_iter().zip(repeat(it)));
+    let claimed = claimed.flat_map(|(at, it)| it.claim.names.iter().map(|name| key(&at.id, name)));
+    let claimed: BTreeSet<Key> = claimed.collect();
     let empty = |(key, held): &(&Key, &Held)| {
         held.is_tagged && held.instances.is_empty() && !claimed.contains(*key)
     };
