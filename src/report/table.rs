@@ -37,7 +37,7 @@ impl Report {
     /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
-        let remark: String = self.remark.iter().map(|it| format!("; {it}")).collect();
+        let remark = self.remark.as_ref().map_or_else(String::new, |it| format!("; {it}"));
         match self.mode {
             Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {}", self.counts),
             Mode::Sync => format!("synced{incomplete}: {}", self.counts),
