@@ -71,9 +71,9 @@ impl Function {
         let invocation = Invocation { is_direct: true, ..invocation };
         let report = self.run(&invocation, &selections).await.report;
         let scope = Some(command.scope.to_string());
-        let every_name_allowed =
-            command.action == Action::Plan && self.settings.rules.allow_every_name();
-        Ok(Reply::to_direct(Report { scope, every_name_allowed, ..report }))
+        let is_open = command.action == Action::Plan && self.settings.rules.allow_every_name();
+        let remark = is_open.then(|| "NAME_POLICY allows every Service every name".into());
+        Ok(Reply::to_direct(Report { scope, remark, ..report }))
     }
 
     async fn status(

@@ -9,9 +9,6 @@ use super::{
 };
 use crate::model::Verb;
 
-/// The end of the last line of a plan.
-const EVERY_NAME: &str = "; NAME_POLICY allows every Service every name";
-
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in self.shown() {
@@ -40,11 +37,11 @@ impl Report {
     /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
-        let open = if self.every_name_allowed { EVERY_NAME } else { "" };
+        let remark = self.remark.as_ref().map_or_else(String::new, |it| format!("; {it}"));
         match self.mode {
             Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {}", self.counts),
             Mode::Sync => format!("synced{incomplete}: {}", self.counts),
-            Mode::Plan => format!("plan{incomplete}: {}{open}", self.counts.planned()),
+            Mode::Plan => format!("plan{incomplete}: {}{remark}", self.counts.planned()),
             Mode::DryRun => format!("dry run{incomplete}: {}", self.counts.planned()),
         }
     }

@@ -44,10 +44,9 @@ fn schemas() -> BTreeMap<&'static str, Value> {
 }
 
 fn with(title: &str, schema: Value) -> Value {
-    let mut whole =
-        Map::from_iter([("$schema".to_owned(), DRAFT.into()), ("title".to_owned(), title.into())]);
-    whole.extend(schema.as_object().expect("a schema").clone());
-    Value::Object(whole)
+    let Value::Object(fields) = schema else { panic!("{schema} is no schema") };
+    let heading = [("$schema".to_owned(), DRAFT.into()), ("title".to_owned(), title.into())];
+    heading.into_iter().chain(fields).collect()
 }
 
 /// One schema for each action. The function's own refusals name the actions, their fields, and those that must be given.
