@@ -2,14 +2,12 @@
 //! direct invocation, prints as a table (`table`) and becomes CloudWatch metrics (`metrics`). The plugin of kubectl
 //! parses that JSON. Pure; `function` logs it.
 
+mod cleanup;
 mod cluster;
 mod counts;
-mod empty;
-mod guard;
 mod line;
 pub mod metrics;
 mod multi_cluster;
-mod orphans;
 mod size;
 mod table;
 mod unfinished;
@@ -20,14 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Traffic;
 
+pub use cleanup::{Deletion, EmptyServices, OrphanReport};
+pub use cluster::{GuardReport, LosingService};
 pub use counts::Counts;
-pub use empty::{Deletion, EmptyServices};
-pub use guard::{GuardReport, LosingService};
 pub use line::{
     ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
 };
 pub use multi_cluster::{ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster};
-pub use orphans::OrphanReport;
 pub use size::{Shorten, within_limit};
 pub use unfinished::Unfinished;
 

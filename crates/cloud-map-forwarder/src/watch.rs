@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -12,19 +13,20 @@ use futures_util::stream::{BoxStream, SelectAll};
 use http::Request;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, PartialObjectMeta};
+use kube::api::{Api, ObjectMeta, PartialObjectMeta};
 use kube::client::Body;
+use kube::core::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Client, Resource, ResourceExt};
+use tokio::time::Instant;
 use tower::service_fn;
 use tracing::{info, warn};
 
-use super::backoff::WatchBackoff;
 use super::changes::{Changes, Object, Seen, Watch};
-use super::exports::{self, ServiceExport};
+use super::delivery::{Place, pause};
 use super::health::Health;
-use super::place::Place;
 use super::settings::Settings;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
@@ -180,7 +182,7 @@ where
     let object = |meta: PartialObjectMeta<K>| Object {
         key: key(&meta),
         version: match watch {
-            Watch::Exports => exports::version(meta.meta()),
+            Watch::Exports => version_of_export(meta.meta()),
             _ => meta.resource_version().unwrap_or_default(),
         },
         service: service(&meta),
@@ -235,4 +237,79 @@ fn hint(error: &watcher::Error) -> &'static str {
         403 => " (is the ClusterRole cloud-map-forwarder bound to the pod's ServiceAccount?)",
         _ => "",
     }
+}
+
+/// A ServiceExport of the Multi-Cluster Services API, as far as a watch of metadata needs it: the definition may be absent
+/// in a cluster, and no crate has it.
+#[derive(Clone, Debug)]
+struct ServiceExport {
+    metadata: ObjectMeta,
+}
+
+impl Resource for ServiceExport {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ServiceExport".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "multicluster.x-k8s.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1beta1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "serviceexports".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What changes with each change of a ServiceExport but that of its status, which the function writes: the server counts
+/// the generation up for all else that it exports.
+fn version_of_export(meta: &ObjectMeta) -> String {
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    format!("{uid}/{}", meta.generation.unwrap_or_default())
+}
+
+/// The backoff of one watch. kube resets a backoff after each successful response, and a watch that cannot list starts
+/// with one each time. So the count of failures is kept until a quiet time without any.
+#[derive(Debug, Default)]
+struct WatchBackoff {
+    failures: u32,
+    last: Option<Instant>,
+}
+
+impl WatchBackoff {
+    const FIRST: Duration = Duration::from_millis(250);
+    const LONGEST: Duration = Duration::from_secs(5);
+    /// Longer than the longest pause and the connect timeout.
+    const QUIET: Duration = Duration::from_secs(20);
+}
+
+impl Iterator for WatchBackoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        if self.last.is_some_and(|last| last.elapsed() > Self::QUIET) {
+            self.failures = 0;
+        }
+        self.failures += 1;
+        self.last = Some(Instant::now());
+        Some(pause(self.failures, Self::FIRST, Self::LONGEST))
+    }
+}
+
+impl Backoff for WatchBackoff {
+    fn reset(&mut self) {}
 }

@@ -125,3 +125,18 @@ async fn interruptions_of_less_than_a_minute_do_not_add_up() {
         assert_eq!(scene.readiness_after(6).await.0, 200);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn pauses_double_up_to_the_maximum_until_a_quiet_time() {
+    let mut backoff = WatchBackoff::default();
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        let pause = backoff.next().expect("it never gives up");
+        pauses.push(pause.as_millis());
+        backoff.reset();
+        tokio::time::advance(pause + Duration::from_secs(5)).await;
+    }
+    assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 5000, 5000]);
+    tokio::time::advance(WatchBackoff::QUIET).await;
+    assert_eq!(backoff.next(), Some(WatchBackoff::FIRST));
+}

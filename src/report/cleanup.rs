@@ -1,11 +1,11 @@
-//! The deletion of our empty Cloud Map services: the result of each deletion, and the reasons to keep some. `cleanup`
-//! fills one value for each registry; the report adds them up.
+//! What a cleanup finds beside the clusters: our empty Cloud Map services, with the result of each deletion and the reasons
+//! to keep some, and the orphans of clusters that are gone. `cleanup` fills a value for each registry; the report adds them up.
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeResult, Counts, Report};
+use super::{ChangeResult, ClusterReport, Counts, Report, Word};
 use crate::model::Verb;
 
 /// Our Cloud Map services that are empty, and unclaimed or of records that do not fit.
@@ -93,5 +93,41 @@ impl Display for EmptyServices {
             writeln!(f, "  ! kept       {why}")?;
         }
         Ok(())
+    }
+}
+
+/// The orphans of one cluster in one Cloud Map.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrphanReport {
+    /// The number of orphans.
+    pub instances: usize,
+    /// `ClusterGone`, `ClusterMoved`, `ClusterUnknown` or `ClusterNotConfigured`.
+    pub reason: Word,
+    /// The time at which the cluster was first found to be gone, if it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// The time from which they are purged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purged_from: Option<String>,
+    /// A sentence with all of the above.
+    pub detail: String,
+    /// The changes to them, under the cluster's ARN.
+    #[serde(flatten)]
+    pub done: ClusterReport,
+}
+
+impl OrphanReport {
+    /// The counts of their changes.
+    pub fn counts(&self) -> Counts {
+        self.done.counts
+    }
+}
+
+impl Display for OrphanReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "orphans of cluster {}", self.done.heading())?;
+        writeln!(f, "  ! orphans    {}", self.detail)?;
+        self.done.services.iter().try_for_each(|service| write!(f, "{service}"))
     }
 }

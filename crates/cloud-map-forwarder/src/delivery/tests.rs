@@ -2,10 +2,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchResultEntry};
 use tokio::time::advance;
 
 use super::*;
-use cloud_map_sync::model::ServiceRef;
+use cloud_map_sync::event::{self, Invocation};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -162,4 +163,43 @@ async fn a_waiting_take_returns_an_added_place() {
         pending.add(service("web"));
     });
     assert_eq!(names(&due), ["shop/web"]);
+}
+
+fn due(name: &str) -> Due {
+    Due { place: Place::Service(ServiceRef::new("shop", name)), since: Instant::now() }
+}
+
+#[test]
+fn only_a_message_that_the_queue_confirms_counts_as_sent() {
+    let places = ["web", "cart", "api"].map(due);
+    let has = SendMessageBatchResultEntry::builder();
+    let has = has.id("0").message_id("m").md5_of_message_body("d").build();
+    let has_not = BatchResultErrorEntry::builder();
+    let has_not = has_not.id("1").code("InternalError").sender_fault(false).message("later");
+    let answer = SendMessageBatchOutput::builder()
+        .successful(has.expect("complete"))
+        .failed(has_not.build().expect("complete"))
+        .build()
+        .expect("complete");
+    let Outcome { accepted, refused } = outcome(&places, &answer);
+    assert_eq!(accepted, places[..1]);
+    let why: Vec<&str> = refused.iter().map(|(_, why)| why.as_str()).collect();
+    assert_eq!(why, ["InternalError: later", "it is missing in the response"]);
+    assert!(refused.iter().map(|(due, _)| due).eq(&places[1..]));
+}
+
+#[test]
+fn the_function_reads_each_message_as_intended() {
+    let rows = [
+        (Place::Cluster, "blue"),
+        (Place::Service(ServiceRef::new("shop", "web")), "blue/shop/web"),
+    ];
+    for (place, scope) in rows {
+        let body = place.message("blue").to_string();
+        let record = json!({"messageId": "1", "eventSource": "aws:sqs", "body": body});
+        let read = event::read(&json!({"Records": [record]})).expect("a batch");
+        let Invocation::Queue(messages) = read else { panic!("{read:?}") };
+        let reading = messages[0].reading.as_ref().expect("usable");
+        assert_eq!(reading.to_string(), scope);
+    }
 }

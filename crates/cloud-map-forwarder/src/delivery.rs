@@ -1,0 +1,337 @@
+//! From the places of changes to the queue. Changes of one Service within a short time become one message, and a Service is
+//! pending at most once (`Pending`); if too many are, one message about the whole cluster replaces them, which bounds the
+//! memory. Up to ten messages go in one request (`Queue`). Rejected ones become pending again and are retried without limit,
+//! with a backoff, until the process ends.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, Region};
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::operation::send_message_batch::{SendMessageBatchError, SendMessageBatchOutput};
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+
+use super::health::Health;
+use super::settings::QueueUrl;
+use cloud_map_sync::error::chain;
+use cloud_map_sync::model::ServiceRef;
+
+/// The place of a change. The function's `event` reads the messages about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The whole cluster, after a time without a watch, or with more changes than can be pending.
+    Cluster,
+    /// One Service, or its endpoints.
+    Service(ServiceRef),
+}
+
+impl Place {
+    /// The message about it.
+    pub fn message(&self, cluster: &str) -> Value {
+        match self {
+            Self::Cluster => json!({"action": "sync", "cluster": cluster}),
+            Self::Service(ServiceRef { namespace, name }) => {
+                json!({"cluster": cluster, "namespace": namespace, "service": name})
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("the whole cluster"),
+            Self::Service(service) => service.fmt(f),
+        }
+    }
+}
+
+/// The time for which changes of a Service are collected before its message is sent: long enough for the slices of one
+/// rollout step, short enough to send the message within a second.
+const DEBOUNCE: Duration = Duration::from_millis(250);
+/// The limit of pending places.
+const LIMIT: usize = 10_000;
+/// The pause after the first rejection; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The pending places, shared by `watch`, which adds, and `deliver`, which sends.
+#[derive(Debug, Default)]
+pub struct Pending {
+    waiting: Mutex<Waiting>,
+    added: Notify,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub place: Place,
+    /// The time of its first change that no message has reported.
+    pub since: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Each place with the time of its first change.
+    places: BTreeMap<Place, Instant>,
+    /// Nothing is sent before this time, since the queue rejected messages.
+    pause_ends: Option<Instant>,
+    refusals: u32,
+}
+
+impl Pending {
+    pub fn add(&self, place: Place) {
+        self.waiting().add(place, Instant::now());
+        self.added.notify_one();
+    }
+
+    /// Waits until places are due, and takes at most `limit` of them, the oldest first.
+    pub async fn take_due(&self, limit: usize) -> Vec<Due> {
+        loop {
+            let added = self.added.notified();
+            let Some(next) = self.waiting().next_due() else {
+                added.await;
+                continue;
+            };
+            if next <= Instant::now() {
+                return self.waiting().take_due(limit, Instant::now());
+            }
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = added => {}
+            }
+        }
+    }
+
+    /// Takes at most `limit` pending places, also those that are not due.
+    pub fn take_all(&self, limit: usize) -> Vec<Due> {
+        self.waiting().take_matching(limit, |_| true)
+    }
+
+    /// Records the result for the places that were taken. Rejected ones become pending again.
+    pub fn record_result(&self, accepted: usize, refused: Vec<Due>) {
+        self.waiting().record_result(accepted, refused, Instant::now());
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn add(&mut self, place: Place, since: Instant) {
+        if self.places.contains_key(&Place::Cluster) {
+            return;
+        }
+        let is_whole_cluster = place == Place::Cluster
+            || self.places.len() >= LIMIT && !self.places.contains_key(&place);
+        if is_whole_cluster {
+            let since = self.places.values().min().copied().unwrap_or(since).min(since);
+            self.places = BTreeMap::from([(Place::Cluster, since)]);
+        } else {
+            let known = self.places.entry(place).or_insert(since);
+            *known = (*known).min(since);
+        }
+    }
+
+    /// The time at which a place is due next.
+    fn next_due(&self) -> Option<Instant> {
+        let first = *self.places.values().min()? + DEBOUNCE;
+        Some(self.pause_ends.map_or(first, |end| end.max(first)))
+    }
+
+    fn take_due(&mut self, limit: usize, now: Instant) -> Vec<Due> {
+        self.take_matching(limit, |since| since + DEBOUNCE <= now)
+    }
+
+    fn take_matching(&mut self, limit: usize, is_due: impl Fn(Instant) -> bool) -> Vec<Due> {
+        let due = self.places.iter().filter(|(_, since)| is_due(**since));
+        let mut due: Vec<Due> =
+            due.map(|(place, &since)| Due { place: place.clone(), since }).collect();
+        due.sort_by_key(|due| due.since);
+        due.truncate(limit);
+        for Due { place, .. } in &due {
+            self.places.remove(place);
+        }
+        due
+    }
+
+    fn record_result(&mut self, accepted: usize, refused: Vec<Due>, now: Instant) {
+        let is_failure = accepted == 0 && !refused.is_empty();
+        self.refusals = if is_failure { self.refusals + 1 } else { 0 };
+        let pause = (!refused.is_empty()).then(|| pause(self.refusals, FIRST_PAUSE, LONGEST_PAUSE));
+        self.pause_ends = pause.map(|pause| now + pause);
+        for Due { place, since } in refused {
+            self.add(place, since);
+        }
+    }
+}
+
+/// The pause after a number of consecutive failures.
+pub(super) fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
+    let doubled = first * 2_u32.pow(failures.saturating_sub(1).min(10));
+    doubled.min(longest)
+}
+
+/// SQS's limit of messages in one request. Ours are far below its size limit of 1 MB.
+pub const BATCH: usize = 10;
+/// The SDK's attempts of one request. After that the messages return to `pending`.
+const ATTEMPTS: u32 = 3;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+/// All attempts together. Kubernetes allows a pod 30 s to end.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The queue, with the cluster's name for the messages.
+pub struct Queue {
+    client: Client,
+    url: String,
+    cluster: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub accepted: Vec<Due>,
+    /// The rejected messages, each with the reason.
+    pub refused: Vec<(Due, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot build a message for the queue")]
+    Build(#[from] aws_sdk_sqs::error::BuildError),
+    #[error("cannot send messages to {url}")]
+    Send {
+        url: String,
+        #[source]
+        source: Box<SdkError<SendMessageBatchError>>,
+    },
+}
+
+/// The SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's
+/// ServiceAccount, or any other source of the SDK.
+pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(REQUEST_TIMEOUT)
+        .build();
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(Region::new(queue.region.clone()))
+        .endpoint_url(&queue.endpoint)
+        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
+        .timeout_config(timeouts)
+}
+
+impl Queue {
+    /// The queue behind `client` at `url`.
+    pub fn new(client: Client, url: &str, cluster: &str) -> Self {
+        Self { client, url: url.to_owned(), cluster: cluster.to_owned() }
+    }
+
+    /// Sends a message for each place, at most ten.
+    ///
+    /// # Errors
+    /// Returns an error if SQS confirmed none of the messages.
+    pub async fn send(&self, places: &[Due]) -> Result<Outcome, Error> {
+        let entries = places.iter().enumerate().map(|(index, due)| {
+            SendMessageBatchRequestEntry::builder()
+                .id(index.to_string())
+                .message_body(due.place.message(&self.cluster).to_string())
+                .build()
+        });
+        let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
+        let request = self.client.send_message_batch().queue_url(&self.url);
+        let answer = request.set_entries(Some(entries)).send().await;
+        let answer = answer
+            .map_err(|source| Error::Send { url: self.url.clone(), source: Box::new(source) })?;
+        Ok(outcome(places, &answer))
+    }
+}
+
+/// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better
+/// than a loss.
+fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (index, due) in places.iter().enumerate() {
+        let id = index.to_string();
+        if answer.successful.iter().any(|entry| entry.id == id) {
+            outcome.accepted.push(due.clone());
+            continue;
+        }
+        let failed = answer.failed.iter().find(|entry| entry.id == id);
+        let why = failed.map_or_else(
+            || "it is missing in the response".to_owned(),
+            |entry| format!("{}: {}", entry.code, entry.message.as_deref().unwrap_or_default()),
+        );
+        outcome.refused.push((due.clone(), why));
+    }
+    outcome
+}
+
+/// Sends the due messages until `end`, then all pending ones, once.
+pub async fn deliver(
+    queue: &Queue,
+    pending: &Pending,
+    health: &Health,
+    end: impl Future<Output = ()>,
+) {
+    let mut end = pin!(end);
+    loop {
+        let due = tokio::select! {
+            biased;
+            () = &mut end => break,
+            due = pending.take_due(BATCH) => due,
+        };
+        send(queue, pending, health, due).await;
+    }
+    loop {
+        let rest = pending.take_all(BATCH);
+        if rest.is_empty() || !send(queue, pending, health, rest).await {
+            return;
+        }
+    }
+}
+
+/// Sends messages. Returns whether the queue accepted all of them.
+async fn send(queue: &Queue, pending: &Pending, health: &Health, due: Vec<Due>) -> bool {
+    let outcome = match queue.send(&due).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let why = chain(&error);
+            warn!(messages = due.len(), "cannot send to the queue, retrying: {why}");
+            health.delivered(&[], due.len(), Some(&why));
+            pending.record_result(0, due);
+            return false;
+        }
+    };
+    let mut delays = Vec::new();
+    for Due { place, since } in &outcome.accepted {
+        let after = since.elapsed();
+        let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        info!(place = %place, milliseconds, "sent a message about {place}");
+        delays.push(after);
+    }
+    for (Due { place, .. }, why) in &outcome.refused {
+        warn!(place = %place, "the queue rejected the message: {why}");
+    }
+    let why = outcome.refused.first().map(|(_, why)| why.as_str());
+    health.delivered(&delays, outcome.refused.len(), why);
+    let refused: Vec<Due> = outcome.refused.into_iter().map(|(due, _)| due).collect();
+    let is_complete = refused.is_empty();
+    pending.record_result(outcome.accepted.len(), refused);
+    is_complete
+}
