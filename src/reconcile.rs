@@ -19,7 +19,7 @@ use crate::error::chain;
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{Class, Kubernetes};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
-use crate::publish::observe::{self, ReadBy, SharedRegistry, Source, World};
+use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::publish::plan::{Adoption, Claimed, Rules};
 use crate::publish::{self, Options};
 use crate::report::{ClusterReport, Mode};
@@ -219,11 +219,6 @@ impl Invocation<'_> {
             confirmed: self.confirmed,
             registry,
             may_export: self.settings.multi_cluster_of(cluster).exports(),
-            // Discovery shows only which services are in sync; an adoption changes the others.
-            read_by: match self.adoption {
-                Some(_) => ReadBy::List,
-                None => self.settings.read_by,
-            },
         }
     }
 

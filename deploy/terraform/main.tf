@@ -17,7 +17,10 @@ resource "aws_s3_object" "zip" {
   key    = "${local.prefix}.zip"
   source = var.zip
 
+  # The stack rolls back to the zip that it had: that goes after the new one is deployed.
   lifecycle {
+    create_before_destroy = true
+
     precondition {
       condition     = strcontains(file(var.template), "CodeUri: ${basename(var.zip)}\n")
       error_message = "The template is not the one that was released with the zip."
@@ -30,6 +33,10 @@ resource "aws_s3_object" "template" {
   bucket  = var.bucket
   key     = "${local.prefix}-${filesha256(var.template)}.yaml"
   content = local.template
+
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_cloudformation_stack" "this" {
@@ -39,6 +46,13 @@ resource "aws_cloudformation_stack" "this" {
   capabilities = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
   parameters   = merge({ Clusters = join(",", var.cluster_arns) }, var.parameters)
   tags         = var.tags
+
+  # Another LiveVersion takes a hundred minutes, and as long to roll back. The provider waits for thirty.
+  timeouts {
+    create = "1h"
+    update = "4h"
+    delete = "1h"
+  }
 }
 
 resource "aws_eks_access_entry" "this" {

@@ -35,7 +35,7 @@ variable "cluster_arns" {
 }
 
 variable "access_entries" {
-  description = "Names of those of the clusters, in this account and Region, that get an access entry here. Apply deploy/rbac.yaml in each."
+  description = "Names of those of the clusters, in this account and Region, that get an access entry here; cluster-access is a module for the others. Apply deploy/rbac.yaml in each."
   type        = list(string)
   default     = []
 }

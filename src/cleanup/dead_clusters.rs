@@ -8,8 +8,8 @@ use tokio::time::timeout_at;
 
 use super::existences::Existences;
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
-use crate::publish::observe::{self, ReadBy, SharedRegistry};
+use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
+use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
     Extent, Observation, Observed, Orphans, Policy, marked_owners, not_shown,
 };
@@ -100,21 +100,13 @@ impl Invocation<'_> {
         (key, registry): (&RegistryKey, &SharedRegistry),
         kept: &[Kept<'_>],
     ) -> Result<BTreeSet<Owner>, Error> {
-        let strangers = |read: &Registry| {
-            let mut owners = marked_owners(read, &self.settings.owner_id);
-            owners.retain(|owner| {
-                let mut here = kept.iter().filter(|it| it.was_read && it.registry == *key);
-                !here.any(|it| it.is_cluster(&owner.cluster))
-            });
-            owners
-        };
-        if self.settings.read_by == ReadBy::Discover {
-            let seen = self.read_in_time(registry.glance()).await?;
-            if strangers(&seen).is_empty() {
-                return Ok(BTreeSet::new());
-            }
-        }
-        Ok(strangers(&self.read_in_time(registry.read()).await?))
+        let read = self.read_in_time(registry.read()).await?;
+        let mut owners = marked_owners(&read, &self.settings.owner_id);
+        owners.retain(|owner| {
+            let mut here = kept.iter().filter(|it| it.was_read && it.registry == *key);
+            !here.any(|it| it.is_cluster(&owner.cluster))
+        });
+        Ok(owners)
     }
 
     /// The orphans of a cluster that is not synced here; `None` if it is unknown whether they are orphans.
@@ -170,7 +162,6 @@ impl Invocation<'_> {
             now: self.now,
             extent: Extent::Confirmed,
             judged: None,
-            held: Held::default(),
             desired: Desired::default(),
             registry: registry.clone(),
         })

@@ -14,7 +14,7 @@ use std::time::Duration;
 use aws_config::{Region, SdkConfig};
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
 
-use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
+use crate::cloud_map::{CloudMap, CustomTags, QuotaShare, Quotas};
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::connect::{Transport, over_tls};
 use crate::model::{ClusterArn, EksCluster, Traffic};
@@ -53,6 +53,7 @@ pub struct Clients {
     /// How requests reach API servers.
     transport: Transport,
     quota_share: QuotaShare,
+    custom_tags: Arc<CustomTags>,
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
     clusters: Mutex<BTreeMap<String, (EksCluster, Kubernetes)>>,
@@ -63,11 +64,20 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients with the configuration `base`, which use this share of each account's rate limits.
-    pub fn new(base: SdkConfig, quota_share: QuotaShare) -> Self {
-        let (quotas, registries, clusters, arns, connecting) = Default::default();
-        let transport = over_tls();
-        Self { base, transport, quota_share, quotas, registries, clusters, arns, connecting }
+    /// Clients with the configuration `base`, which use this share of each account's rate limits, and give these tags to
+    /// what they create in Cloud Map.
+    pub fn new(base: SdkConfig, quota_share: QuotaShare, custom_tags: CustomTags) -> Self {
+        Self {
+            base,
+            transport: over_tls(),
+            quota_share,
+            custom_tags: Arc::new(custom_tags),
+            quotas: Mutex::default(),
+            registries: Mutex::default(),
+            clusters: Mutex::default(),
+            arns: Mutex::default(),
+            connecting: Mutex::default(),
+        }
     }
 
     /// Replaces the transport to API servers.
@@ -93,7 +103,7 @@ impl Clients {
         let config = aws_sdk_servicediscovery::config::Builder::from(&config).retry_partition(
             RetryPartition::custom("cloud-map").token_bucket(TokenBucket::unlimited()).build(),
         );
-        let cloud_map = CloudMap::new(config, self.quotas(key));
+        let cloud_map = CloudMap::new(config, self.quotas(key), self.custom_tags.clone());
         lock(&self.registries).entry(key.clone()).or_insert(cloud_map).clone()
     }
 

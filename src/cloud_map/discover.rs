@@ -1,61 +1,29 @@
-//! Reads instances by `DiscoverInstances`, the call of Cloud Map's clients: to show them to a user, and to find
-//! services that are in sync. Discovery is eventually consistent, so it never justifies a change.
+//! Reads instances by `DiscoverInstances`, the call of Cloud Map's clients: to show them to a user, and to find out
+//! which names a new process reads first. Discovery is eventually consistent, so it never justifies a change.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_servicediscovery::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_servicediscovery::error::BoxError;
-use aws_sdk_servicediscovery::types::{HealthStatusFilter, HttpInstanceSummary};
+use aws_sdk_servicediscovery::types::{HealthStatus, HealthStatusFilter};
 use http::Uri;
 
 use super::{Call, CloudMap, Error};
-use crate::model::attributes::from_cloud_map;
-use crate::model::{Instances, Namespace, NamespaceKind};
+use crate::model::{Namespace, NamespaceKind};
 
-/// The most instances of a reply and of a service. There are no pages.
+/// The most instances of a reply, and of a service. There are no pages.
 const MAX_RESULTS: u16 = 1000;
 
 /// The health of discovered instances, by instance id.
 pub type Discovered = BTreeMap<String, String>;
 
 impl CloudMap {
-    /// # Errors
-    /// Returns an error if the call fails.
-    pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
-        let found =
-            self.find_instances(namespace, name).await?.into_iter().filter_map(|instance| {
-                let health =
-                    instance.health_status.map_or("unknown".to_owned(), |it| it.to_string());
-                Some((instance.instance_id?, health))
-            });
-        Ok(found.collect())
-    }
-
-    /// The attributes of the instances of a service; `None` if the reply may be incomplete.
+    /// The instances of a service. Without the health filter `ALL`, Cloud Map may return only healthy ones.
     ///
     /// # Errors
     /// Returns an error if the call fails.
-    pub async fn discovered(
-        &self,
-        namespace: &Namespace,
-        name: &str,
-    ) -> Result<Option<Instances>, Error> {
-        let found = self.find_instances(namespace, name).await?;
-        let is_all = found.len() < usize::from(MAX_RESULTS);
-        let instances = found.into_iter().filter_map(|instance| {
-            let attributes = from_cloud_map(instance.attributes.unwrap_or_default());
-            Some((instance.instance_id?, attributes))
-        });
-        Ok(is_all.then(|| instances.collect()))
-    }
-
-    /// All instances: without the health filter `ALL`, Cloud Map may return only healthy ones.
-    async fn find_instances(
-        &self,
-        namespace: &Namespace,
-        name: &str,
-    ) -> Result<Vec<HttpInstanceSummary>, Error> {
+    pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
         let _permit = self.permit(Call::DiscoverInstances).await;
         let action = format!("discover the instances of {}/{name}", namespace.name);
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
@@ -64,7 +32,12 @@ impl CloudMap {
         let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
         let answer = answer.map_err(|error| Error::new(&action, &error))?;
-        answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))
+        let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
+        let health =
+            |it: Option<HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());
+        let found =
+            found.into_iter().filter_map(|it| Some((it.instance_id?, health(it.health_status))));
+        Ok(found.collect())
     }
 }
 

@@ -12,18 +12,14 @@ pub mod discover;
 mod error;
 mod health;
 pub mod instances;
-mod meter;
 pub mod namespace;
 pub mod new_service;
 pub mod operation;
-mod page;
 mod priority_queue;
 pub mod quota;
 pub mod read;
 pub mod service;
-mod summary;
 pub mod tag;
-mod throttle;
 mod timing;
 pub mod write;
 
@@ -35,6 +31,7 @@ pub use call::Call;
 pub use error::{Class, Error};
 pub use priority_queue::{Planned, Token};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
+pub use tag::{CustomTags, OWNER_TAG};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
@@ -47,17 +44,19 @@ pub struct CloudMap {
     urgency: Urgency,
     reported: Arc<health::Reported>,
     timings: Arc<operation::Timings>,
+    custom_tags: Arc<CustomTags>,
 }
 
 impl CloudMap {
-    pub fn new(config: config::Builder, quotas: Arc<Quotas>) -> Self {
-        let config = config.interceptor(throttle::AttemptObserver(quotas.clone())).build();
+    pub fn new(config: config::Builder, quotas: Arc<Quotas>, custom_tags: Arc<CustomTags>) -> Self {
+        let config = config.interceptor(quota::AttemptObserver(quotas.clone())).build();
         Self {
             client: Client::from_conf(config),
             quotas,
             urgency: Urgency::Bulk,
             reported: Arc::default(),
             timings: Arc::default(),
+            custom_tags,
         }
     }
 

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::create_http_namespace::CreateHttpNamespaceError;
-use aws_sdk_servicediscovery::types::{NamespaceType, Tag};
+use aws_sdk_servicediscovery::types::NamespaceType;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::operation::Ended;
-use super::tag::OWNER_TAG;
 use super::{Call, CloudMap, Error};
-use crate::model::NamespaceKind;
+use crate::model::{NamespaceKind, description};
 
 type Created = OnceCell<Result<String, Arc<Error>>>;
 
@@ -81,10 +80,9 @@ impl CloudMap {
 
     async fn create_http_namespace(&self, name: &str, owner: &str) -> Result<Creation, Error> {
         let _permit = self.permit(Call::CreateHttpNamespace).await;
-        let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
-        let tag = tag.map_err(|error| Error::input(action(name), &error))?;
-        let request = self.client.create_http_namespace().name(name).tags(tag);
-        let request = request.description(format!("cloud-map-sync: created for {owner}"));
+        let tags = self.new_tags(owner).map_err(|error| Error::input(action(name), &error))?;
+        let request = self.client.create_http_namespace().name(name).set_tags(Some(tags));
+        let request = request.description(description(owner));
         match request.send().await {
             Ok(accepted) => {
                 let missing = || Error::missing_member(action(name), "OperationId");

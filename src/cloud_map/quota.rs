@@ -1,15 +1,23 @@
 //! Permits to make calls within the rate limits of an account: one token bucket for each kind of call, shared by all
 //! clients of that account and Region in this process. Urgent calls come first; otherwise calls are served in order.
+//! The SDK's retries and throttles are reported to the buckets, and counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use aws_sdk_servicediscovery::config::interceptors::{
+    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
+};
+use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
+use aws_smithy_runtime_api::client::retries::RequestAttempts;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
-use super::meter::Meter;
 use super::priority_queue::{Planned, PriorityQueue, Token};
 use crate::model::Traffic;
 
@@ -142,6 +150,83 @@ impl Quotas {
     pub(super) fn record_throttle(&self, call: Call) {
         self.meter.count_throttle();
         self.queues[&call].lock_bucket().record_throttle(Instant::now());
+    }
+}
+
+/// Cloud Map's error codes of throttling. The SDK models them for discovery only.
+const THROTTLES: [&str; 3] =
+    ["ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"];
+
+/// Reports every attempt of every call to the token buckets. The SDK's backoff delays one call; the buckets slow down the
+/// calls that follow.
+#[derive(Debug)]
+pub(super) struct AttemptObserver(pub(super) Arc<Quotas>);
+
+impl Intercept for AttemptObserver {
+    fn name(&self) -> &'static str {
+        "CloudMapQuotas"
+    }
+
+    fn read_before_attempt(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.record_attempt();
+        let is_retry = config.load::<RequestAttempts>().is_some_and(|it| it.attempts() > 1);
+        if let Some(call) = call(config).filter(|_| is_retry) {
+            self.0.record_retry(call);
+        }
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        match (call(config), context.response()) {
+            (Some(call), Some(response)) if is_throttle(response) => self.0.record_throttle(call),
+            (Some(call), Some(_)) => self.0.record_success(call),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn call(config: &ConfigBag) -> Option<Call> {
+    Call::parse(config.load::<Metadata>()?.name())
+}
+
+fn is_throttle(response: &HttpResponse) -> bool {
+    let has_code = |text: &str| THROTTLES.iter().any(|throttle| text.contains(throttle));
+    !response.status().is_success()
+        && response.body().bytes().is_some_and(|body| has_code(&String::from_utf8_lossy(body)))
+}
+
+/// Counts the calls of one account in one Region, including the retries of the SDK, and how many of them are throttled.
+/// The counters never reset while the process lives; the traffic of one invocation is a difference of two reads.
+#[derive(Debug, Default)]
+struct Meter {
+    calls: AtomicUsize,
+    throttles: AtomicUsize,
+}
+
+impl Meter {
+    fn count_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_throttle(&self) {
+        self.throttles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Traffic {
+        let [calls, throttles] =
+            [&self.calls, &self.throttles].map(|it| it.load(Ordering::Relaxed));
+        Traffic { calls, throttles }
     }
 }
 

@@ -1,19 +1,27 @@
 //! Reads the namespaces of Cloud Map, the services of a namespace or of all, and the namespace of a service, by
 //! `ListNamespaces`, `ListServices` and `GetService`. A read returns all pages or an error: a partial list would look
-//! like deleted services.
+//! like deleted services. A summary without the fields that identify its namespace or service is dropped.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::pin::pin;
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
-use aws_sdk_servicediscovery::types::{ServiceFilter, ServiceFilterName};
+use aws_sdk_servicediscovery::types::{
+    DnsConfig, DnsRecord, HealthCheckConfig, NamespaceSummary, NamespaceType, RecordType,
+    RoutingPolicy as ApiPolicy, ServiceFilter, ServiceFilterName, ServiceSummary,
+};
+use aws_smithy_async::future::pagination_stream::PaginationStream;
+use futures_util::stream::try_unfold;
 use futures_util::{Stream, TryStreamExt, stream};
 
-use super::summary::{self, service};
 use super::{Call, Class, CloudMap, Error};
-use crate::model::{CloudMapService, Namespace, ServiceKey};
+use crate::model::{
+    CloudMapService, HealthCheck, KnownHealth, Namespace, NamespaceKind, Records, RoutingPolicy,
+    ServiceAttributes, ServiceKey, ServiceKind, Tags,
+};
 
 /// A namespace of a list. Cloud Map's count of its services may lag behind changes.
 #[derive(Debug)]
@@ -44,7 +52,7 @@ impl CloudMap {
         let missing = || Error::missing_member("list the namespaces of Cloud Map", "Namespaces");
         let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
         let lists = lists.collect::<Result<Vec<_>, _>>()?;
-        Ok(lists.into_iter().flatten().filter_map(summary::namespace).collect())
+        Ok(lists.into_iter().flatten().filter_map(namespace).collect())
     }
 
     /// The services of one namespace, without instances; `on_service` is called as soon as the page of a service has
@@ -91,7 +99,7 @@ impl CloudMap {
         let services = pages.and_then(move |page| {
             let missing = || Error::missing_member(action, "Services");
             let listed = page.services.ok_or_else(missing);
-            let services = |listed: Vec<_>| listed.into_iter().filter_map(summary::owned_service);
+            let services = |listed: Vec<_>| listed.into_iter().filter_map(owned_service);
             ready(listed.map(|listed| stream::iter(services(listed).map(Ok))))
         });
         services.try_flatten()
@@ -111,5 +119,117 @@ impl CloudMap {
         };
         let id = answer.service.and_then(|service| service.namespace_id);
         id.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId"))
+    }
+}
+
+impl CloudMap {
+    /// The pages of a list as they arrive, each with a rate-limit permit of its own, so that a long list does not block
+    /// urgent calls; `token` returns the next token of a page. The SDK's paginators stop without
+    /// an error if a token repeats; such a list is incomplete, so an error is added here.
+    pub(super) fn pages<Page, Problem>(
+        &self,
+        call: Call,
+        pages: PaginationStream<Result<Page, Problem>>,
+        token: impl Fn(&Page) -> Option<&str>,
+        failed: impl Fn(&Problem) -> Error,
+    ) -> impl Stream<Item = Result<Page, Error>> {
+        let first = (pages, true, token, failed);
+        try_unfold(first, move |(mut pages, has_more, token, failed)| async move {
+            if !has_more {
+                return Ok(None);
+            }
+            let _permit = self.permit(call).await;
+            let page = pages.next().await.ok_or_else(|| repeated_token(call))?;
+            let page = page.map_err(|problem| failed(&problem))?;
+            let has_more = token(&page).is_some_and(|token| !token.is_empty());
+            Ok(Some((page, (pages, has_more, token, failed))))
+        })
+    }
+}
+
+fn repeated_token(call: Call) -> Error {
+    let problem = "the list repeats itself and does not end";
+    Error::input(format!("read all pages of {call:?}"), &problem)
+}
+
+/// Returns `None` if the summary has no id, ARN or name.
+fn namespace(summary: NamespaceSummary) -> Option<ListedNamespace> {
+    let services = summary.service_count.and_then(|count| count.try_into().ok());
+    let kind = match summary.r#type {
+        Some(NamespaceType::Http) => NamespaceKind::Http,
+        _ => NamespaceKind::Dns,
+    };
+    let http = summary.properties.and_then(|properties| properties.http_properties);
+    let namespace = Namespace {
+        http_name: http.and_then(|http| http.http_name),
+        id: summary.id?,
+        arn: Some(summary.arn?),
+        name: summary.name?,
+        kind,
+        owner: summary.resource_owner,
+    };
+    Some(ListedNamespace { namespace, services })
+}
+
+/// A service with the account of its namespace; `None` if the summary has no ARN or name.
+fn owned_service(mut summary: ServiceSummary) -> Option<ListedService> {
+    let owner = summary.resource_owner.take();
+    service(summary).map(|service| ListedService { owner, service })
+}
+
+/// A service whose instances, health and tags are unread; `None` if the summary has no ARN or name.
+fn service(summary: ServiceSummary) -> Option<CloudMapService> {
+    let listed = || summary.dns_config.iter().flat_map(DnsConfig::dns_records);
+    let records = listed().map(DnsRecord::r#type).fold(Records::default(), with_record);
+    let is_http = records == Records::default();
+    let ttls = listed().filter_map(|record| record.ttl().try_into().ok());
+    let policy = summary.dns_config.as_ref().and_then(DnsConfig::routing_policy);
+    Some(CloudMapService {
+        kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
+        ttls: ttls.collect(),
+        ttls_asked: BTreeMap::new(),
+        routing_policy: policy.and_then(routing_policy),
+        health_check: summary.health_check_config.map(health_check),
+        arn: summary.arn?,
+        name: summary.name?,
+        description: summary.description,
+        instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
+        instances: None,
+        created_by: summary.created_by_account,
+        registered_by: BTreeSet::new(),
+        unreadable: None,
+        is_denied: false,
+        was_ours: false,
+        custom_health: summary.health_check_custom_config.is_some(),
+        health: KnownHealth::Unread,
+        tags: Tags::Unread,
+        attributes: ServiceAttributes::Unread,
+    })
+}
+
+fn with_record(mut records: Records, kind: &RecordType) -> Records {
+    match kind {
+        RecordType::A => records.a = true,
+        RecordType::Aaaa => records.aaaa = true,
+        RecordType::Srv => records.srv = true,
+        RecordType::Cname => records.cname = true,
+        _ => {}
+    }
+    records
+}
+
+fn routing_policy(policy: &ApiPolicy) -> Option<RoutingPolicy> {
+    match policy {
+        ApiPolicy::Multivalue => Some(RoutingPolicy::Multivalue),
+        ApiPolicy::Weighted => Some(RoutingPolicy::Weighted),
+        _ => None,
+    }
+}
+
+fn health_check(config: HealthCheckConfig) -> HealthCheck {
+    HealthCheck {
+        kind: config.r#type.as_str().to_owned(),
+        path: config.resource_path,
+        threshold: config.failure_threshold,
     }
 }

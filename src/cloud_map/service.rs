@@ -5,15 +5,14 @@ use aws_sdk_servicediscovery::error::{BuildError, SdkError};
 use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckCustomConfig,
-    HealthCheckType, RecordType, RoutingPolicy as ApiPolicy, ServiceChange, ServiceTypeOption, Tag,
+    HealthCheckType, RecordType, RoutingPolicy as ApiPolicy, ServiceChange, ServiceTypeOption,
 };
 
-use super::tag::OWNER_TAG;
 use super::write::{Accepted, operation};
 use super::{CloudMap, Error, Permit};
 use crate::model::{
     HealthCheck, NamespaceKind, NewService, Place, Records, RoutingPolicy, ServiceKind,
-    ServiceUpdate,
+    ServiceUpdate, description,
 };
 
 impl CloudMap {
@@ -30,15 +29,14 @@ impl CloudMap {
         owner: &str,
     ) -> Result<String, Error> {
         let failed = || format!("create the Cloud Map service {place}");
-        let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
-        let tag = tag.map_err(|error| Error::input(failed(), &error))?;
+        let tags = self.new_tags(owner).map_err(|error| Error::input(failed(), &error))?;
         let request = self
             .client
             .create_service()
             .name(service.name.as_str())
             .namespace_id(namespace)
-            .description(format!("cloud-map-sync: created for {owner}"))
-            .tags(tag);
+            .description(description(owner))
+            .set_tags(Some(tags));
         let request = match (service.kind, service.namespace.kind) {
             (ServiceKind::Dns(records), _) => request.dns_config(
                 dns_config(records, service).map_err(|error| Error::input(failed(), &error))?,

@@ -1,9 +1,11 @@
-//! Reads the tags of Cloud Map services: our owner tag, which a change of a service requires, and the tag of ECS
-//! Service Connect. Each service takes one call, so tags are read only if a decision depends on them. The same holds for
+//! The tags of Cloud Map services. Those that we create get our owner tag and those of `CREATE_TAGS`. A change of a
+//! service requires our owner tag, and none may have that of ECS Service Connect. Each service takes one call, so tags are read only if a decision depends on them. The same holds for
 //! a service's own attributes, not those of its instances: one has a note for which no instance has room.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use aws_sdk_servicediscovery::error::BuildError;
+use aws_sdk_servicediscovery::types::Tag;
 use futures_util::{StreamExt, stream};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
@@ -14,7 +16,17 @@ pub const OWNER_TAG: &str = "cloud-map-sync/owner";
 /// The tag of ECS on the services of Service Connect.
 const MANAGED_BY_ECS: &str = "AmazonECSManaged";
 
+/// The tags of `CREATE_TAGS`, by key.
+pub type CustomTags = BTreeMap<String, String>;
+
 impl CloudMap {
+    /// The tags of a service or namespace that is created for this owner.
+    pub(super) fn new_tags(&self, owner: &str) -> Result<Vec<Tag>, BuildError> {
+        let custom = self.custom_tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let tags = [(OWNER_TAG, owner)].into_iter().chain(custom);
+        tags.map(|(key, value)| Tag::builder().key(key).value(value).build()).collect()
+    }
+
     /// Reads the tags of the services under `keys` into `registry`, or the error that prevented it. A service that does
     /// not exist is removed.
     pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {

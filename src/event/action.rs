@@ -67,7 +67,8 @@ impl Action {
             }
             Self::Purge => &["action", "cluster", "region", "registry", "confirm"],
             Self::Confirm => &["action", "cluster", "region"],
-            Self::Status | Self::Doctor => &["action", "cluster"],
+            Self::Status => &["action", "cluster", "created"],
+            Self::Doctor => &["action", "cluster"],
             Self::Cleanup => &["action"],
         }
     }

@@ -25,6 +25,8 @@ pub struct Command {
     pub registry: Option<RegistryName>,
     /// Whether to carry out the plan of `adopt` or `purge`.
     pub confirm: bool,
+    /// Whether a `status` is of what this installation created, and has no instance.
+    pub created: bool,
 }
 
 /// Reads a command.
@@ -46,8 +48,9 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
         return Err(Error::InvalidField { field: "service", expected });
     }
     let region = region(object, &scope)?;
-    let (owner, registry, confirm) = (owner(object)?, registry(object)?, confirm(object)?);
-    Ok(Command { action, scope, region, owner, registry, confirm })
+    let (owner, registry) = (owner(object)?, registry(object)?);
+    let (confirm, created) = (flag(object, "confirm")?, flag(object, "created")?);
+    Ok(Command { action, scope, region, owner, registry, confirm, created })
 }
 
 /// Reads the Region of the scope's cluster.
@@ -89,12 +92,12 @@ fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> 
     name.map(Some).ok_or(Error::InvalidField { field: "registry", expected })
 }
 
-/// Reads the confirmation. Only `true` confirms: a text or a number is an error.
-fn confirm(object: &Map<String, Value>) -> Result<bool, Error> {
-    match object.get("confirm") {
+/// Reads a field such as the confirmation. Only `true` confirms: a text or a number is an error.
+fn flag(object: &Map<String, Value>, field: &'static str) -> Result<bool, Error> {
+    match object.get(field) {
         None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(confirmed)) => Ok(*confirmed),
-        Some(_) => Err(Error::InvalidField { field: "confirm", expected: "true or false" }),
+        Some(Value::Bool(is_set)) => Ok(*is_set),
+        Some(_) => Err(Error::InvalidField { field, expected: "true or false" }),
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Message {
     pub receipt: Option<Receipt>,
     /// Its scope, or the reason that it has none.
     pub reading: Result<Scope, Unusable>,
+    /// Whether an earlier release sent it to itself for a part of a cluster: it is taken for all of the cluster.
+    pub is_part: bool,
 }
 
 /// One delivery of a message by its queue.
@@ -56,16 +58,14 @@ fn read_record(record: SqsMessage) -> Result<Message, Error> {
     let from_sqs = record.event_source.as_deref() == Some("aws:sqs");
     let receipt = Receipt::from_record(&record);
     let id = record.message_id.filter(|id| from_sqs && !id.is_empty());
+    let content = serde_json::from_str(&record.body.unwrap_or_default());
+    let is_part = content.as_ref().is_ok_and(|content: &Value| content.get("shard").is_some());
     Ok(Message {
         id: id.ok_or(Error::RecordsNotFromSqs)?,
         receipt,
-        reading: read_body(&record.body.unwrap_or_default()),
+        reading: content.map_or(Err(Unusable::NotJson), |it| read_content(&it, ENVELOPE_LIMIT)),
+        is_part,
     })
-}
-
-fn read_body(body: &str) -> Result<Scope, Unusable> {
-    let content: Value = serde_json::from_str(body).map_err(|_| Unusable::NotJson)?;
-    read_content(&content, ENVELOPE_LIMIT)
 }
 
 fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
@@ -87,7 +87,7 @@ fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     }
     if let Some(action) = object.get("action") {
         check_action(action)?;
-        return Scope::from_own_message(object);
+        return Scope::from_fields(object);
     }
     if !["cluster", "namespace", "service"].iter().any(|field| object.contains_key(*field)) {
         return Err(Unusable::UnknownShape);
@@ -119,6 +119,18 @@ mod tests {
         read_body(&body.to_string())
             .map(|scope| scope.to_string())
             .map_err(|unusable| unusable.reason())
+    }
+
+    fn read_body(body: &str) -> Result<Scope, Unusable> {
+        read_message(body).reading
+    }
+
+    fn read_message(body: &str) -> Message {
+        let mut record = SqsMessage::default();
+        record.message_id = Some("1".to_owned());
+        record.event_source = Some("aws:sqs".to_owned());
+        record.body = Some(body.to_owned());
+        read_record(record).expect("a record")
     }
 
     fn in_sns(body: &Value) -> Value {
@@ -155,6 +167,16 @@ mod tests {
         for (body, expected) in rows {
             assert_eq!(read(&body), expected.map(str::to_owned), "{body}");
         }
+    }
+
+    #[test]
+    fn part_of_an_earlier_release_is_taken_for_all_of_its_cluster() {
+        let part =
+            json!({"action": "sync", "cluster": "blue", "shard": "1/4", "hop": 9, "held": 7});
+        let message = read_message(&part.to_string());
+        assert!(message.is_part);
+        assert_eq!(message.reading.map(|it| it.to_string()).as_deref(), Ok("blue"));
+        assert!(!read_message(&json!({"action": "sync", "cluster": "blue"}).to_string()).is_part);
     }
 
     #[test]

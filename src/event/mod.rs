@@ -7,7 +7,6 @@
 
 mod action;
 mod audit_log;
-mod continuation;
 mod direct;
 mod envelope;
 mod forwarder;
@@ -24,7 +23,6 @@ mod tests;
 use serde_json::{Map, Value};
 
 pub use action::Action;
-pub use continuation::Continuation;
 pub use direct::Command;
 pub use message::{Message, Receipt};
 pub use scope::{ClusterName, Scope};

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Continuation, Unusable, name};
+use super::{Unusable, name};
 
 /// The cluster of a scope, as an event names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -58,9 +58,6 @@ pub struct Scope {
     /// The Kubernetes Service; absent: all of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// The unfinished work of an earlier run; absent: all of the scope.
-    #[serde(skip)]
-    pub continuation: Option<Continuation>,
     /// Whether the Service is only imported: another invocation has synced its exports.
     #[serde(skip)]
     pub import_only: bool,
@@ -70,8 +67,8 @@ impl Scope {
     /// Every Service of every configured cluster.
     #[must_use]
     pub fn every() -> Self {
-        let (namespace, service, continuation) = (None, None, None);
-        Self { cluster: ClusterName::Every, namespace, service, continuation, import_only: false }
+        let (namespace, service) = (None, None);
+        Self { cluster: ClusterName::Every, namespace, service, import_only: false }
     }
 
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
@@ -84,18 +81,6 @@ impl Scope {
             (Some(namespace), service) => Ok(Self::inside(namespace, service).in_cluster(cluster)),
             (None, None) => Ok(Self::every().in_cluster(cluster)),
             (None, Some(_)) => Err(Unusable::IncompleteScope { missing: "namespace" }),
-        }
-    }
-
-    /// Reads those fields, and the unfinished work of an earlier run.
-    pub(super) fn from_own_message(object: &Map<String, Value>) -> Result<Self, Unusable> {
-        let scope = Self::from_fields(object)?;
-        match Continuation::from_fields(object)? {
-            Some(_) if scope.namespace.is_some() => {
-                let (field, expected) = ("shard", "absent if a namespace is named");
-                Err(Unusable::InvalidName { field, expected })
-            }
-            continuation => Ok(Self { continuation, ..scope }),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
-use super::named::{ToPurge, arn_unknown};
+use super::clusters::{ToPurge, arn_unknown};
 use super::scope::{Selections, UnknownCluster};
 use super::{Error, Function, Reply, log};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
@@ -57,7 +57,7 @@ impl Function {
         }
         let plan = self.invocation(false, deadline);
         let invocation = match command.action {
-            Action::Status => return Ok(self.status(&plan, &selections).await),
+            Action::Status => return Ok(self.status(&plan, &selections, command.created).await),
             Action::Doctor => return Ok(self.doctor(&plan, &selections).await),
             Action::Explain => return self.explain(&plan, &selections, command).await,
             Action::Plan | Action::Purge | Action::Cleanup => plan,
@@ -70,10 +70,18 @@ impl Function {
         };
         let invocation = Invocation { is_direct: true, ..invocation };
         let report = self.run(&invocation, &selections).await.report;
-        Ok(Reply::to_direct(Report { scope: Some(command.scope.to_string()), ..report }))
+        let scope = Some(command.scope.to_string());
+        let every_name_allowed =
+            command.action == Action::Plan && self.settings.rules.allow_every_name();
+        Ok(Reply::to_direct(Report { scope, every_name_allowed, ..report }))
     }
 
-    async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
+    async fn status(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+        created: bool,
+    ) -> Reply {
         let selected = self.selected_clusters(selections);
         let arns = join_all(selected.iter().map(|(_, cluster)| self.arn_of(cluster))).await;
         let label = |((_, cluster), arn): (&(usize, &Cluster), Result<ClusterArn, _>)| match arn {
@@ -87,7 +95,7 @@ impl Function {
         clusters.retain(|cluster| seen.insert(cluster.clone()));
         let keys = selected.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
         let registries = self.registries(keys).await;
-        Reply::to_query(&invocation.status(clusters, &registries).await)
+        Reply::to_query(&invocation.status(clusters, &registries, created).await)
     }
 
     async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {

@@ -6,23 +6,17 @@ mod answer;
 mod cleanup;
 mod clusters;
 mod clustersets;
-mod dead_clusters;
 mod direct;
-mod fan_out;
 mod frozen;
 mod log;
-mod messages;
-mod named;
 mod out_of_step;
 mod own_queue;
-mod postponed;
-mod reply;
 mod run;
 mod scope;
 mod standing;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use aws_config::SdkConfig;
 use serde_json::Value;
@@ -39,13 +33,11 @@ use crate::time::Clock;
 use crate::time::Deadline;
 
 use answer::Run;
-pub use answer::{Answer, Error};
+pub use answer::{Answer, Body, Error, Reply};
 use clustersets::Silent;
-use fan_out::Attempts;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
-pub use reply::{Body, Reply};
 use scope::Selections;
 use standing::Standing;
 
@@ -54,7 +46,7 @@ pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
-    /// The queue of full syncs and their unfinished work, with `FAN_OUT`.
+    /// The queue of full syncs, with `FAN_OUT`.
     full_sync_queue: Option<OwnQueue>,
     /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
     queue: Option<OwnQueue>,
@@ -63,6 +55,8 @@ pub struct Function {
     silent: Silent,
     /// The lines of the log that say the same in each run.
     standing: Standing,
+    /// That messages have fields of an earlier release was logged.
+    parts_are_old: Once,
     clock: Clock,
 }
 
@@ -72,7 +66,7 @@ impl Function {
         let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
-        let clients = Clients::new(config, settings.quota_share);
+        let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
         let (memories, out_of_step, existences, silent, standing) = Default::default();
         let clock = Clock::system();
         Self {
@@ -85,6 +79,7 @@ impl Function {
             existences,
             silent,
             standing,
+            parts_are_old: Once::new(),
             clock,
         }
     }
@@ -139,7 +134,7 @@ impl Function {
         match invocation {
             event::Invocation::Schedule => self.run_schedule(deadline).await,
             event::Invocation::Queue(messages) => {
-                let receipts = postponed::receipts(&messages);
+                let receipts = own_queue::receipts(&messages);
                 let (run, served) = self.sync_messages(messages, deadline).await;
                 let failed = self.returning(&receipts, run.failed_messages(served));
                 self.postpone(&receipts, &failed, deadline).await;
@@ -159,8 +154,7 @@ impl Function {
             return answer;
         }
         let selections = Selections::everything(&self.configured());
-        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        self.requeue(&mut run, &selections, &Attempts::new()).await;
+        let run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         Reply::to_schedule(run.report)
     }
 

@@ -1,7 +1,12 @@
-//! A queue of the function's own: that of the full syncs, or that of the messages about single Services. Lambda invokes
-//! the function concurrently for its messages, so unfinished work of one invocation continues in others. A failed message
-//! returns after a backoff that doubles with each delivery.
+//! The queues of the function's own: that of the full syncs (`FAN_OUT`), into which the schedule puts one message for each
+//! cluster, and that of the messages about single Services. Lambda invokes the function concurrently for their messages.
+//! What the run for a cluster does not finish is left to the next one, which plans from the current state.
+//!
+//! A failed message returns after a backoff that doubles with each delivery. By default SQS delivers it again after the
+//! visibility timeout, which must cover a run that Lambda kills: too long for a transient failure, and too short for an
+//! outage. So each gets a delay by its number of deliveries, in the queue that delivered it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -9,11 +14,18 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
+use futures_util::future::{join, join_all};
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::time::timeout_at;
 
+use super::{Function, Reply};
+use crate::clients;
 use crate::error::chain;
-use crate::event::Receipt;
+use crate::event::{Message, Receipt};
+use crate::model::SignedDuration;
+use crate::settings::Cluster;
+use crate::time::Deadline;
 
 /// The delay after the first failure of a message; it doubles with each delivery.
 const FIRST_DELAY: Duration = Duration::from_mins(1);
@@ -107,6 +119,120 @@ impl OwnQueue {
             }
             Err(error) => vec![chain(&error)],
         }
+    }
+}
+
+impl Function {
+    /// Queues one message for each cluster, if there are several. `None` if the schedule has to sync them itself.
+    pub(super) async fn fan_out(&self) -> Option<Reply> {
+        let configured = self.configured();
+        let queue = self.full_sync_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
+        let clusters = self.settings.clusters.iter();
+        let sent = join_all(clusters.map(|cluster| self.queue_full_sync(queue, cluster))).await;
+        // The others failed for the same cause: they went to one queue at one time.
+        if let Some(error) = sent.iter().find_map(|sent| sent.as_ref().err()) {
+            tracing::error!(
+                "cannot queue the clusters, so this run syncs all of them: {}",
+                chain(error)
+            );
+        }
+        let sent: Vec<bool> = sent.into_iter().collect::<Result<_, _>>().ok()?;
+        let queued = sent.iter().filter(|sent| **sent).count();
+        tracing::info!(clusters = queued, "every cluster is queued as a message");
+        let response = Ok(json!({ "ok": true, "handedOn": queued }));
+        Some(Reply::queued(self.awaited().await, response))
+    }
+
+    /// Queues the full sync of a cluster, unless it turns out that another entry of the settings serves it.
+    async fn queue_full_sync(&self, queue: &OwnQueue, cluster: &Cluster) -> Result<bool, Error> {
+        if !cluster.namesakes.is_empty()
+            && let Err(error @ clients::Error::NamedTwice { .. }) =
+                self.clients.connect(cluster).await
+        {
+            tracing::warn!(cluster = cluster.label(), "{error}");
+            return Ok(false);
+        }
+        let name = self.name_in_messages(cluster);
+        queue.send(&json!({ "action": "sync", "cluster": name })).await.map(|()| true)
+    }
+
+    /// The ARNs of the clusters that page, under which their own runs write metrics. A cluster that EKS does not describe
+    /// now is left out.
+    async fn awaited(&self) -> Vec<String> {
+        let configured = self.configured();
+        let paging = configured.clusters().filter(|cluster| self.settings.pages(cluster));
+        let arns = join_all(paging.map(|cluster| self.arn_of(cluster))).await;
+        arns.into_iter().flatten().map(|arn| arn.to_string()).collect()
+    }
+}
+
+/// The receipts by message id. A batch may contain a message twice.
+pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
+
+pub(super) fn receipts(messages: &[Message]) -> Receipts {
+    let mut receipts = Receipts::new();
+    for message in messages {
+        if let Some(receipt) = &message.receipt {
+            receipts.entry(message.id.clone()).or_default().push(receipt.clone());
+        }
+    }
+    receipts
+}
+
+impl Function {
+    /// The failed messages that are delivered again: all but the full syncs of clusters that the schedule queues before
+    /// that. Each full sync takes a run, so those of a cluster that cannot be read would add up and delay the others.
+    pub(super) fn returning(&self, receipts: &Receipts, failed: Vec<String>) -> Vec<String> {
+        let is_queued_again =
+            |receipts: &Vec<Receipt>| receipts.iter().all(|receipt| self.is_queued_again(receipt));
+        let (superseded, returning): (Vec<_>, Vec<_>) =
+            failed.into_iter().partition(|id| receipts.get(id).is_some_and(is_queued_again));
+        if !superseded.is_empty() {
+            let count = superseded.len();
+            tracing::info!(count, "the schedule queues these failed full syncs again");
+        }
+        returning
+    }
+
+    /// Whether the queue of the full syncs delivered a message.
+    fn is_of_full_syncs(&self, receipt: &Receipt) -> bool {
+        self.full_sync_queue.as_ref().is_some_and(|queue| queue.has_delivered(receipt))
+    }
+
+    /// Whether the schedule queues the cluster of a failed full sync again before its message would return. In a queue
+    /// that also has other messages, each of them returns.
+    fn is_queued_again(&self, receipt: &Receipt) -> bool {
+        let queues = self.full_sync_queue.as_ref().zip(self.queue.as_ref());
+        let are_separate = queues.is_some_and(|(full_syncs, queue)| !queue.is_same_as(full_syncs));
+        let period = self.settings.rules.guard.period;
+        are_separate
+            && self.is_of_full_syncs(receipt)
+            && SignedDuration::try_from(delay(receipt.receives)).is_ok_and(|it| it >= period)
+    }
+
+    /// Postpones failed messages by 1, 2, 4, 8 … minutes. The payload is not trusted: it decides only between the two
+    /// queues of the settings. If this fails they return after the visibility timeout.
+    pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
+        let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten().cloned();
+        let (full_syncs, others): (Vec<_>, Vec<_>) =
+            failed.partition(|receipt| self.is_of_full_syncs(receipt));
+        join(
+            postpone_in(self.full_sync_queue.as_ref(), &full_syncs, until),
+            postpone_in(self.queue.as_ref(), &others, until),
+        )
+        .await;
+    }
+}
+
+async fn postpone_in(queue: Option<&OwnQueue>, failed: &[Receipt], until: Deadline) {
+    let Some(queue) = queue else { return };
+    let problems = timeout_at(until.end(), queue.postpone(failed)).await;
+    let problems = problems.unwrap_or_else(|_| vec!["the deadline was reached".to_owned()]);
+    if let Some(problem) = problems.first() {
+        let (count, of) = (problems.len(), failed.len());
+        tracing::warn!(
+            "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
-//! sync of all clusters cleans up, and builds the report.
+//! sync of all clusters cleans up, and builds the report. The scopes of the messages of a queue, or of the lines of a log,
+//! are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -10,12 +11,14 @@ use super::clustersets::Clustersets;
 use super::scope::Selections;
 use super::{Function, Run, log};
 use crate::clients::RegistryKey;
+use crate::event::{self, Scope, Unusable};
 use crate::model::Selection;
 use crate::publish::observe::{Memory, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Report, Unfinished};
+use crate::report::{ClusterReport, Dropped, Report, Unfinished};
 use crate::settings::Cluster;
+use crate::time::Deadline;
 
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
 pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
@@ -138,4 +141,61 @@ pub(super) fn conclude(
             (error.into_made().into_iter().fold(report, ClusterReport::with), None)
         }
     }
+}
+
+const OLD_PARTS: &str = "messages for a part of a cluster, which an earlier release has sent, are taken for all of it: \
+                         shard, hop and held in them are ignored";
+
+impl Function {
+    /// Syncs each cluster once over all scopes of the batch. Returns the run, and the message ids of each scope.
+    pub(super) async fn sync_messages(
+        &self,
+        messages: Vec<event::Message>,
+        deadline: Deadline,
+    ) -> (Run, Vec<(Selections, Vec<String>)>) {
+        let mut selections = Selections::default();
+        let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
+        let mut dropped = Vec::new();
+        if messages.iter().any(|message| message.is_part) {
+            self.parts_are_old.call_once(|| tracing::info!("{OLD_PARTS}"));
+        }
+        for message in messages {
+            match message.reading {
+                Ok(scope) => requested.entry(scope).or_default().push(message.id),
+                // Our own write is not reported.
+                Err(Unusable::Imported | Unusable::OwnEvent) => {}
+                Err(unusable) => {
+                    dropped.push(drop_message(message.id, unusable.reason(), &unusable));
+                }
+            }
+        }
+        let configured = self.configured();
+        for scope in requested.keys() {
+            if let Ok(of_scope) = Selections::resolve(scope, &configured) {
+                selections = selections.union(&of_scope);
+            }
+        }
+        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
+        // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
+        // that was not read, so it returns.
+        let (mut served, configured) = (Vec::new(), self.configured());
+        for (scope, ids) in requested {
+            match Selections::resolve(&scope, &configured) {
+                Ok(of_scope) => served.push((of_scope, ids)),
+                Err(unknown) => {
+                    let ids = ids.into_iter();
+                    dropped.extend(ids.map(|id| drop_message(id, unknown.reason(), &unknown)));
+                }
+            }
+        }
+        run.report.dropped = dropped;
+        (run, served)
+    }
+}
+
+/// Records and logs a message that is not delivered again.
+fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {
+    let dropped = Dropped { message, reason: reason.into(), detail: why.to_string() };
+    log::dropped(&dropped);
+    dropped
 }

@@ -144,10 +144,7 @@ fn selection(scope: &Scope) -> Selection {
     match (&scope.namespace, &scope.service) {
         (Some(namespace), Some(service)) => Selection::service(ServiceRef::new(namespace, service)),
         (Some(namespace), None) => Selection::namespace(namespace),
-        (None, _) => scope
-            .continuation
-            .as_ref()
-            .map_or(Selection::Everything, |rest| Selection::rest(rest.shard, rest.held.clone())),
+        (None, _) => Selection::Everything,
     }
 }
 

@@ -73,6 +73,8 @@ pub trait Circumstances {
     fn subject(&self) -> Subject;
     /// Whether this run read that the name itself still stands, so that its loss is no accident of a read.
     fn was_read(&self, service: &ServiceRef) -> bool;
-    /// Whether the run that this one continues held the loss of the name.
-    fn was_held(&self, service: &ServiceRef) -> bool;
+    /// Whether the first look of this run held the loss of the name.
+    fn was_held(&self, _: &ServiceRef) -> bool {
+        false
+    }
 }

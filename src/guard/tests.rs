@@ -31,10 +31,6 @@ impl Circumstances for AtTen {
     fn was_read(&self, service: &ServiceRef) -> bool {
         self.was_read.contains(service)
     }
-
-    fn was_held(&self, _: &ServiceRef) -> bool {
-        false
-    }
 }
 
 fn run() -> AtTen {

@@ -107,8 +107,7 @@ impl Measure {
     }
 
     /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
-    /// instance that a full sync holds, by its sighting or by the message with which it handed on its rest: that run
-    /// may have been cut short before it wrote the sighting.
+    /// instance that a full sync holds, by its sighting or in this run, which may not have written it yet.
     fn of_a_part(
         self,
         run: &impl Circumstances,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::rules::{assert_instance, assert_instance_id, assert_line, assert_service_name};
 use crate::model::attributes::{INITIAL_HEALTH, ORPHANED, SIGHTING};
 use crate::model::{
-    Attributes, CloudMapService, ClusterArn, Desired, Flow, Held, Marks, Namespace, NamespaceKind,
-    Owner, Records, Registry, Selection, ServiceKey, ServiceKind, ServiceRef, Timestamp,
+    Attributes, CloudMapService, ClusterArn, Desired, Flow, Marks, Namespace, NamespaceKind, Owner,
+    Records, Registry, Selection, ServiceKey, ServiceKind, ServiceRef, Timestamp,
 };
 use crate::publish::plan::{Change, Extent, Observation, Observed, Plan, plan};
 
@@ -66,7 +66,6 @@ pub fn assert_planned(desired: Desired, registry: Registry) -> usize {
         now: Timestamp::constant(1_795_258_260, 0),
         extent: Extent::Everything,
         judged: None,
-        held: Held::default(),
         desired,
         registry,
     };

@@ -59,11 +59,12 @@ pub async fn apply(
         if has_failed && change.stage == Stage::Status {
             continue;
         }
+        let has_time = deadline.is_open();
         let result = match present.body(&change) {
-            Some(body) if !has_failed && deadline.is_open() => {
+            Some(body) if !has_failed && has_time => {
                 applied.send(kubernetes, service, present, (&change, &body)).await
             }
-            Some(_) if !has_failed => ChangeResult::Undone { why: NO_TIME.to_owned() },
+            _ if !has_failed && !has_time => ChangeResult::Undone { why: NO_TIME.to_owned() },
             _ => ChangeResult::Undone { why: AFTER_FAILURE.to_owned() },
         };
         applied.made.push(Made { change, result });

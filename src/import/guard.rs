@@ -8,13 +8,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::Tally;
 use crate::guard::{
     Circumstances, Extent, Guard, GuardStatus, Loss, Measure, Sighting, Subject, Verdict,
 };
-use crate::model::{ClusterArn, Held, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, ServiceRef, Timestamp};
 
 /// A run over the imports of a cluster.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub struct Run<'a> {
     pub cluster: &'a ClusterArn,
     pub guard: Guard,
     pub extent: Extent,
-    /// The holds of the run that this one continues.
-    pub held: Held,
+    /// The Services of which the first look of the run holds a loss.
+    pub held: BTreeSet<ServiceRef>,
     pub now: Timestamp,
     /// Whether the cluster has a record in Cloud Map, on which a sighting can be stored.
     pub remembers: bool,

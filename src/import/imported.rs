@@ -9,7 +9,7 @@ use super::guard::Note;
 use super::plan::HeldBack;
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
-use crate::model::{Held, Notice, Selection, ServiceRef};
+use crate::model::{Notice, Selection, ServiceRef};
 use crate::report::ChangeResult;
 
 /// The outcome of imports of a cluster in one run.
@@ -84,8 +84,7 @@ impl Imported {
         let selection = Selection::Only {
             namespaces: BTreeSet::new(),
             services: outdated().map(|(name, _)| name.clone()).collect(),
-            shards: BTreeSet::new(),
-            held: Held::Services(held.collect()),
+            held: held.collect(),
         };
         Some(selection).filter(|_| !self.outdated.is_empty())
     }

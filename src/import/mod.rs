@@ -148,6 +148,9 @@ impl Importing<'_> {
             let known = std::mem::take(&mut exports.sources.by_cluster);
             exports.sources.by_cluster = unknown.chain(known).collect();
         }
+        let ahead = plan::ahead(self.owner, &present, &exports.sources, self.now).into_iter();
+        let ahead = ahead.filter(|cluster| members.may_be_behind(cluster, &name));
+        exports.sources.by_cluster.extend(ahead.map(|cluster| (cluster, Read::Unread)));
         if is_unfamiliar {
             exports.sources.restrain(|read| if read.is_read_there() { read } else { Read::Unread });
         } else if self.own_record == OwnRecord::Refused {

@@ -127,6 +127,13 @@ impl<'a> Members<'a> {
         self.is_unread
     }
 
+    /// Whether Cloud Map may be behind what was read in a cluster itself: a member has a record before it exports, and that
+    /// of an export says if Cloud Map has none of its endpoints.
+    pub fn may_be_behind(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
+        let records = self.records.get(cluster);
+        records.is_some_and(|it| it.cluster.is_some()) && !self.is_empty(cluster, name)
+    }
+
     /// Whether this invocation read in a cluster itself whether it exports a name.
     pub fn is_read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
         self.overlay_of(cluster, name).is_some()

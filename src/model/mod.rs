@@ -16,7 +16,6 @@ mod first_names;
 mod foreign;
 mod guard_state;
 mod health;
-mod held;
 mod instance;
 mod instances;
 pub(crate) mod name;
@@ -31,7 +30,6 @@ mod selection;
 mod service;
 mod service_change;
 mod service_export;
-mod shard;
 mod traffic;
 mod verb;
 pub(crate) mod words;
@@ -52,7 +50,6 @@ pub use first_names::FirstNames;
 pub use foreign::Foreign;
 pub use guard_state::GuardState;
 pub use health::{Health, KnownHealth};
-pub use held::Held;
 pub use instance::Attributes;
 pub use instances::Instances;
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -67,9 +64,9 @@ pub use registry_name::RegistryName;
 pub use selection::Selection;
 pub use service::{
     CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceAttributes, ServiceKind, Tags,
+    description,
 };
 pub use service_change::{NewService, ServiceUpdate, seconds};
 pub use service_export::{NotExportable, ServiceExport};
-pub use shard::Shard;
 pub use traffic::Traffic;
 pub use verb::Verb;

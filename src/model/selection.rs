@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Held, ServiceRef, Shard};
+use super::ServiceRef;
 
 /// The Services to reconcile in one cluster. A Service is selected by name even if it does not exist: the marks of its
 /// instances name it, so they are deregistered.
@@ -16,52 +16,32 @@ pub enum Selection {
         /// Whole Kubernetes namespaces.
         namespaces: BTreeSet<String>,
         services: BTreeSet<ServiceRef>,
-        shards: BTreeSet<Shard>,
-        /// The holds of the run that this one continues.
-        held: Held,
+        /// Those of which the first look of the run holds a loss.
+        held: BTreeSet<ServiceRef>,
     },
 }
 
 impl Selection {
     pub fn namespace(name: impl Into<String>) -> Self {
-        let (namespaces, services, shards) = (BTreeSet::from([name.into()]), [].into(), [].into());
-        Self::Only { namespaces, services, shards, held: Held::default() }
+        let (namespaces, services, held) = ([name.into()].into(), [].into(), [].into());
+        Self::Only { namespaces, services, held }
     }
 
     pub fn service(service: ServiceRef) -> Self {
-        let (namespaces, services, shards) = ([].into(), [service].into(), [].into());
-        Self::Only { namespaces, services, shards, held: Held::default() }
-    }
-
-    pub fn shard(shard: Shard) -> Self {
-        Self::rest(shard, Held::default())
-    }
-
-    /// A part of the cluster that an earlier run left unfinished, with the holds of that run.
-    pub fn rest(shard: Shard, held: Held) -> Self {
-        let (namespaces, services, shards) = ([].into(), [].into(), [shard].into());
-        Self::Only { namespaces, services, shards, held }
+        let (namespaces, services, held) = ([].into(), [service].into(), [].into());
+        Self::Only { namespaces, services, held }
     }
 
     /// No Service.
     pub fn nothing() -> Self {
-        let (namespaces, services, shards) = ([].into(), [].into(), [].into());
-        Self::Only { namespaces, services, shards, held: Held::default() }
-    }
-
-    /// Whether it is about the Services of a message, and no part of a full sync.
-    pub fn is_targeted(&self) -> bool {
-        matches!(self, Self::Only { shards, .. } if shards.is_empty())
+        let (namespaces, services, held) = ([].into(), [].into(), [].into());
+        Self::Only { namespaces, services, held }
     }
 
     /// The selected Services, if they are selected by name alone.
     pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
         match self {
-            Self::Only { namespaces, services, shards, .. }
-                if namespaces.is_empty() && shards.is_empty() =>
-            {
-                Some(services)
-            }
+            Self::Only { namespaces, services, .. } if namespaces.is_empty() => Some(services),
             _ => None,
         }
     }
@@ -71,14 +51,13 @@ impl Selection {
     pub fn only(&self, is_left: impl Fn(&ServiceRef) -> bool) -> Self {
         let services = self.names().into_iter().flatten();
         let services = services.filter(|service| is_left(service)).cloned().collect();
-        let (namespaces, shards, held) = ([].into(), [].into(), self.held());
-        Self::Only { namespaces, services, shards, held }
+        Self::Only { namespaces: BTreeSet::new(), services, held: self.held() }
     }
 
-    /// The holds that a run inherits. A full sync inherits none.
-    pub fn held(&self) -> Held {
+    /// The Services of which the first look of the run holds a loss.
+    pub fn held(&self) -> BTreeSet<ServiceRef> {
         match self {
-            Self::Everything => Held::default(),
+            Self::Everything => BTreeSet::new(),
             Self::Only { held, .. } => held.clone(),
         }
     }
@@ -86,31 +65,23 @@ impl Selection {
     pub fn contains(&self, service: &ServiceRef) -> bool {
         match self {
             Self::Everything => true,
-            Self::Only { namespaces, services, shards, .. } => {
-                namespaces.contains(&service.namespace)
-                    || services.contains(service)
-                    || shards.iter().any(|shard| shard.contains(service))
+            Self::Only { namespaces, services, .. } => {
+                namespaces.contains(&service.namespace) || services.contains(service)
             }
         }
     }
 
     #[must_use]
-    pub fn union(self, other: Self) -> Self {
-        match (self, other) {
+    pub fn union(mut self, other: Self) -> Self {
+        match (&mut self, other) {
             (
-                Self::Only { mut namespaces, mut services, mut shards, held },
-                Self::Only {
-                    namespaces: more_namespaces,
-                    services: more_services,
-                    shards: more_shards,
-                    held: more_held,
-                },
+                Self::Only { namespaces, services, held },
+                Self::Only { namespaces: more_namespaces, services: more, held: more_held },
             ) => {
                 namespaces.extend(more_namespaces);
-                services.extend(more_services);
-                shards.extend(more_shards);
-                let held = held.union(more_held);
-                Self::Only { namespaces, services, shards, held }
+                services.extend(more);
+                held.extend(more_held);
+                self
             }
             _ => Self::Everything,
         }
@@ -128,11 +99,6 @@ mod tests {
         let other = ServiceRef::new("other", "web");
         let both = Selection::service(web.clone()).union(Selection::namespace("other"));
         assert!(both.contains(&web) && both.contains(&other) && !both.contains(&cart));
-        let all = Shard::all(1).next().map(Selection::shard).expect("one part");
-        assert!(
-            both.clone().union(all.clone()).contains(&cart)
-                && all.union(both.clone()).contains(&cart)
-        );
         assert_eq!(both.union(Selection::Everything), Selection::Everything);
     }
 }

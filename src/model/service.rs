@@ -74,15 +74,6 @@ impl CloudMapService {
         }
     }
 
-    /// Replaces the data of the list by those of a newer list, and keeps all other data.
-    #[must_use]
-    pub fn listed_anew(self, listed: Self) -> Self {
-        let Self { instances, registered_by, health, tags, attributes, .. } = self;
-        let Self { ttls_asked, unreadable, is_denied, was_ours, .. } = self;
-        let read = Self { instances, registered_by, health, tags, attributes, ..listed };
-        Self { ttls_asked, unreadable, is_denied, was_ours, ..read }
-    }
-
     /// A service that was just created, so it has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         Self {
@@ -127,6 +118,11 @@ impl CloudMapService {
     pub fn is_tagged(&self, owner: &str) -> bool {
         matches!(&self.tags, Tags::Read { owner: Some(tag), .. } if tag == owner)
     }
+}
+
+/// The description of what an installation creates.
+pub fn description(owner: &str) -> String {
+    format!("cloud-map-sync: created for {owner}")
 }
 
 /// The tags of a Cloud Map service, as far as they were read.

@@ -351,26 +351,6 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
 }
 
 #[test]
-fn what_is_handed_on_is_open_no_more_but_what_failed_and_what_is_left_to_others_is() {
-    let undone = || applied(register(), Outcome::Undone("no time".into()));
-    let failed = || applied(rewrite(), Outcome::Failed("denied".into()));
-    let (web, others) = (Selection::service(web()), Selection::namespace("other"));
-    for (made, handed_on, expected) in [
-        (vec![undone()], &web, true),
-        (vec![undone()], &others, false),
-        (vec![undone(), failed()], &web, false),
-    ] {
-        let mut open = Unfinished::of(&report::of_results(
-            "blue",
-            Plan::default(),
-            made.into_iter().collect(),
-        ));
-        open.requeue(handed_on);
-        assert_eq!(open.is_complete_for(&Selection::Everything), expected, "{handed_on:?}");
-    }
-}
-
-#[test]
 fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
     let new_name = || Some(WaitsFor::NewName(web()));
     let removed = |outcome| vec![applied(deregister(None), outcome)];

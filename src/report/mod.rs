@@ -51,6 +51,9 @@ pub struct Report {
     /// Whether the run made only the changes that rest on the claims of all clusters (`cleanup`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup: bool,
+    /// Whether `NAME_POLICY` allows every Service every name. Only a requested plan says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every_name_allowed: bool,
     /// Whether everything requested was read, and every change was made.
     pub ok: bool,
     /// The sum over all clusters.
@@ -160,6 +163,7 @@ impl Report {
             whole: false,
             scope: None,
             cleanup: false,
+            every_name_allowed: false,
             ok,
             counts,
             clusters,

@@ -9,6 +9,9 @@ use super::{
 };
 use crate::model::Verb;
 
+/// The end of the last line of a plan.
+const EVERY_NAME: &str = "; NAME_POLICY allows every Service every name";
+
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in self.shown() {
@@ -37,10 +40,11 @@ impl Report {
     /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
+        let open = if self.every_name_allowed { EVERY_NAME } else { "" };
         match self.mode {
             Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {}", self.counts),
             Mode::Sync => format!("synced{incomplete}: {}", self.counts),
-            Mode::Plan => format!("plan{incomplete}: {}", self.counts.planned()),
+            Mode::Plan => format!("plan{incomplete}: {}{open}", self.counts.planned()),
             Mode::DryRun => format!("dry run{incomplete}: {}", self.counts.planned()),
         }
     }

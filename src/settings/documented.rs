@@ -50,6 +50,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "team-a",
     },
     Documented {
+        variable: "CREATE_TAGS",
+        meaning: "tags of the services and namespaces that the function creates in Cloud Map, as `KEY=VALUE` separated by commas; \
+                  the role's `aws:TagKeys` must allow the keys (`TagKeys`): see [Tags](docs/deploying.md#tags)",
+        default: "`cloud-map-sync/owner` alone",
+        example: "team=shop,cost-center=4711",
+    },
+    Documented {
         variable: "ADMIN_ALIAS",
         meaning: "the actions `adopt`, `confirm` and `purge` are accepted only through the alias of the function with \
                   this name: see [Who may do what](docs/security.md#who-may-do-what)",
@@ -124,8 +131,8 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "FAN_OUT",
         meaning: "the URL of the function's own queue of full syncs: with several clusters the schedule puts one message \
-                  for each there, so that Lambda syncs them side by side, and a run that is out of time \
-                  requeues the rest. [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
+                  for each there, so that Lambda syncs them side by side. \
+                  [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
                   than `QUEUE_URL` keeps them out of the way of messages about single Services; a full sync that fails \
                   there returns only if that is before the next one of `SCHEDULE_MINUTES`",
         default: "off",
@@ -148,19 +155,17 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "0.8",
     },
     Documented {
-        variable: "REGISTRY_READ",
-        meaning: "how a full sync first reads the instances of Cloud Map: `list` calls are free and slow, \
-                  `discover` calls are fast and cost a dollar a million: see \
-                  [List or discover](docs/sizing.md#list-or-discover)",
-        default: "`list`",
-        example: "discover",
-    },
-    Documented {
         variable: "EVENTS",
         meaning: "the Events on Services and ServiceExports: `all`, also one for each sync and name in which instances of \
                   a Service changed; `warnings`, or `none`",
         default: "`all`",
         example: "warnings",
+    },
+    Documented {
+        variable: "METRICS",
+        meaning: "`all`; `function`: of each cluster only those that alarms need, see [Metrics](docs/reference/metrics.md#metrics)",
+        default: "`all`",
+        example: "function",
     },
     Documented {
         variable: "MULTI_CLUSTER",
@@ -187,5 +192,7 @@ pub const DOCUMENTED: &[Documented] = &[
 ];
 
 /// Settings of earlier releases, each with the reason why it no longer has an effect.
-pub const RETIRED: &[(&str, &str)] =
-    &[("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full")];
+pub const RETIRED: &[(&str, &str)] = &[
+    ("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full"),
+    ("REGISTRY_READ", "only a new process asks discovery, which names to read first"),
+];

@@ -19,10 +19,10 @@ pub mod value;
 
 use std::sync::Arc;
 
-use crate::cloud_map::QuotaShare;
+use crate::cloud_map::{CustomTags, QuotaShare};
 use crate::model::SignedDuration;
-use crate::publish::observe::ReadBy;
 use crate::publish::plan::{Guard, Rules, ServiceLimit};
+use crate::report::metrics::Written;
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
@@ -56,8 +56,10 @@ pub struct Settings {
     pub queue_url: Option<String>,
     /// `QUOTA_SHARE`: the share of Cloud Map's rate limits that this process may use.
     pub quota_share: QuotaShare,
-    /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
-    pub read_by: ReadBy,
+    /// `CREATE_TAGS`: the tags of what is created in Cloud Map, beside the owner's.
+    pub create_tags: CustomTags,
+    /// `METRICS`: the metrics that are written.
+    pub metrics: Written,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
@@ -105,7 +107,8 @@ impl Settings {
             fan_out: reader.read("FAN_OUT", value::queue_url),
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
-            read_by: reader.read("REGISTRY_READ", value::read_by),
+            create_tags: reader.read("CREATE_TAGS", value::tags),
+            metrics: reader.read("METRICS", value::metrics),
             events: reader.read("EVENTS", value::events),
             multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
             stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {

@@ -19,7 +19,7 @@ fn only_the_clusters_are_required() {
     assert_eq!(*settings.rules, Rules::default());
     assert!(!settings.dry_run);
     assert_eq!(settings.quota_share, QuotaShare::default());
-    assert_eq!((settings.fan_out, settings.read_by), (None, ReadBy::List));
+    assert_eq!(settings.fan_out, None);
 }
 
 #[test]
@@ -41,7 +41,8 @@ fn every_setting_is_read() {
         ("DRY_RUN", "true"),
         ("DNS_NAMESPACES", "false"),
         ("QUOTA_SHARE", "0.25"),
-        ("REGISTRY_READ", "discover"),
+        ("CREATE_TAGS", "team=shop, cost center=47=11,empty="),
+        ("METRICS", "function"),
         ("MULTI_CLUSTER", "import"),
         ("STALE_CLUSTERS_AFTER", "1h"),
         ("EXPIRE_CLUSTERS_AFTER", "1d"),
@@ -60,7 +61,9 @@ fn every_setting_is_read() {
     assert!(settings.dry_run && settings.rules.create_namespaces);
     assert!(settings.rules.delete_empty_services && settings.rules.lacks_dns_rights);
     assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
-    assert_eq!(settings.read_by, ReadBy::Discover);
+    let tags = [("cost center", "47=11"), ("empty", ""), ("team", "shop")];
+    assert_eq!(settings.create_tags, tags.map(|(key, it)| (key.into(), it.into())).into());
+    assert_eq!(settings.metrics, Written::OfFunction);
     assert_eq!(settings.multi_cluster, MultiCluster::Import);
     assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
     assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
@@ -69,12 +72,36 @@ fn every_setting_is_read() {
 }
 
 #[test]
+fn tags_that_cloud_map_or_the_function_refuse_are_mistakes() {
+    let many: Vec<String> = (0..50).map(|key| format!("key-{key}=")).collect();
+    let (long_key, long_value) =
+        (format!("{}=", "k".repeat(129)), format!("k={}", "v".repeat(257)));
+    let wrong =
+        ["=shop", "a=b;c", &long_key, &long_value, "AWS:x=1", "cloud-map-sync/owner=a", "a=1,a=2"];
+    for text in wrong.into_iter().chain([many.join(",").as_str()]) {
+        let mistakes = read(&[("CLUSTERS", "blue"), ("CREATE_TAGS", text)]).expect_err(text);
+        assert_eq!(mistakes.0.len(), 1, "{text}");
+    }
+    let most = many[1..].join(",");
+    assert_eq!(
+        read(&[("CLUSTERS", "blue"), ("CREATE_TAGS", &most)]).expect("49").create_tags.len(),
+        49
+    );
+}
+
+#[test]
 fn retired_settings_are_ignored_with_a_warning() {
-    let set = |value| read(&[("CLUSTERS", "blue"), ("NAMESPACE_INSTANCE_LIMIT", value)]);
-    for value in ["5000", "0", "many"] {
+    let set = |value| {
+        let of = |name| (name, value);
+        read(&[("CLUSTERS", "blue"), of("NAMESPACE_INSTANCE_LIMIT"), of("REGISTRY_READ")])
+    };
+    for value in ["5000", "0", "many", "discover"] {
         let warnings = set(value).expect("valid").warnings();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(warnings.join("\n"), @"NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it");
+            insta::assert_snapshot!(warnings.join("\n"), @r"
+            NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it
+            REGISTRY_READ is ignored, since only a new process asks discovery, which names to read first: remove it
+            ");
         }
     }
     assert_eq!(set(" ").expect("valid").warnings(), Vec::<String>::new());
@@ -125,7 +152,8 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("DRY_RUN", "yes"),
         ("DNS_NAMESPACES", "no"),
         ("QUOTA_SHARE", "0"),
-        ("REGISTRY_READ", "Discover"),
+        ("CREATE_TAGS", "team"),
+        ("METRICS", "none"),
         ("EVENTS", "some"),
         ("FAN_OUT", "true"),
         ("QUEUE_URL", "own"),
@@ -136,7 +164,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    22 mistakes in the settings
+    23 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -154,7 +182,8 @@ fn all_mistakes_are_reported_together_with_examples() {
     FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync-full-syncs)
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
-    REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
+    CREATE_TAGS: "team" is not a tag KEY=VALUE of letters, digits, spaces and _.:/=+-@, with at most 128 and 256 characters (example: CREATE_TAGS=team=shop,cost-center=4711)
+    METRICS: "none" is neither all nor function (example: METRICS=function)
     EVENTS: "some" is not one of all, warnings, none (example: EVENTS=warnings)
     MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
     STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)

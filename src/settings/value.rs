@@ -4,10 +4,13 @@
 #![allow(clippy::missing_errors_doc, reason = "the same for each, see above")]
 
 use super::events::Events;
-use crate::cloud_map::QuotaShare;
+use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
 use crate::model::{NamespaceReference, SignedDuration};
-use crate::publish::observe::ReadBy;
 use crate::publish::plan::Policy;
+use crate::report::metrics::Written;
+
+/// Cloud Map allows 50 tags, of which one is ours.
+const MOST_TAGS: usize = 49;
 
 /// Namespaces separated by commas.
 pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String> {
@@ -77,12 +80,40 @@ pub fn events(text: Option<&str>) -> Result<Events, String> {
     }
 }
 
-pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
+pub fn metrics(text: Option<&str>) -> Result<Written, String> {
     match text {
-        None | Some("list") => Ok(ReadBy::List),
-        Some("discover") => Ok(ReadBy::Discover),
-        Some(text) => Err(format!("{text:?} is neither list nor discover")),
+        None | Some("all") => Ok(Written::All),
+        Some("function") => Ok(Written::OfFunction),
+        Some(text) => Err(format!("{text:?} is neither all nor function")),
     }
+}
+
+/// Tags as `KEY=VALUE`, separated by commas, which neither may contain.
+pub fn tags(text: Option<&str>) -> Result<CustomTags, String> {
+    let mut tags = CustomTags::new();
+    for item in text.unwrap_or_default().split(',').map(str::trim).filter(|it| !it.is_empty()) {
+        let (key, value) = item.split_once('=').unwrap_or((item, "\0"));
+        let (key, value) = (key.trim(), value.trim());
+        let is_tag =
+            |text: &str| text.chars().all(|c| c.is_alphanumeric() || " _.:/=+-@".contains(c));
+        let fits = (1..=128).contains(&key.chars().count()) && value.chars().count() <= 256;
+        if !fits || !is_tag(key) || !is_tag(value) {
+            return Err(format!(
+                "{item:?} is not a tag KEY=VALUE of letters, digits, spaces and _.:/=+-@, with at most 128 and 256 characters"
+            ));
+        }
+        if key == OWNER_TAG || key.to_ascii_lowercase().starts_with("aws:") {
+            return Err(format!("{key:?} is a key that the function or AWS sets: use another one"));
+        }
+        if tags.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("{key:?} has two values: give one"));
+        }
+    }
+    let count = tags.len();
+    if count > MOST_TAGS {
+        return Err(format!("it has {count} tags, and Cloud Map takes {MOST_TAGS} beside ours"));
+    }
+    Ok(tags)
 }
 
 /// A whole percentage, with or without `%`.

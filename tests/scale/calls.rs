@@ -8,8 +8,6 @@ use cloud_map_sync::cloud_map::Call;
 
 /// Items on a page of a list of Cloud Map.
 const PAGE: usize = 100;
-/// A reply of DiscoverInstances with this number of instances may lack some, so that they are listed.
-const DISCOVERED: usize = 1000;
 /// Services, and slices of endpoints, on a page of a list of Kubernetes.
 const SERVICES: usize = 500;
 const SLICES: usize = 100;
@@ -43,13 +41,6 @@ pub enum Names {
     Shared,
 }
 
-/// `REGISTRY_READ`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Read {
-    List,
-    Discover,
-}
-
 /// The knowledge of the process that an invocation runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
@@ -64,7 +55,6 @@ pub enum Process {
 /// A round: the settings, and the knowledge of each process.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    pub read: Read,
     /// Whether each cluster is synced by an invocation of its own.
     pub fan_out: bool,
     pub process: Process,
@@ -109,17 +99,11 @@ impl Fleet {
         let (lists, looked_up) = lists(namespaces, services, unseen);
         let listed = if round.process == Process::Recent { 0 } else { namespaces.div_ceil(PAGE) };
         let pages = services * self.instances_of_service(account).div_ceil(PAGE);
-        let (instances, discovered) = match round.read {
-            Read::List => (pages, 0),
-            Read::Discover if self.instances_of_service(account) < DISCOVERED => (0, services),
-            Read::Discover => (pages, services),
-        };
         let calls = [
             ("ListNamespaces", listed),
             ("ListServices", lists),
             ("GetService", looked_up),
-            ("ListInstances", instances),
-            ("DiscoverInstances", discovered),
+            ("ListInstances", pages),
         ];
         calls.into_iter().filter(|(_, count)| *count > 0).collect()
     }

@@ -3,7 +3,7 @@
 
 use cloud_map_sync::cloud_map::Call;
 
-use super::calls::{Calls, Fleet, Process, Read, Round};
+use super::calls::{Calls, Fleet, Process, Round};
 use super::measured::{self, Load};
 
 /// The default of `QUOTA_SHARE`.
@@ -25,7 +25,6 @@ const NAMESPACES_STAND: usize = 5;
 #[derive(Clone, Copy, Debug)]
 pub struct Deployment {
     pub fleet: Fleet,
-    pub read: Read,
     pub fan_out: bool,
     pub share: f64,
     pub at_once: usize,
@@ -43,7 +42,7 @@ pub const PROCESSOR: &str = "the processor";
 
 impl Deployment {
     fn round(&self, process: Process) -> Round {
-        Round { read: self.read, fan_out: self.fan_out, process }
+        Round { fan_out: self.fan_out, process }
     }
 
     /// The least time of one round after a pause; `None` if it takes more memory than Lambda has.
@@ -150,7 +149,6 @@ impl Deployment {
         let (clusters, registries) =
             if self.fan_out { (1, 1) } else { (self.fleet.clusters, self.fleet.accounts) };
         Load {
-            read: self.read,
             clusters: count(clusters),
             instances: registry * count(registries.min(clusters)),
             copied: registry * count(clusters),

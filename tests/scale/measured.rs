@@ -1,8 +1,6 @@
 //! Processor time and memory of a run, from BENCHMARKS.md and docs/sizing.md: each figure was
 //! measured there. They grow with the number of instances that a run reads.
 
-use super::calls::Read;
-
 const BENCHMARKS: &str = include_str!("../../BENCHMARKS.md");
 const COST: &str = include_str!("../../docs/sizing.md");
 
@@ -11,6 +9,7 @@ const ONE: &str = "1 cluster of one registry, 1,600 x 10, no quotas";
 const EIGHT: &str = "8 clusters of one registry, 1,600 x 10 in all, no quotas";
 const MANY: &str = "32 clusters of one registry, 1,600 x 10 in all, no quotas";
 const INSTANCES: f64 = 16_000.0;
+const RUN: &str = "in step, warm";
 const SMALLEST: &str = "1 x 10, operations of two seconds, no quotas";
 /// The memory with which Lambda gives one whole processor, in MB (Lambda's guide for developers, "Configure memory").
 /// The function uses no more than one.
@@ -30,7 +29,6 @@ const CLUSTERS: f64 = 32.0;
 /// The work of one invocation, in instances: each is read, and each cluster plans with a copy of all of its registry.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    pub read: Read,
     pub clusters: f64,
     pub instances: f64,
     /// Of all copies.
@@ -42,11 +40,7 @@ pub struct Load {
 impl Load {
     /// The seconds of a whole processor.
     fn processor(&self) -> f64 {
-        let run = match self.read {
-            Read::List => "in step, warm",
-            Read::Discover => "in step, warm, discovered",
-        };
-        let [one, many] = [ONE, MANY].map(|world| cell(world, run, PROCESSOR) / INSTANCES);
+        let [one, many] = [ONE, MANY].map(|world| cell(world, RUN, PROCESSOR) / INSTANCES);
         let copy = (many - one) / (CLUSTERS - 1.0);
         self.instances * (one - copy) + self.copied * copy
     }
@@ -58,9 +52,8 @@ impl Load {
 
     /// The peak of the memory, in MB: of the process, each cluster, each instance and its copies.
     fn peak(&self) -> f64 {
-        let run = "in step, warm";
         let [least, one, eight, many] =
-            [SMALLEST, ONE, EIGHT, MANY].map(|world| cell(world, run, MEMORY));
+            [SMALLEST, ONE, EIGHT, MANY].map(|world| cell(world, RUN, MEMORY));
         let cluster = (many - eight) / (CLUSTERS - AT_ONCE);
         let copy = ((eight - one) / (AT_ONCE - 1.0) - cluster) / INSTANCES;
         let instance = (one - least) / INSTANCES - copy;

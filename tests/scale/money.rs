@@ -4,7 +4,6 @@
 
 use cloud_map_sync::report::metrics::{OF_CLUSTER, OF_INVOCATION};
 
-use super::calls::Read;
 use super::deployment::{Deployment, SCHEDULES, count};
 use super::measured;
 
@@ -17,8 +16,6 @@ const QUEUE: f64 = 0.40;
 /// A GB of logs, and a metric for a month: <https://aws.amazon.com/cloudwatch/pricing/>
 const LOG: f64 = 0.50;
 const METRIC: f64 = 0.30;
-/// A million calls of DiscoverInstances: <https://aws.amazon.com/cloud-map/pricing/>
-const DISCOVERY: f64 = 1.0;
 
 const MILLION: f64 = 1e6;
 /// Of a month.
@@ -40,7 +37,6 @@ pub struct Hour {
     pub queue: f64,
     pub log: f64,
     pub metrics: f64,
-    pub discovery: f64,
 }
 
 impl Hour {
@@ -57,8 +53,6 @@ impl Hour {
         } else {
             (1.0, 1.0, 0.0)
         };
-        let discovered = deployment.calls().get("DiscoverInstances").copied().unwrap_or_default();
-        assert!(discovered == 0 || deployment.read == Read::Discover);
         let queues = if deployment.fan_out { 2.0 } else { 1.0 };
         Some(Self {
             lambda: lambda(rounds * invocations, rounds * seconds * at_once, deployment.memory()?),
@@ -66,12 +60,11 @@ impl Hour {
             log: rounds * (clusters * measured::log() + invocations * LAMBDAS_RECORDS) * LOG
                 / MILLION,
             metrics: metrics(deployment) * METRIC / HOURS,
-            discovery: rounds * count(discovered) * DISCOVERY / MILLION,
         })
     }
 
     pub fn sum(&self) -> f64 {
-        self.lambda + self.queue + self.log + self.metrics + self.discovery
+        self.lambda + self.queue + self.log + self.metrics
     }
 }
 

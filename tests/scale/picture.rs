@@ -25,11 +25,9 @@ pub enum Place {
     RightBelow,
 }
 
-/// One curve. `colour` is an index of the style below.
+/// One curve, of the colour of its place among them.
 pub struct Curve {
     pub name: String,
-    pub colour: usize,
-    pub is_dashed: bool,
     pub points: Vec<(f64, f64)>,
     /// Whether it ends because more clusters are not possible.
     pub is_ended: bool,
@@ -45,13 +43,11 @@ const CLUSTERS: (f64, f64) = (1.0, 100.0);
 const CLUSTER_TICKS: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 const STYLE: &str = "\
-text{font:14px system-ui,sans-serif;fill:#1f2328}.title{font-size:17px;font-weight:600}.small{font-size:12px;fill:#59636e}\
+text{font:15px system-ui,sans-serif;fill:#1f2328}.title{font-size:17px;font-weight:600}.small{font-size:13px;fill:#59636e}\
 .page{fill:#ffffff}.grid{stroke:#d1d9e0;stroke-width:1}.limit{stroke:#59636e;stroke-width:1;stroke-dasharray:2 3}\
-.curve{fill:none;stroke-width:2.5}.fan{stroke-dasharray:8 5}\
-.k0{stroke:#0969da}.k1{stroke:#bc4c00}.k2{stroke:#8250df}.k3{stroke:#1a7f37}.k4{stroke:#9a6700}.k5{stroke:#bf3989}\
+.curve{fill:none;stroke-width:3}.k0{stroke:#0969da}.k1{stroke:#bc4c00}.k2{stroke:#8250df}.k3{stroke:#1a7f37}\
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.page{fill:#0d1117}.grid{stroke:#3d444d}\
-.limit{stroke:#9198a1}.k0{stroke:#58a6ff}.k1{stroke:#f0883e}.k2{stroke:#bc8cff}.k3{stroke:#3fb950}.k4{stroke:#d29922}\
-.k5{stroke:#f778ba}}";
+.limit{stroke:#9198a1}.k0{stroke:#58a6ff}.k1{stroke:#f0883e}.k2{stroke:#bc8cff}.k3{stroke:#3fb950}}";
 
 impl Picture<'_> {
     pub fn to_svg(&self) -> String {
@@ -83,25 +79,27 @@ impl Picture<'_> {
             };
             text(&mut svg, "small", at, anchor, name);
         }
-        self.curves.iter().for_each(|curve| self.draw(&mut svg, curve));
+        self.curves
+            .iter()
+            .enumerate()
+            .for_each(|(colour, curve)| self.draw(&mut svg, curve, colour));
         self.name_curves(&mut svg);
         svg.push_str("</svg>\n");
         svg
     }
 
-    fn draw(&self, svg: &mut String, curve: &Curve) {
+    fn draw(&self, svg: &mut String, curve: &Curve, colour: usize) {
         let points: Vec<String> = curve
             .points
             .iter()
             .map(|(clusters, value)| format!("{:.1},{:.1}", across(*clusters), self.down(*value)))
             .collect();
-        let class = curve.class();
-        writeln!(svg, "<polyline class=\"curve {class}\" points=\"{}\"/>", points.join(" "))
+        let class = format!("curve k{colour}");
+        writeln!(svg, "<polyline class=\"{class}\" points=\"{}\"/>", points.join(" "))
             .expect("a string");
         if let Some((clusters, value)) = curve.points.last().filter(|_| curve.is_ended) {
             let (x, y) = (across(*clusters), self.down(*value));
             let (left, right, top, bottom) = (x - 5.0, x + 5.0, y - 5.0, y + 5.0);
-            let class = format!("curve k{}", curve.colour);
             line(svg, &class, (left, top), (right, bottom));
             line(svg, &class, (left, bottom), (right, top));
         }
@@ -110,16 +108,16 @@ impl Picture<'_> {
     /// The names of the curves from the highest to the lowest, each with a piece of its line.
     fn name_curves(&self, svg: &mut String) {
         let last = |curve: &Curve| curve.points.last().map_or(FRAME.3, |point| self.down(point.1));
-        let mut curves: Vec<&Curve> = self.curves.iter().collect();
-        curves.sort_by(|a, b| last(a).total_cmp(&last(b)));
+        let mut curves: Vec<(usize, &Curve)> = self.curves.iter().enumerate().collect();
+        curves.sort_by(|(_, a), (_, b)| last(a).total_cmp(&last(b)));
         let mut y = FRAME.2 - NAME_HEIGHT;
         let mut left = count(curves.len());
-        for curve in curves {
+        for (colour, curve) in curves {
             left -= 1.0;
             let lowest = FRAME.3 - left * NAME_HEIGHT;
             y = (y + NAME_HEIGHT).max(last(curve)).min(lowest);
             let x = FRAME.1 + 14.0;
-            line(svg, &format!("curve {}", curve.class()), (x, y), (x + 28.0, y));
+            line(svg, &format!("curve k{colour}"), (x, y), (x + 28.0, y));
             text(svg, "", (x + 36.0, y + 5.0), "start", &curve.name);
         }
     }
@@ -128,12 +126,6 @@ impl Picture<'_> {
         let value = value.clamp(self.from, self.to);
         let part = (value / self.from).ln() / (self.to / self.from).ln();
         FRAME.3 - part * (FRAME.3 - FRAME.2)
-    }
-}
-
-impl Curve {
-    fn class(&self) -> String {
-        format!("k{}{}", self.colour, if self.is_dashed { " fan" } else { "" })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The deployments that docs/sizing.md compares, for any number of clusters with 2,000 Services each, and the number of
 //! clusters with which each of them ends.
 
-use super::calls::{Fleet, Names, Read};
+use super::calls::{Fleet, Names};
 use super::deployment::{AT_ONCE, Deployment, SCHEDULES, SHARE, Time};
 
 /// The number of clusters of the tables.
@@ -46,9 +46,16 @@ impl Layout {
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     pub layout: Layout,
-    pub read: Read,
     pub fan_out: bool,
 }
+
+/// Those of the pictures: more curves hide each other. The tables have all.
+pub const DRAWN: [Variant; 4] = [
+    Variant { layout: Layout::One, fan_out: false },
+    Variant { layout: Layout::Shared, fan_out: false },
+    Variant { layout: Layout::Each, fan_out: false },
+    Variant { layout: Layout::Each, fan_out: true },
+];
 
 /// The largest number of clusters, and what ends it: nothing up to the number that is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +67,13 @@ pub struct End {
 impl Variant {
     /// All of them, in the order of the tables.
     pub fn all() -> impl Iterator<Item = Self> {
-        [Layout::One, Layout::Shared, Layout::Each].into_iter().flat_map(|layout| {
-            [Read::List, Read::Discover]
-                .into_iter()
-                .flat_map(move |read| [false, true].map(|fan_out| Self { layout, read, fan_out }))
-        })
+        [Layout::One, Layout::Shared, Layout::Each]
+            .into_iter()
+            .flat_map(|layout| [false, true].map(|fan_out| Self { layout, fan_out }))
     }
 
     pub fn name(self) -> String {
-        let read = if self.read == Read::List { "list" } else { "discover" };
-        let fan_out = if self.fan_out { ", FanOut" } else { "" };
-        format!("{}, {read}{fan_out}", self.layout.name())
+        format!("{}{}", self.layout.name(), if self.fan_out { ", FanOut" } else { "" })
     }
 
     /// It with a number of clusters.
@@ -78,8 +81,8 @@ impl Variant {
         let names = if self.layout == Layout::Shared { Names::Shared } else { Names::Separate };
         let accounts = if self.layout == Layout::Each { clusters } else { 1 };
         let fleet = Fleet { clusters, accounts, names, ..CLUSTER };
-        let (read, fan_out) = (self.read, self.fan_out && clusters > 1);
-        Deployment { fleet, read, fan_out, share: SHARE, at_once: AT_ONCE }
+        let fan_out = self.fan_out && clusters > 1;
+        Deployment { fleet, fan_out, share: SHARE, at_once: AT_ONCE }
     }
 
     /// The most clusters with which every round ends before the next one, with one of these schedules.
@@ -121,7 +124,7 @@ fn cause(time: Time, within: &str) -> String {
 }
 
 /// It with a number of accounts, over which the clusters are spread.
-pub fn spread(read: Read, accounts: usize, share: f64) -> Deployment {
+pub fn spread(accounts: usize, share: f64) -> Deployment {
     let fleet = Fleet { clusters: CLUSTERS, accounts, ..CLUSTER };
-    Deployment { fleet, read, fan_out: true, share, at_once: AT_ONCE }
+    Deployment { fleet, fan_out: true, share, at_once: AT_ONCE }
 }

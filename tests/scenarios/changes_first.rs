@@ -248,6 +248,27 @@ async fn new_process_asks_discovery_what_comes_first() {
     }
 }
 
+/// Nothing that discovery shows, or does not show, is a reason to change anything or to leave it.
+#[tokio::test(start_paused = true)]
+async fn discovery_that_is_late_registers_nothing_again_and_hides_nothing() {
+    let (fleet, function) = cold(250).await;
+    let discover_lag = Duration::from_hours(1);
+    fleet.cloud_map.behave(Behaviour { discover_lag, discovery_on_any_host: true, ..real() });
+    // Registered, and not shown yet; deregistered, and still shown.
+    fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
+    fleet.annotate("web-8", "publish", "false");
+    assert!(sync(&fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await).await.ok);
+    assert_eq!(fleet.addresses("prod", "web-8"), [""; 0]);
+    fleet.annotate("web-8", "publish", "");
+    fleet.cloud_map.forget_calls();
+
+    let report = sync(&function).await;
+
+    let count = |operation| fleet.cloud_map.count(operation);
+    assert_eq!((count("DiscoverInstances"), count("RegisterInstance")), (250, 1), "{report}");
+    assert_eq!((fleet.addresses("prod", "web-8"), report.ok), (vec![address(8, 1)], true));
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_process_reads_few_services_without_discovery() {
     let (fleet, function) = cold(200).await;

@@ -59,6 +59,7 @@ async fn a_function_that_has_all_it_needs_is_well() {
     assert!(checkup.ok && said.ends_with("all checks passed\n"), "{said}");
     for line in [
         "  = identity   arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync\n",
+        "  ~ names      NAME_POLICY allows every Service every name, those of ECS tasks too\n",
         "  = describe   arn:aws:eks:eu-central-1:111122223333:cluster/blue\n",
         "  = dns        127.0.0.1 resolves to 127.0.0.1\n",
         "  = rbac       may list endpointslices of discovery.k8s.io\n",
@@ -75,6 +76,24 @@ async fn a_function_that_has_all_it_needs_is_well() {
         "  = quota      prod needs up to 1 instances; the quota is 2000\n",
     ] {
         assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[tokio::test]
+async fn policy_of_names_ends_the_note_and_the_words_at_the_end_of_a_plan() {
+    let fleet = fleet().await;
+    let policy = r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["*"],"names":["web"]}]"#;
+    let limited = [("NAME_POLICY", policy)];
+    for (settings, is_open) in [(&[][..], true), (&limited, false)] {
+        let function = fleet.sandbox.function(settings).await;
+        let of = async |action: &str| invoke(&function, &json!({"action": action})).await;
+        let plan = of("plan").await.report.expect("a plan").summary();
+        let words = "; NAME_POLICY allows every Service every name";
+        assert_eq!(plan.ends_with(words), is_open, "{plan}");
+        let sync = of("sync").await.report.expect("a report").summary();
+        assert!(!sync.contains("NAME_POLICY"), "{sync}");
+        let said = doctor(&fleet, settings).await.to_string();
+        assert_eq!(said.contains("  ~ names "), is_open, "{said}");
     }
 }
 
@@ -102,7 +121,7 @@ async fn missing_rights_in_the_cluster_are_told_one_by_one_and_events_are_no_fai
     let checkup = doctor(&fleet, &[]).await;
     let checks = &checkup.clusters[0].checks;
     let of = |outcome: CheckOutcome| checks.iter().filter(|check| check.outcome == outcome).count();
-    assert_eq!((of(CheckOutcome::Failed), of(CheckOutcome::Note)), (4, 2), "{checkup}");
+    assert_eq!((of(CheckOutcome::Failed), of(CheckOutcome::Note)), (4, 3), "{checkup}");
     assert!(checkup.to_string().contains("! rbac       may not get services of the core group"));
     assert!(checkup.to_string().contains("fix: kubectl apply -f deploy/rbac.yaml"));
 }
@@ -191,6 +210,8 @@ async fn simulation_names_the_resources_and_the_context_of_each_right_to_write()
         "ContextKeyName=aws:RequestTag/cloud-map-sync/owner,ContextKeyType=string,ContextKeyValues=team-a".into(),
         "ContextKeyName=aws:ResourceTag/cloud-map-sync/owner,ContextKeyType=string,ContextKeyValues=team-a".into(),
         "ContextKeyName=aws:TagKeys,ContextKeyType=stringList,ContextKeyValues=cloud-map-sync/owner".into(),
+        "ContextKeyName=aws:RequestedRegion,ContextKeyType=string,ContextKeyValues=eu-central-1".into(),
+        format!("ContextKeyName=servicediscovery:NamespaceArn,ContextKeyType=string,ContextKeyValues={arn}:namespace/{}", fleet.http),
     ] {
         assert!(command.contains(&part), "{part}\n{command}");
     }

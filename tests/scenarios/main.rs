@@ -20,7 +20,6 @@ mod creation;
 mod cut_short;
 mod dead_clusters;
 mod deadlines;
-mod discovery;
 mod dns_rights;
 mod doctor;
 mod empty_services;

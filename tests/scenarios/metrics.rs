@@ -18,7 +18,8 @@ use testbed::function::{event, invoke};
 fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {
     let report = answer.report.as_ref().expect("a report");
     let mut output = Vec::new();
-    metrics::write(report, "sync", SystemTime::UNIX_EPOCH, &mut output).expect("memory");
+    metrics::write(report, metrics::Written::All, "sync", SystemTime::UNIX_EPOCH, &mut output)
+        .expect("memory");
     let text = String::from_utf8(output).expect("text");
     let mut lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -129,7 +130,7 @@ async fn with_fan_out_each_clusters_run_tells_whether_its_full_sync_was_good() {
         );
         assert_eq!(invocation.get("Orphans"), None, "nobody looked for them");
     }
-    let part = json!({ "action": "sync", "cluster": "green", "shard": "0/2", "hop": 1 });
+    let part = json!({ "cluster": "green", "namespace": "shop" });
     let (clusters, invocation) =
         documents(&invoke(&function, &batch(&[message("0", &part)])).await);
     assert_eq!(invocation.get("GoodFullSync"), None, "a part is not the whole");

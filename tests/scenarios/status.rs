@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, annotated, attributes, give_pods};
 use crate::run::sync;
 use testbed::ROLE_ARN;
-use testbed::cloud_map::{Fault, FaultKind};
+use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 use testbed::function::invoke;
 
 /// `web` of blue and of green beside a task of ECS and an instance by hand.
@@ -74,4 +74,60 @@ async fn no_message_of_a_queue_may_ask_for_a_status() {
     let batch = crate::queue::batch(&[crate::queue::message("1", &json!({"action": "status"}))]);
     let answer = invoke(&fleet.function().await, &batch).await;
     assert_eq!(answer.report.expect("a report").dropped[0].reason, "action_not_allowed");
+}
+
+#[tokio::test]
+async fn status_of_what_was_created_has_empty_services_with_our_tag() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    fleet.web("cart", "prod.local", &["10.0.1.2"]);
+    sync(&fleet.function().await).await;
+    // Of others: one by hand, and one whose description alone says that it is ours.
+    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
+    fleet.cloud_map.service(&fleet.dns, "mail", kind);
+    let cart = fleet.cloud_map.find_service("prod.local", "cart").expect("created");
+    fleet.cloud_map.tag(&cart, "cloud-map-sync/owner", "team-b");
+    for name in ["web", "cart"] {
+        fleet.cluster.delete_service("shop", name);
+    }
+    sync(&fleet.function().await).await;
+    fleet.cloud_map.forget_calls();
+
+    let created = status(&fleet, json!({"action": "status", "created": true})).await;
+
+    let services = created["registries"][0]["services"].as_array().expect("services");
+    let [web] = services.as_slice() else { panic!("{created}") };
+    let id = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    let delete = format!("aws servicediscovery delete-service --region eu-central-1 --id {id}");
+    assert_eq!((&web["name"], &web["delete"]), (&json!("web"), &json!(delete)));
+    // A call for each that has our description, and none for the others.
+    assert_eq!(fleet.cloud_map.count("ListTagsForResource"), 2);
+    assert_eq!(fleet.cloud_map.writes(), 0);
+}
+
+/// The order of docs/upgrading.md, with more instances than the guard lets go at once.
+#[tokio::test]
+async fn leaving_for_good_removes_all_that_was_created_and_nothing_else() {
+    let fleet = Fleet::start().await;
+    let ecs = fleet.ecs_service("legacy", "10.0.9.1");
+    let names: Vec<String> = (1..=12).map(|number| format!("web-{number}")).collect();
+    for (name, last) in names.iter().zip(1..) {
+        fleet.web(name, "prod.local", &[&format!("10.0.1.{last}")]);
+    }
+    let function = fleet.function_with(&[("DELETE_EMPTY_SERVICES", "true")]).await;
+    sync(&function).await;
+    assert_eq!(fleet.cloud_map.services(&fleet.dns).len(), 13);
+
+    names.iter().for_each(|name| fleet.annotate(name, "hostname", ""));
+    sync(&function).await;
+    assert_eq!(fleet.cloud_map.services(&fleet.dns).len(), 13, "the guard holds the loss");
+    for action in [json!({"action": "confirm", "cluster": "blue"}), json!({"action": "cleanup"})] {
+        let answer = invoke(&function, &action).await;
+        assert!(answer.report.is_some_and(|report| report.ok), "{action}");
+    }
+
+    let left = status(&fleet, json!({"action": "status", "created": true})).await;
+    assert_eq!((&left["ok"], &left["registries"][0]["services"]), (&json!(true), &json!([])));
+    let services = fleet.cloud_map.services(&fleet.dns);
+    assert_eq!(services.iter().map(|it| &it.id).collect::<Vec<_>>(), [&ecs]);
 }

@@ -17,12 +17,14 @@ pub struct Command {
     pub registry: Option<String>,
     /// Whether to carry out the plan.
     pub confirm: bool,
+    /// Whether the status is of what the installation created, and has no instance.
+    pub created: bool,
 }
 
 impl Command {
     /// A command without optional fields.
     pub fn new(action: &'static str, place: Place) -> Self {
-        Self { action, place, owner: None, registry: None, confirm: false }
+        Self { action, place, owner: None, registry: None, confirm: false, created: false }
     }
 
     /// Whether the function refuses a cluster of the same name in another Region. It reads no Region with other actions,
@@ -45,8 +47,10 @@ impl Command {
         ];
         let named =
             fields.into_iter().filter_map(|(key, value)| Some((key, Value::String(value?))));
-        let confirm = self.confirm.then_some(("confirm", Value::Bool(true)));
-        let fields = named.chain(confirm).map(|(key, value)| (key.to_owned(), value));
+        let flags = [("confirm", self.confirm), ("created", self.created)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
+        let fields = named.chain(flags.map(|(key, _)| (key, Value::Bool(true))));
+        let fields = fields.map(|(key, value)| (key.to_owned(), value));
         Value::Object(fields.collect::<Map<_, _>>())
     }
 }
@@ -90,6 +94,8 @@ mod tests {
         assert!(purge.registry.is_some());
         assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
         assert_eq!(read(&Command::new("confirm", blue.clone())).scope.to_string(), "blue");
+        let created = |created| read(&Command { created, ..Command::new("status", blue.clone()) });
+        assert_eq!([created(false).created, created(true).created], [false, true]);
         let region = Some("eu-west-1".to_owned());
         let blue = Place { region: region.clone(), ..blue };
         for action in ["adopt", "confirm", "purge", "sync"] {

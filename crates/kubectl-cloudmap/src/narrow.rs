@@ -59,7 +59,8 @@ impl Narrow {
 /// Requests the status, without what is not asked for.
 pub async fn read(shown: &Shown) -> Result<Answer<Status>, Error> {
     let arguments::Status { clusters, aws, .. } = &shown.status;
-    let command = Command::new("status", place::resolve(&clusters.clone().into())?);
+    let place = place::resolve(&clusters.clone().into())?;
+    let command = Command { created: shown.created, ..Command::new("status", place) };
     let mut value = request(aws, &command).await?;
     Narrow::new(shown.name.as_deref(), shown.namespace.as_deref()).apply(&mut value);
     Ok(Answer::read(value)?)

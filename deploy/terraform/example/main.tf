@@ -12,6 +12,23 @@ module "cloud_map_sync" {
   parameters     = { HostedZoneIds = "Z0123456789ABCDEFGHIJ" }
 }
 
+# A cluster of another account. There a policy names the function's role, so the role comes first: AssumableRoleArns and
+# ClusterSettings of the module above name this one by its RoleName.
+provider "aws" {
+  alias  = "green"
+  region = "eu-west-1"
+  assume_role { role_arn = "arn:aws:iam::444455556666:role/terraform" }
+}
+
+module "cluster_access_green" {
+  source    = "git::https://github.com/YOUR-ORGANIZATION/cloud-map-sync.git//deploy/terraform/cluster-access?ref=v0.1.0"
+  providers = { aws = aws.green }
+
+  cluster_name      = "green"
+  function_role_arn = module.cloud_map_sync.role_arn
+  parameters        = { OwnRole = "yes", RoleName = "cloud-map-sync-green" }
+}
+
 output "queue_url" {
   value = module.cloud_map_sync.queue_url
 }

@@ -53,7 +53,7 @@ pub(super) async fn check(
             "run doctor again after the first sync",
         )),
     }
-    let simulation = simulation::commands(&read, found, &settings.owner_id);
+    let simulation = simulation::commands(&read, found, settings);
     checks.extend(check_writes(registry.cloud_map(), settings.dry_run, simulation).await);
     true
 }

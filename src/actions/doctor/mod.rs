@@ -26,6 +26,7 @@ impl Invocation<'_> {
     pub async fn check_cluster(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
         let mut checks = vec![self.identity(cluster).await];
         checks.extend(self.settings.warnings().into_iter().map(check_warning));
+        checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
         let read = cloud_map::check(registry, self.settings, &mut checks).await;
         if let (Some(connection), true) = (connection, read) {
@@ -64,6 +65,8 @@ impl Invocation<'_> {
                 cloud_map::check_unread(&plan, checks);
                 checks.extend(plan::peaks(&observed.observation, &plan).iter().map(check_capacity));
                 checks.extend(dns_rights::check(&plan));
+                let registry = &observed.observation.registry;
+                checks.extend(dns_rights::note_health_checks(&plan, registry));
             }
             Err(error) => {
                 let fix = "fix the failed checks above, or try again";
@@ -76,6 +79,12 @@ impl Invocation<'_> {
 /// A note about settings that do not fit together, although the function works with them.
 fn check_warning(warning: String) -> Check {
     Check::note("settings", warning, "set GUARD_WAIT to at least a sixth of SCHEDULE_MINUTES")
+}
+
+fn note_every_name() -> Check {
+    let detail = "NAME_POLICY allows every Service every name, those of ECS tasks too";
+    let fix = "limit it: docs/security.md#name-policy has a policy to start with";
+    Check::note("names", detail, fix)
 }
 
 fn check_capacity(Peak { of, count, quota }: &Peak) -> Check {

@@ -1,10 +1,10 @@
 //! The commands that simulate the write permissions in IAM. IAM evaluates the resource and the request's context, so
 //! the commands contain both: without them it denies every action of a role with conditional permissions.
 
+use crate::cloud_map::OWNER_TAG as TAG;
 use crate::model::{CloudMapService, Registry, ServiceKey};
+use crate::settings::Settings;
 
-/// The tag of our services.
-const TAG: &str = "cloud-map-sync/owner";
 /// Actions on the instances of a service. A role may require the service's tag.
 const ON_INSTANCES: [&str; 3] =
     ["RegisterInstance", "DeregisterInstance", "UpdateInstanceCustomHealthStatus"];
@@ -20,8 +20,9 @@ pub(super) fn actions() -> String {
 pub(super) fn commands(
     registry: &Registry,
     found: Option<(&ServiceKey, &CloudMapService)>,
-    owner_id: &str,
+    settings: &Settings,
 ) -> String {
+    let owner_id = &settings.owner_id;
     let in_use = found.and_then(|(key, _)| registry.namespaces.get(&key.namespace));
     let namespace = in_use.or_else(|| registry.namespaces.values().next());
     let namespace = namespace.and_then(|it| it.arn.as_deref()).unwrap_or("NAMESPACE_ARN");
@@ -30,13 +31,17 @@ pub(super) fn commands(
         Some((registry, _)) => format!("{registry}:service/*"),
         None => "SERVICE_ARN".to_owned(),
     });
-    let tag = |key: &str, kind: &str, value: &str| {
+    let entry = |key: &str, kind: &str, value: &str| {
         format!("ContextKeyName={key},ContextKeyType={kind},ContextKeyValues={value}")
     };
-    let present = tag(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
+    let present = entry(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
+    let custom = settings.create_tags.keys().map(String::as_str);
+    let keys = [TAG].into_iter().chain(custom).collect::<Vec<_>>().join(",");
     let created = [
-        tag(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
-        tag("aws:TagKeys", "stringList", TAG),
+        entry(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
+        entry("aws:TagKeys", "stringList", &keys),
+        entry("aws:RequestedRegion", "string", namespace.split(':').nth(3).unwrap_or("REGION")),
+        entry("servicediscovery:NamespaceArn", "string", namespace),
     ];
     let on_instances = command(&ON_INSTANCES, &service, &present);
     let resources = format!("{namespace} {service}");

@@ -69,21 +69,24 @@ impl Invocation<'_> {
             warnings.extend(self.warn_of_registration(cluster).await);
             warnings.extend(self.warn_of_clusterset(cluster));
         }
-        let own = RegistryKey::default();
-        let mut reports = Vec::new();
         let mut has_exported = false;
-        for (key, registry) in registries {
-            let purged = self.purge(arn, registry, &DeregisterReason::Purged).await;
-            let report =
-                purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
+        for registry in registries.values() {
             has_exported |= self.has_exports(arn, registry).await;
-            let registry = (*key != own).then(|| key.to_string());
-            reports.push(ClusterReport { registry, ..report });
         }
+        // Imports that stand in a Cloud Map without a record of their cluster would wait for a person, so they go first.
         let multi_cluster = match kept {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,
         };
+        let own = RegistryKey::default();
+        let mut reports = Vec::new();
+        for (key, registry) in registries {
+            let purged = self.purge(arn, registry, &DeregisterReason::Purged).await;
+            let report =
+                purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
+            let registry = (*key != own).then(|| key.to_string());
+            reports.push(ClusterReport { registry, ..report });
+        }
         // A Cloud Map without instances to purge is omitted, unless none has any.
         let has_none = |it: &ClusterReport| it.services.is_empty() && it.error.is_none();
         let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);

@@ -55,6 +55,9 @@ pub struct ServiceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
     pub instances: Vec<Share>,
+    /// The command that deletes it, if the status is of services without instances that this installation created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delete: Option<String>,
 }
 
 /// The instances of one party.
@@ -150,6 +153,15 @@ impl RegistryStatus {
         Self { registry: name, error: None, services, clustersets }
     }
 
+    /// A registry that was read, with the services alone that this installation created and that have no instance.
+    pub fn of_unused(name: Option<String>, registry: &Registry) -> Self {
+        let services = parties(registry).into_iter().map(|it| {
+            let delete = it.service.unreadable.is_none().then(|| it.service.delete_command());
+            ServiceStatus { delete, ..ServiceStatus::from(it) }
+        });
+        Self { registry: name, services: services.collect(), ..Self::default() }
+    }
+
     /// A registry that could not be read.
     pub fn unreadable(name: Option<String>, error: String) -> Self {
         Self { registry: name, error: Some(error), ..Self::default() }
@@ -164,6 +176,7 @@ impl From<Parties<'_>> for ServiceStatus {
             kind: parties.service.kind.to_string(),
             unreadable: parties.service.unreadable.clone(),
             instances: parties.instances.into_iter().map(Share::from).collect(),
+            delete: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
 use crate::error::chain;
+use crate::model::{Registry, Tags, description};
 use crate::publish::observe::{self, SharedRegistry};
 use crate::reconcile::Invocation;
 
@@ -22,27 +23,63 @@ pub use answer::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
 pub use clusterset::{ClustersetStatus, MemberStatus, RunBy};
 
 impl Invocation<'_> {
-    /// The status of these Cloud Maps, with the ARNs of the selected clusters.
+    /// The status of these Cloud Maps, with the ARNs of the selected clusters; with `created` only of the services that
+    /// this installation created and that have no instance.
     pub async fn status(
         &self,
         clusters: Vec<String>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        created: bool,
     ) -> Status {
         let mut read = Vec::new();
         for (key, registry) in registries {
-            read.push(self.read_status(key, registry).await);
+            read.push(self.read_status(key, registry, created).await);
         }
         let status = Status::new(&self.settings.owner_id, clusters, read);
         tracing::info!(ok = status.ok, "status {}", status.summary());
         status
     }
 
-    async fn read_status(&self, key: &RegistryKey, registry: &SharedRegistry) -> RegistryStatus {
+    async fn read_status(
+        &self,
+        key: &RegistryKey,
+        registry: &SharedRegistry,
+        created: bool,
+    ) -> RegistryStatus {
         let name = (*key != RegistryKey::default()).then(|| key.to_string());
-        match timeout_at(self.deadline.stop(), registry.read()).await {
+        let reading = async {
+            match registry.read().await {
+                Ok(read) if created => Ok(self.unused(registry, read).await),
+                read => read,
+            }
+        };
+        match timeout_at(self.deadline.stop(), reading).await {
+            Ok(Ok(read)) if created => RegistryStatus::of_unused(name, &read),
             Ok(Ok(read)) => RegistryStatus::new(name, &read, self.now),
             Ok(Err(error)) => RegistryStatus::unreadable(name, chain(&*error)),
             Err(_) => RegistryStatus::unreadable(name, chain(&observe::Error::Deadline)),
         }
+    }
+
+    /// A registry with the services alone that this installation created and that have no instance. Whose they are is in
+    /// their tags, which take a call each; their descriptions, which come with the list, say which ones to ask.
+    async fn unused(&self, registry: &SharedRegistry, mut read: Registry) -> Registry {
+        let owner = &self.settings.owner_id;
+        let description = description(owner);
+        read.services.retain(|_, it| {
+            it.description.as_ref() == Some(&description)
+                && it.held() == 0
+                && it.unreadable.is_none()
+        });
+        let keys = read.services.keys().cloned().collect();
+        registry.cloud_map().read_tags(&mut read, &keys).await;
+        read.services.retain(|_, it| match &it.tags {
+            Tags::Unreadable(problem) => {
+                it.unreadable = Some(problem.clone());
+                true
+            }
+            _ => it.is_tagged(owner),
+        });
+        read
     }
 }

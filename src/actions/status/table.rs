@@ -82,6 +82,7 @@ impl Status {
             if let Some(problem) = &service.unreadable {
                 writeln!(f, "  ! not read   {problem}")?;
             }
+            service.delete.iter().try_for_each(|command| writeln!(f, "    {command}"))?;
             if f.alternate() {
                 service.instances.iter().try_for_each(|share| writeln!(f, "    {share}"))?;
             }

@@ -47,7 +47,7 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
     let messages = batch.log_events.into_iter().filter_map(|line| {
         let reading = read_line(&line.message).transpose()?;
         let reading = reading.map(|scope| scope.in_cluster(Some(cluster.clone())));
-        Some(Message { id: line.id, receipt: None, reading })
+        Some(Message { id: line.id, receipt: None, reading, is_part: false })
     });
     Ok(messages.collect())
 }

@@ -24,7 +24,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
 
 fn run(cluster: &ClusterArn) -> Run<'_> {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
-    let (extent, held) = (Extent::Everything, Held::default());
+    let (extent, held) = (Extent::Everything, BTreeSet::new());
     Run { cluster, guard, extent, held, now: at(0), remembers: true }
 }
 
@@ -113,7 +113,7 @@ fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
     let judged = part.judge(&one, Some(&seen));
     assert_eq!(state(&judged), Some(GuardState::HeldByFullSync));
     assert_eq!(judged.note(&part, Some(&seen), true), None);
-    let continued = Run { held: Held::All, ..part };
+    let continued = Run { held: [ServiceRef::new("shop", "a")].into(), ..part };
     assert_eq!(state(&continued.judge(&one, None)), Some(GuardState::HeldByFullSync));
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::records::Kept;
 use crate::clusterset::record;
 use crate::model::clusterset::Member;
-use crate::model::{Desired, Held, Registry, Selection};
+use crate::model::{Desired, Registry, Selection};
 use crate::publish::observe::World;
 use crate::publish::plan::{Basis, DeregisterReason, Extent, Holders, Observation};
 use crate::publish::{Options, Task, carry_out};
@@ -45,7 +45,6 @@ pub(super) async fn take_away(
             now: world.now,
             extent: Extent::Part,
             judged: None,
-            held: Held::default(),
             desired: Desired::default(),
             registry,
         };

@@ -9,6 +9,7 @@ use tokio::time::timeout_at;
 use super::records::Kept;
 use super::{Exported, Imports, Offer, Refused, former, make, refuse};
 use crate::clusterset::conditions::ExportOutcome;
+use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::members::clustersets;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
 use crate::model::{Desired, Policy, Selection};
@@ -31,7 +32,7 @@ pub async fn introduce(
     let selection = &Selection::Everything;
     let records =
         timeout_at(options.deadline.stop(), world.observe_records(member, None)).await??;
-    let former = former::read(world, member, selection).await;
+    let mut former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
         Ok(kept) => kept.of_importer(),
         Err(refused) => return Ok(refuse(offer, refused)),
@@ -46,6 +47,10 @@ pub async fn introduce(
         return Ok(Err(Refused::NoRecord(error)));
     }
     let has_cluster_record = kept.has_cluster_record();
+    // Records of exports are those of another function, which publishes them and moves them to the present id.
+    former.services.retain(|_, service| {
+        service.instances.iter().flatten().all(|(id, _)| id == CLUSTER_RECORD)
+    });
     if has_cluster_record && world.rules.policy == Policy::Sync && !former.services.is_empty() {
         report = report.with(former::take_away(world, &former, options).await);
     }

@@ -205,8 +205,7 @@ impl SharedRegistry {
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
     fn may_exist(&self, key: &ServiceKey) -> bool {
         let mirror = self.memory().mirror();
-        mirror.service(key).is_some()
-            || mirror.recent_services(&key.namespace, self.now()).is_none()
+        mirror.listed(key).is_some() || mirror.recent_services(&key.namespace, self.now()).is_none()
     }
 
     /// The services of the records of all members, without instances, and whether they were listed now.

@@ -121,8 +121,13 @@ impl Mirror {
     }
 
     /// The entry of a service in the last list, without instances.
-    pub fn service(&self, key: &ServiceKey) -> Option<CloudMapService> {
+    pub fn listed(&self, key: &ServiceKey) -> Option<CloudMapService> {
         Some(self.services.get(key)?.listed.clone())
+    }
+
+    /// The same with the instances, if these were read at or after a moment.
+    pub fn service(&self, key: &ServiceKey, since: Moment) -> Option<CloudMapService> {
+        Some(self.services.get(key)?.since(since))
     }
 
     /// Keeps the list of the services of a namespace, and the instances of those that have the same ARN as before. Their
@@ -181,11 +186,6 @@ impl Mirror {
     pub fn is_read_since(&self, key: &ServiceKey, since: Moment) -> bool {
         let read = self.services.get(key).and_then(|entry| entry.read.as_ref());
         read.is_some_and(|(began, _)| *began >= since)
-    }
-
-    /// A service with its instances, if these were read at or after a moment.
-    pub fn service_since(&self, key: &ServiceKey, since: Moment) -> Option<CloudMapService> {
-        self.is_read_since(key, since).then(|| self.services[key].since(since))
     }
 
     /// The services of namespaces, with the instances of those that were read at or after a moment.

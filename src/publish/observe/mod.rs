@@ -1,19 +1,16 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
 //! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a
-//! turn reads again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that
-//! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and
+//! turn reads again the data that its open changes rest on. Reads never write. A cluster or a registry that
+//! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked, and
 //! nothing is changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
 
-mod again;
 mod clusterset;
-mod first;
 mod memory;
 mod mirror;
 mod part;
 mod records;
 mod registry;
 mod source;
-mod unread;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,16 +20,15 @@ use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
 use crate::kubernetes::{self, Endpoints, Kubernetes, desired};
-use crate::model::{Desired, Flow, Owner, Selection, ServiceRef, Timestamp};
-use crate::publish::plan::{self, Basis, Extent, Observed, Rules};
+use crate::model::{Desired, Flow, Owner, Registry, Selection, ServiceRef, Tags, Timestamp};
+use crate::publish::plan::{self, Basis, Extent, Holders, Observation, Observed, Rules};
 
 pub use clusterset::{ReadClusterset, Served};
-pub use first::{First, Lack, ReadCluster};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
 pub use source::Source;
-pub use whole::read_notes;
+pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
@@ -72,18 +68,6 @@ pub struct World<'a> {
     pub registry: &'a SharedRegistry,
     /// Whether messages are also about Services without annotations, since the cluster may export them.
     pub may_export: bool,
-    /// The way in which all of Cloud Map is read.
-    pub read_by: ReadBy,
-}
-
-/// The way in which the instances of all services are read first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadBy {
-    /// From the control plane: free, slow and up to date.
-    #[default]
-    List,
-    /// By discovery: fast, at a price, and perhaps late; each difference is listed before it is decided.
-    Discover,
 }
 
 impl World<'_> {
@@ -92,8 +76,7 @@ impl World<'_> {
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
-        if let Selection::Only { namespaces, services, shards, .. } = selection
-            && shards.is_empty()
+        if let Selection::Only { namespaces, services, .. } = selection
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
             let part = self.complete_part(part).await?;
@@ -118,32 +101,9 @@ impl World<'_> {
     ) -> Result<Observed, Error> {
         let whole = self.observe_whole(selection, cluster).await?;
         let mut whole = self.complete_part(whole).await?;
-        if self.read_by == ReadBy::Discover {
-            whole = self.settle_doubts(selection, whole).await?;
-        }
         read_notes(self.registry.cloud_map(), &mut whole.observation).await;
         self.remember(&whole, true);
         Ok(whole)
-    }
-
-    /// Lists the services that discovery left in doubt, until a plan rests on lists only.
-    async fn settle_doubts(
-        &self,
-        selection: &Selection,
-        mut observed: Observed,
-    ) -> Result<Observed, Error> {
-        let mut listed = BTreeSet::new();
-        loop {
-            let mut keys = plan::in_doubt(observed.basis());
-            keys.retain(|key| listed.insert(key.clone()));
-            if keys.is_empty() {
-                return Ok(observed);
-            }
-            let mut observation = observed.observation;
-            self.registry.read_instances(&mut observation.registry, &keys).await;
-            let part = Part::new(Observed::new(observation, selection));
-            observed = self.complete_part(part).await?;
-        }
     }
 
     /// Remembers whether a full sync, or one before it, holds anything.
@@ -197,6 +157,37 @@ impl World<'_> {
         let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
         take_endpoints(desired, read);
         Ok(())
+    }
+}
+
+/// Services with instances that could not be read: the memory of this process and their tags show whether they may be
+/// ours.
+impl World<'_> {
+    /// Marks the services that could not be read and in which something of ours was seen before.
+    fn recall_ours(&self, registry: &mut Registry) {
+        let services = registry.services.values_mut();
+        for service in services.filter(|service| service.unreadable.is_some()) {
+            service.was_ours = self.registry.memory().was_ours(&service.arn);
+        }
+    }
+
+    /// Reads the tags of services that may not be read and may be ours, each once in a process.
+    async fn read_tags_of_unread(&self, observation: &mut Observation, holders: &Holders) {
+        let mut keys = plan::tags_of_unread(observation, holders);
+        let (memory, registry) = (self.registry.memory(), &mut observation.registry);
+        keys.retain(|key| {
+            let Some(service) = registry.services.get_mut(key) else { return false };
+            let known = memory.tags_of_others(&service.arn);
+            let is_known = known.is_some();
+            service.tags = known.unwrap_or_default();
+            !is_known
+        });
+        self.registry.cloud_map().read_tags(registry, &keys).await;
+        let read = keys.iter().filter_map(|key| registry.services.get(key));
+        let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
+        for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {
+            memory.note_others(&service.arn, &service.tags);
+        }
     }
 }
 

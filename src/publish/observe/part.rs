@@ -3,13 +3,17 @@
 //! cluster's other Services nor the lists of Cloud Map are read. For any other Service the competing claims matter, so
 //! the cluster's Services are listed first. If this process has never seen the places of all of the cluster's
 //! instances, everything is read.
+//!
+//! The data that the open changes of a turn rest on is a part, too, which is read again before they are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Error, World};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{Error, SERVICES_SIDE_BY_SIDE, World};
 use crate::kubernetes::Endpoints;
-use crate::model::{Flow, Registry, Selection, ServiceKey, ServiceRef};
-use crate::publish::plan::{self, Basis, Holders, Observation, Observed};
+use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, ServiceRef};
+use crate::publish::plan::{self, Basis, Holders, Observation, Observed, RereadScope};
 
 /// An observation, and the endpoints that were read for it already.
 pub(super) struct Part {
@@ -128,7 +132,8 @@ impl World<'_> {
         // A change of a service itself is not decided on its remembered entry.
         let differ = plan::tags_needed(observed.basis());
         if !differ.is_empty() {
-            self.registry.look_up(&mut observed.observation.registry, &differ).await?;
+            let (registry, began) = (&mut observed.observation.registry, self.registry.began);
+            self.registry.look_up(registry, &differ, began).await?;
             observed.holders = Holders::decide(&observed.observation);
         }
         Ok(observed)
@@ -150,5 +155,45 @@ impl World<'_> {
         } else {
             memory.add_places(owner, claims.chain(marks));
         }
+    }
+}
+
+impl World<'_> {
+    /// Reads again the data that a removal rests on: the named Cloud Map services, then the Services themselves with
+    /// their endpoints. The result replaces the earlier observation of them.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_again(
+        &self,
+        mut observation: Observation,
+        scope: &RereadScope,
+    ) -> Result<Observed, Error> {
+        let services = &scope.read;
+        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
+        let reads = services.iter().map(|service| self.source.one(self.kubernetes, service));
+        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
+        for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
+            match read {
+                Some(read) => _ = observation.desired.services.insert(service.clone(), read),
+                None => _ = observation.desired.services.remove(service),
+            }
+        }
+        let mut read = Observed::reread(observation, scope);
+        let health = plan::health_needed(Basis { affected: services, ..read.basis() });
+        let cloud_map = self.registry.cloud_map();
+        cloud_map.read_health(&mut read.observation.registry, &health).await;
+        self.read_endpoints(&mut read.observation.desired, services).await?;
+        Ok(read)
+    }
+
+    /// Reads the endpoints of `services` again.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_endpoints(&self, mut services: Desired) -> Result<Desired, Error> {
+        let all = services.services.keys().cloned().collect();
+        self.read_endpoints(&mut services, &all).await?;
+        Ok(services)
     }
 }

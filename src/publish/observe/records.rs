@@ -10,8 +10,8 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::clusterset::Member;
 use crate::model::{
-    CloudMapService, Desired, Held, Namespace, NamespaceReference, Registry, ServiceKey,
-    ServiceRef, UnresolvedNamespace,
+    CloudMapService, Desired, Namespace, NamespaceReference, Registry, ServiceKey, ServiceRef,
+    UnresolvedNamespace,
 };
 use crate::publish::plan::{Extent, Observation};
 
@@ -70,9 +70,8 @@ impl World<'_> {
             self.registry.read_services(&mut registry, &keys).await?;
         }
         let (owner, rules, now) = (self.owner.clone(), self.rules.clone(), self.now);
-        let (extent, judged, held, desired) =
-            (Extent::Part, None, Held::default(), Desired::default());
-        Ok(Some((Observation { owner, rules, now, extent, judged, held, desired, registry }, key)))
+        let (extent, judged, desired) = (Extent::Part, None, Desired::default());
+        Ok(Some((Observation { owner, rules, now, extent, judged, desired, registry }, key)))
     }
 }
 

@@ -1,17 +1,13 @@
 //! One Cloud Map in one invocation, shared by all clusters that are kept in it. Its content is that of the process's
 //! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
-//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read. `glance` is a first read
-//! by discovery.
+//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read.
 
-mod asked;
-mod glance;
 mod lists;
 mod lookup;
-mod way;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
@@ -23,9 +19,8 @@ use crate::cloud_map::instances::Unread;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
-use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
+use crate::model::{ClusterArn, Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
 use crate::publish::plan::Refusals;
-use asked::Asked;
 
 pub(super) type Failure = Arc<cloud_map::Error>;
 
@@ -36,12 +31,11 @@ pub struct SharedRegistry {
     memory: Arc<Memory>,
     now: Timestamp,
     /// The start of the invocation among the reads of the process.
-    began: Moment,
+    pub(super) began: Moment,
     /// The namespaces with which full syncs begin.
     at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
     read: OnceCell<Result<Namespaces, Failure>>,
-    glance: OnceCell<Result<Registry, Failure>>,
     /// One list at a time: lists of services are scarce, two a second, and all requests during one share the next one.
     listing: Mutex<()>,
     /// The account of the registry, if it is known.
@@ -77,7 +71,6 @@ impl SharedRegistry {
             began,
             at_first: OnceCell::new(),
             read: OnceCell::new(),
-            glance: OnceCell::new(),
             listing: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
             new_services: NewServices::default(),
@@ -167,11 +160,7 @@ impl SharedRegistry {
 
     /// The registry, if it was read as a whole in this invocation.
     pub async fn known(&self) -> Option<Registry> {
-        if let Some(read) = self.read.get() {
-            return Some(self.read_of(read.clone().ok()?).await);
-        }
-        let known = self.glance.get()?.as_ref().ok()?;
-        Some(self.with_shared(known.clone()).await)
+        Some(self.read_of(self.read.get()?.clone().ok()?).await)
     }
 
     /// These namespaces with their services, as this invocation has read them.
@@ -186,9 +175,7 @@ impl SharedRegistry {
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
-        let read = self.read.get().map(|read| read.as_ref().ok());
-        let glance = || Some(self.glance.get()?.as_ref().ok().map(|it| &it.namespaces));
-        let namespaces = read.or_else(glance)??;
+        let namespaces = self.read.get()?.as_ref().ok()?;
         Some(namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
@@ -227,9 +214,10 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        let found = self.find_new_services(registry, keys).await?;
+        let (now, new) = (self.memory.mirror().take_moment(), missing(registry, keys));
+        self.look_up(registry, &new, now).await?;
         self.read_instances(registry, keys).await;
-        self.cloud_map.read_tags(registry, &found).await;
+        self.cloud_map.read_tags(registry, &new).await;
         Ok(())
     }
 
@@ -257,4 +245,43 @@ impl SharedRegistry {
 /// Those of `keys` under which there is no service in `registry`.
 fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
     keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
+}
+
+/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
+/// plan knows the requests of those that were read before.
+#[derive(Debug, Default)]
+struct Asked {
+    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
+    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
+    /// The clusters of which every claim is known.
+    whole: BTreeSet<ClusterArn>,
+}
+
+impl SharedRegistry {
+    /// Records the TTLs that a cluster asks for, and whether those are all of its requests.
+    pub(super) fn note_asked(
+        &self,
+        cluster: &ClusterArn,
+        ttls: BTreeMap<ServiceKey, Option<u32>>,
+        is_all: bool,
+    ) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, ttl) in ttls {
+            asked.ttls.entry(key).or_default().insert(cluster.clone(), ttl);
+        }
+        if is_all {
+            asked.whole.insert(cluster.clone());
+        }
+    }
+
+    /// Enters into every service the TTLs that other clusters ask for under its name.
+    pub(super) fn enter_asked(&self, registry: &mut Registry, cluster: &ClusterArn) {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, service) in &mut registry.services {
+            let none = asked.whole.iter().map(|other| (other.clone(), None));
+            let known = asked.ttls.get(key).into_iter().flatten();
+            service.ttls_asked = none.chain(known.map(|(it, ttl)| (it.clone(), *ttl))).collect();
+            service.ttls_asked.remove(cluster);
+        }
+    }
 }

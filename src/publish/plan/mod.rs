@@ -81,7 +81,6 @@ pub use observation::Observation;
 pub use order::turns::{InTurn, in_turns};
 pub use orphans::{Orphans, Step, marked_owners, not_shown};
 pub use part::affected::affected;
-pub use part::doubt::in_doubt;
 pub use part::first::Missing;
 pub use part::narrow::RereadScope;
 pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::change::describe;
 use super::{Change, DeregisterReason, Extent, Judged, Place, Rules, WaitsFor};
-use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{Attributes, Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
 #[derive(Clone, Debug)]
@@ -19,8 +19,6 @@ pub struct Observation {
     pub extent: Extent,
     /// The baseline of the guard between the passes, if it judges there again.
     pub judged: Option<Arc<Judged>>,
-    /// The Services whose instances were held by the run that this one continues.
-    pub held: Held,
     /// The claims and endpoints of the cluster.
     pub desired: Desired,
     /// The contents of Cloud Map.

@@ -32,6 +32,11 @@ impl Rules {
         self.delete_empty_services && self.policy == Policy::Sync
     }
 
+    /// Whether `NAME_POLICY` allows every Service every name.
+    pub fn allow_every_name(&self) -> bool {
+        self.name_policy.as_ref().is_none_or(NamePolicy::allows_every_name)
+    }
+
     /// The reason why a namespace with the records of a clusterset is not created; `None` if it is created.
     pub fn obstacle_to_records(&self, namespace: &str) -> Option<&'static str> {
         let reference = NamespaceReference::NameOrId(namespace.to_owned());

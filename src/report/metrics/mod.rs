@@ -15,7 +15,7 @@ use metrique_writer::unit::{Count, Second, WithUnit};
 use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamError};
 use metrique_writer_format_emf::Emf;
 
-use super::{Mode, Report};
+use super::{ClusterReport, Mode, Report};
 pub use cluster::OF_CLUSTER;
 pub use invocation::OF_INVOCATION;
 
@@ -28,7 +28,28 @@ pub const CLUSTER: &str = "cluster";
 
 /// The metric of a cluster to which a run that queues it writes 0, and its own full sync 1 if it was good.
 pub const ENDED: &str = "FullSyncEnded";
+/// The first metrics of a cluster, on which there are alarms by cluster.
+const OF_ALARMS: usize = 2;
 const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| 0)];
+
+/// `METRICS`: the metrics that are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Written {
+    #[default]
+    All,
+    /// Those of the function, and of each cluster those on which there are alarms: CloudWatch bills each metric.
+    OfFunction,
+}
+
+impl Written {
+    /// The metrics of a cluster.
+    pub fn of_cluster(self) -> &'static [Metric<ClusterReport>] {
+        match self {
+            Self::All => &OF_CLUSTER,
+            Self::OfFunction => &OF_CLUSTER[..OF_ALARMS],
+        }
+    }
+}
 
 /// A metric: its name, its meaning and its value in a report.
 pub struct Metric<T> {
@@ -67,6 +88,7 @@ impl<T> Metric<T> {
 /// Returns an error if `output` cannot be written to.
 pub fn write(
     report: &Report,
+    written: Written,
     function: &str,
     time: SystemTime,
     output: &mut impl io::Write,
@@ -77,7 +99,7 @@ pub fn write(
     // A cleanup is no run of a cluster.
     for cluster in report.clusters.iter().filter(|_| !report.cleanup) {
         let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
-        write_document(time, &dimensions, &OF_CLUSTER, cluster, output)?;
+        write_document(time, &dimensions, written.of_cluster(), cluster, output)?;
     }
     write_document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
 }
@@ -130,6 +152,9 @@ fn write_document<T>(
     subject: &T,
     output: &mut impl io::Write,
 ) -> Result<(), IoStreamError> {
+    if !metrics.iter().any(|metric| (metric.is_reported)(subject)) {
+        return Ok(());
+    }
     let names = dimensions.iter().map(|(name, _)| (*name).to_owned()).collect();
     let format = Emf::no_validations(NAMESPACE.to_owned(), vec![names]);
     format.output_to(output).next(&Document { time, dimensions, metrics, subject })
@@ -142,7 +167,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::{ClusterReport, Counts};
+    use crate::report::Counts;
 
     /// The part that the run covered completely.
     #[derive(Clone, Copy, PartialEq)]
@@ -165,9 +190,13 @@ mod tests {
     }
 
     fn written(report: &Report) -> Vec<Value> {
+        written_as(Written::All, report)
+    }
+
+    fn written_as(written: Written, report: &Report) -> Vec<Value> {
         let mut output = Vec::new();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_252_502);
-        write(report, "sync", time, &mut output).expect("memory");
+        write(report, written, "sync", time, &mut output).expect("memory");
         let text = String::from_utf8(output).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
@@ -196,6 +225,21 @@ mod tests {
         let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
         assert_eq!(metrics.len(), OF_INVOCATION.len() - 2);
+    }
+
+    #[test]
+    fn of_a_cluster_only_metrics_of_alarms_remain_and_the_function_has_all() {
+        let names = |line: &Value| -> Vec<String> {
+            let metrics =
+                line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().expect("a list");
+            metrics.iter().filter_map(|it| it["Name"].as_str()).map(str::to_owned).collect()
+        };
+        let cluster = |whole| ClusterReport { whole, awaited: whole, ..ClusterReport::default() };
+        let report = Report::new(Mode::Sync, vec![cluster(true), cluster(false)]);
+        let [of_cluster, of_function] =
+            written_as(Written::OfFunction, &report).try_into().expect("none of a partial sync");
+        assert_eq!(names(&of_cluster), ["GoodFullSync", ENDED]);
+        assert_eq!(names(&of_function), names(&written(&report)[2]));
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use super::{Members, condition, exported, imported, in_full, part, pods, sources, web, writes};
+use super::{
+    Members, condition, exported, forget_what_is_ahead, imported, in_full, part, pods, sources,
+    web, writes,
+};
 use crate::run::{report, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, ServiceKind};
 use testbed::kubernetes::ClusterIp;
@@ -22,6 +25,7 @@ async fn known_from_cloud_map() -> (Members, Function) {
     let cart = ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080);
     exported(&members.blue, cart, &["10.0.0.3"], CREATED);
     members.converge().await;
+    forget_what_is_ahead(&members.green);
     let green_alone = members.serving("green", &[]).await;
     (members, green_alone)
 }

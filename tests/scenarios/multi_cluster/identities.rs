@@ -120,3 +120,16 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
     assert!(fleet.instances("clusterset.shop-set", "blue").is_empty());
     assert_eq!(green.gaps(), [""; 0]);
 }
+
+/// Another function moves the records with its exports.
+#[tokio::test]
+async fn function_that_only_imports_takes_no_records_of_exports_away_under_a_former_id() {
+    let members = Members::with_one_export_each().await;
+    members.blue.cluster_property(CLUSTER, "azure");
+    let settings = [("CLUSTERS", "blue"), ("MULTI_CLUSTER", "import")];
+    let importer = members.fleet.function_with(&settings).await;
+
+    sync(&importer.with_clock(members.clock.clock())).await;
+
+    assert_eq!(members.fleet.instances("clusterset.shop-set", "blue").len(), 2);
+}

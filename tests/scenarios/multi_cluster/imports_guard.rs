@@ -7,7 +7,7 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{GuardReport, Report};
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, part, pods, sources, web};
+use super::{Members, exported, forget_what_is_ahead, imported, in_full, part, pods, sources, web};
 use crate::run::{plan, report, sync};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{ClusterIp, KubernetesServer};
@@ -176,6 +176,7 @@ async fn single_import_that_was_read_from_cloud_map_is_held() {
     let twelve: Vec<String> = (1..=12).map(|last| format!("10.0.0.{last}")).collect();
     exported(&members.blue, web(), &twelve.iter().map(String::as_str).collect::<Vec<_>>(), CREATED);
     members.converge().await;
+    forget_what_is_ahead(&members.green);
     let (blue, green) = (members.serving("blue", &[]).await, members.serving("green", &[]).await);
     pods(&members.blue, "web", &["10.0.0.1"]);
     sync(&blue).await;

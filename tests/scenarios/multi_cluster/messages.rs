@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::many::Many;
-use super::{exported, imported, pods, sources, web, writes};
+use super::{exported, forget_what_is_ahead, imported, pods, sources, web, writes};
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::two_queues::queues;
@@ -28,6 +28,8 @@ async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
     let many = Many::on(fleet, count, &["shop"], &[(setting, &url)]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
     many.converge().await;
+    many.clusters.iter().for_each(forget_what_is_ahead);
+    many.forget();
     assert_eq!(bodies(&queue), [Value::Null; 0], "a full sync sends none");
     (many, queue)
 }

@@ -40,6 +40,7 @@ mod silent;
 mod stale;
 mod story;
 mod told;
+mod under_way;
 mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,9 @@ use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine}
 
 /// The clusterset of the members.
 pub const CLUSTERSET: &str = "shop-set";
+
+/// The annotation of a slice with what Cloud Map may not show yet.
+const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
 
 /// Two members of one clusterset.
 struct Members {
@@ -261,6 +265,16 @@ pub fn slices(cluster: &KubernetesServer, name: &str) -> Vec<Value> {
     let all = cluster.objects("endpointslices", "shop").into_iter();
     let label = "multicluster.kubernetes.io/service-name";
     all.filter(|slice| slice["metadata"]["labels"][label] == name).collect()
+}
+
+/// Takes off the slices in `shop` how far they are ahead of Cloud Map: that counts for some minutes.
+pub fn forget_what_is_ahead(cluster: &KubernetesServer) {
+    for mut slice in cluster.objects("endpointslices", "shop") {
+        if slice["metadata"]["annotations"][AHEAD].is_string() {
+            slice["metadata"]["annotations"].take();
+            cluster.put(slice);
+        }
+    }
 }
 
 /// A condition of the ServiceExport: status and reason.

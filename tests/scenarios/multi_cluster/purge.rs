@@ -1,9 +1,13 @@
 //! What a cluster that is purged, or gone, leaves behind.
 
+use std::time::Duration;
+
+use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, slices, sources, web};
 use crate::run::{report, sync};
+use testbed::cloud_map::Behaviour;
 use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -34,6 +38,23 @@ async fn purge_takes_the_instances_and_records_of_exports_and_the_imports_of_oth
     let after = sync(&function).await;
     assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
     assert_eq!(imported(&members.green, "web"), sources([("green", &["10.1.0.1:8080"])]));
+}
+
+/// Imports without a record of their cluster would be those of an unfamiliar Cloud Map.
+#[tokio::test]
+async fn purge_that_is_cut_short_has_taken_the_imports_before_the_record_of_their_cluster() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let operation_delay = Duration::from_hours(1);
+    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    let purge = json!({ "action": "purge", "cluster": "blue", "confirm": true });
+
+    let purged = members.function.invoke(&purge, Deadline::after(Duration::from_secs(5))).await;
+
+    assert!(!purged.report.expect("a report").ok);
+    assert_eq!(members.blue.service_import("shop", "web"), None);
+    assert_eq!(slices(&members.blue, "web").len(), 0);
 }
 
 /// Its role has no rights on exports, its ClusterProperties say who it is, and the flow is off by now.

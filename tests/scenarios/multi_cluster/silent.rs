@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, advance, timeout};
 
 use super::many::Many;
-use super::{exported, imported, pods, sources, web};
+use super::{exported, forget_what_is_ahead, imported, pods, sources, web};
 use crate::fleet::{annotated, give_pods};
 use testbed::function::invoke;
 use testbed::kubernetes::{Fault, FaultKind};
@@ -19,6 +19,7 @@ async fn with_a_silent_one() -> Many {
     let many = Many::start(2, &["shop"], &[]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
     many.converge().await;
+    forget_what_is_ahead(&many.clusters[1]);
     many.clusters[1].fail(Fault::always("/", FaultKind::Slow(Duration::from_hours(1))));
     many
 }

@@ -14,11 +14,15 @@ use testbed::function::invoke;
 use testbed::kubernetes::Pod;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
+/// A policy of the same role, for those who want it.
+const HEALTH_CHECKS: &str = include_str!("../../../deploy/health-checks.yaml");
 
 /// The actions that Lambda uses with the role, before the function runs or without it: the function cannot report them.
-const OF_LAMBDA: [&str; 11] = [
+const OF_LAMBDA: [&str; 13] = [
     "logs:CreateLogStream",
     "logs:PutLogEvents",
+    "xray:PutTraceSegments",
+    "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
     "sqs:GetQueueAttributes",
@@ -39,7 +43,8 @@ fn given() -> BTreeSet<String> {
             line.starts_with("  ") && !line.starts_with("   ") && !line.starts_with("  #");
         *index == 0 || !is_next
     });
-    let words = role.flat_map(|(_, line)| {
+    let role = role.map(|(_, line)| line).chain(HEALTH_CHECKS.lines());
+    let words = role.flat_map(|line| {
         let is_comment = line.trim_start().starts_with('#');
         let text = if is_comment { "" } else { line };
         text.split(|it: char| " ,[]-".contains(it)).filter(|it| is_action(it))
@@ -83,16 +88,8 @@ fn namespace_of_another_party() -> Situation {
     Situation { name: "namespace of another party", change, ..wanted }
 }
 
-/// Read by discovery first.
-fn discovered() -> Situation {
-    Situation {
-        name: "one pod more, read by discovery",
-        settings: &[("CLUSTERS", "blue"), ("REGISTRY_READ", "discover")],
-        ..one_more()
-    }
-}
-
-/// So many namespaces that the services of all are listed at once.
+/// So many namespaces that the services of all are listed at once, and so many services that a new process asks discovery
+/// what to read first.
 fn several_namespaces() -> Situation {
     let more = one_more();
     let before = |stage: &Stage| {
@@ -195,7 +192,7 @@ fn reads() -> Vec<Case> {
         Case::of_call("GetService", several_namespaces(), "service-"),
         Case::of_call("GetInstance", one_to_adopt(), "hand-1"),
         Case::of_call("GetInstancesHealthStatus", Situation::custom_health(), "prod/web"),
-        Case::of_call("DiscoverInstances", discovered(), "prod"),
+        Case::of_call("DiscoverInstances", several_namespaces(), "prod"),
     ]
 }
 

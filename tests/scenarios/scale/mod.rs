@@ -1,5 +1,5 @@
-//! The formulas of docs/sizing.md against the function: rounds over four small clusters, with and without `FAN_OUT`, by
-//! lists and by discovery, in one account and in two. Every call to AWS and to the clusters is counted, and the counts
+//! The formulas of docs/sizing.md against the function: rounds over four small clusters, with and without `FAN_OUT`,
+//! in one account and in two. Every call to AWS and to the clusters is counted, and the counts
 //! are those of `tests/scale/calls.rs`. The times are those that the function takes under the rates of an account.
 
 #[path = "../../scale/mod.rs"]
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::give_pods;
 use crate::queue::{batch, failures, message};
-use simulation::calls::{Fleet, Names, Process, Read, Round};
+use simulation::calls::{Fleet, Names, Process, Round};
 use simulation::deployment::{Deployment, SHARE, Time};
 use testbed::cloud_map::{Behaviour, Quotas};
 use testbed::function::invoke;
@@ -32,57 +32,53 @@ const SMALL: Fleet = Fleet {
 /// With more than a hundred instances under each name, which are two pages.
 const SHARED: Fleet = Fleet { services: 4, endpoints: 26, names: Names::Shared, ..SMALL };
 
-const BOTH: [Read; 2] = [Read::List, Read::Discover];
-
 /// Every round in a world has the calls of the formulas.
-async fn rounds_are_as_predicted(fleet: Fleet, reads: &[Read]) {
+async fn rounds_are_as_predicted(fleet: Fleet) {
     let world = World::start(fleet).await;
-    for &read in reads {
-        for fan_out in [false, true] {
-            for process in [Process::New, Process::Warm, Process::Recent] {
-                let round = Round { read, fan_out, process };
-                let (calls, of_accounts, of_clusters) = world.measure(round).await;
-                assert_eq!(calls, fleet.calls(round), "{round:?} of {fleet:?}");
-                for (account, calls) in of_accounts.iter().enumerate() {
-                    let predicted = fleet.calls_to_account(account, round);
-                    assert_eq!(*calls, predicted, "{round:?}, account {account} of {fleet:?}");
-                }
-                let requests = vec![fleet.requests_to_cluster(); fleet.clusters];
-                assert_eq!(of_clusters, requests, "{round:?} of {fleet:?}");
+    for fan_out in [false, true] {
+        for process in [Process::New, Process::Warm, Process::Recent] {
+            let round = Round { fan_out, process };
+            let (calls, of_accounts, of_clusters) = world.measure(round).await;
+            assert_eq!(calls, fleet.calls(round), "{round:?} of {fleet:?}");
+            for (account, calls) in of_accounts.iter().enumerate() {
+                let predicted = fleet.calls_to_account(account, round);
+                assert_eq!(*calls, predicted, "{round:?}, account {account} of {fleet:?}");
             }
+            let requests = vec![fleet.requests_to_cluster(); fleet.clusters];
+            assert_eq!(of_clusters, requests, "{round:?} of {fleet:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn rounds_over_names_of_each_cluster_have_the_calls_of_the_formulas() {
-    rounds_are_as_predicted(SMALL, &BOTH).await;
+    rounds_are_as_predicted(SMALL).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn rounds_over_two_accounts_have_the_calls_of_the_formulas() {
-    rounds_are_as_predicted(Fleet { accounts: 2, ..SMALL }, &BOTH).await;
+    rounds_are_as_predicted(Fleet { accounts: 2, ..SMALL }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn rounds_over_shared_names_have_the_calls_of_the_formulas() {
-    rounds_are_as_predicted(SHARED, &BOTH).await;
+    rounds_are_as_predicted(SHARED).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn rounds_with_several_pages_of_services_have_the_calls_of_the_formulas() {
     let fleet = Fleet { clusters: 2, services: 90, endpoints: 1, namespaces: 5, ..SMALL };
-    rounds_are_as_predicted(fleet, &[Read::List]).await;
+    rounds_are_as_predicted(fleet).await;
 }
 
 /// A round takes the time of the formulas, and little more; with `FAN_OUT` by this number of processes at once.
-async fn round_takes_the_time_of_the_formulas(fleet: Fleet, read: Read, at_once: usize) {
+async fn round_takes_the_time_of_the_formulas(fleet: Fleet, at_once: usize) {
     let world = World::start(fleet).await;
     let fan_out = at_once > 1;
     let mut processes = Vec::new();
     for _ in 0..at_once {
-        let process = world.function(read, fan_out, SHARE).await;
-        world.play(&[&process], Round { read, fan_out, process: Process::Recent }).await;
+        let process = world.function(fan_out, SHARE).await;
+        world.play(&[&process], Round { fan_out, process: Process::Recent }).await;
         processes.push(process);
     }
     world.registries[0].behave(Behaviour {
@@ -96,10 +92,10 @@ async fn round_takes_the_time_of_the_formulas(fleet: Fleet, read: Read, at_once:
     let start = Instant::now();
 
     let processes: Vec<_> = processes.iter().collect();
-    world.play(&processes, Round { read, fan_out, process: Process::Recent }).await;
+    world.play(&processes, Round { fan_out, process: Process::Recent }).await;
 
     let took = start.elapsed().as_secs_f64();
-    let deployment = Deployment { fleet, read, fan_out, share: SHARE, at_once };
+    let deployment = Deployment { fleet, fan_out, share: SHARE, at_once };
     let Time { seconds, cause } = deployment.forced();
     // Shares that add up to more than the rate are throttled, and lose time by it.
     let is_throttled = SHARE * f64::from(u8::try_from(at_once).expect("few")) > 1.0;
@@ -111,26 +107,20 @@ async fn round_takes_the_time_of_the_formulas(fleet: Fleet, read: Read, at_once:
 #[tokio::test(start_paused = true)]
 async fn round_by_lists_takes_the_time_that_list_instances_forces() {
     let fleet = Fleet { services: 60, endpoints: 1, ..SMALL };
-    round_takes_the_time_of_the_formulas(fleet, Read::List, 1).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn round_by_discovery_takes_the_time_that_list_services_forces() {
-    let fleet = Fleet { clusters: 2, services: 500, endpoints: 1, ..SMALL };
-    round_takes_the_time_of_the_formulas(fleet, Read::Discover, 1).await;
+    round_takes_the_time_of_the_formulas(fleet, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn round_of_fan_out_takes_the_time_of_all_of_its_reads_at_the_rate_of_the_account() {
     let fleet = Fleet { services: 30, endpoints: 1, ..SMALL };
-    round_takes_the_time_of_the_formulas(fleet, Read::List, 4).await;
+    round_takes_the_time_of_the_formulas(fleet, 4).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn replaced_pod_has_the_calls_of_the_formula() {
     for fleet in [SMALL, SHARED] {
         let world = World::start(fleet).await;
-        let process = world.function(Read::List, false, UNLIMITED).await;
+        let process = world.function(false, UNLIMITED).await;
         let body = json!({ "cluster": name(0), "namespace": "shop", "service": "web-0" });
         let payload = batch(&[message("one", &body)]);
         invoke(&process, &payload).await;

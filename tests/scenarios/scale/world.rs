@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::simulation::calls::{Calls, Fleet, Names, Process, Read, Round};
+use super::simulation::calls::{Calls, Fleet, Names, Process, Round};
 use crate::fleet::{OWNER, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
@@ -55,7 +55,7 @@ impl World {
         let clock = StandInClock::new();
         let world = Self { fleet, sandbox, clusters, registries, queue, clock };
         world.seed();
-        let process = world.function(Read::List, false, UNLIMITED).await;
+        let process = world.function(false, UNLIMITED).await;
         let report = sync(&process).await;
         assert_eq!((report.ok, report.counts.registered), (true, fleet.instances()), "{report}");
         world
@@ -97,7 +97,7 @@ impl World {
     }
 
     /// A new process.
-    pub async fn function(&self, read: Read, fan_out: bool, share: f64) -> Function {
+    pub async fn function(&self, fan_out: bool, share: f64) -> Function {
         let entry = |index: usize| {
             let cluster = self.sandbox.cluster_arn(&name(index));
             match self.fleet.accounts {
@@ -109,13 +109,8 @@ impl World {
         };
         let clusters: Vec<Value> = (0..self.fleet.clusters).map(entry).collect();
         let clusters = json!(clusters).to_string();
-        let read = if read == Read::List { "list" } else { "discover" };
         let share = share.to_string();
-        let mut settings = vec![
-            ("CLUSTERS", clusters.as_str()),
-            ("REGISTRY_READ", read),
-            ("QUOTA_SHARE", share.as_str()),
-        ];
+        let mut settings = vec![("CLUSTERS", clusters.as_str()), ("QUOTA_SHARE", share.as_str())];
         if fan_out {
             settings.push(("FAN_OUT", self.queue.url()));
         }
@@ -131,7 +126,7 @@ impl World {
 
     /// The calls of a round to AWS, to each Cloud Map, and the requests to each cluster.
     pub async fn measure(&self, round: Round) -> (Calls, Vec<Calls>, Vec<usize>) {
-        let process = self.function(round.read, round.fan_out, UNLIMITED).await;
+        let process = self.function(round.fan_out, UNLIMITED).await;
         if round.process != Process::New {
             self.play(&[&process], round).await;
         }
@@ -171,7 +166,7 @@ impl World {
         let payload = batch(&[message("one", &body)]);
         let answer = match round.process {
             Process::New => {
-                let new = self.function(round.read, round.fan_out, UNLIMITED).await;
+                let new = self.function(round.fan_out, UNLIMITED).await;
                 invoke(&new, &payload).await
             }
             Process::Warm => {

@@ -3,9 +3,9 @@
 //!
 //! `world` is plain data: clusters with their Services and endpoints, Cloud Map's namespaces, the settings of the
 //! function; `clusterset` has what is exported. `moves` has a table of all that can happen, each with a generator, a
-//! sentence and an effect, which changes the data and projects it onto the stand-ins. `play` interleaves moves and
-//! invocations in paused time; then trouble ends, and full syncs must reach what `oracle` allows: `publish` for annotated
-//! Services, `clusterset` for exports and imports. `oracle::invariants` and the ledger in `oracle::clusterset` look every
+//! sentence and an effect, which changes the data and projects it onto the stand-ins. A `story` is drawn of them. `play`
+//! interleaves its moves with invocations (`processes`) in paused time; then trouble ends, and full syncs must reach what
+//! `oracle` allows (`rest`): `publish` for annotated Services, `clusterset` for exports and imports. `oracle::invariants` and the ledger in `oracle::clusterset` look every
 //! few milliseconds. Neither knows any code of the function. A world has annotated Services, exports, or both.
 //!
 //! To add a move: a function in a file of `moves` that returns a strategy of `Move`, and its line in the table of that
@@ -25,11 +25,14 @@ mod clusterset;
 mod moves;
 mod oracle;
 mod play;
+mod processes;
+mod rest;
+mod story;
 mod world;
 
-use play::Length;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use story::Length;
 
 /// The worlds that are played if nothing else is asked for.
 const WORLDS: u64 = 60;
@@ -58,7 +61,7 @@ fn play(seed: u64, length: Length) -> Result<(), String> {
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let story = play::story(length).new_tree(&mut runner).expect("a story");
+    let story = story::story(length).new_tree(&mut runner).expect("a story");
     if number("WORLD").is_some() {
         println!("{}", story.current());
     }

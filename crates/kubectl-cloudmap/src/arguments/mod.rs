@@ -106,6 +106,9 @@ pub struct Shown {
     /// The services of one Cloud Map namespace
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
+    /// Only the services that this installation created and that have no instance, with the commands to delete them
+    #[arg(long)]
+    pub created: bool,
     /// Read again and again, and print each status that differs from the one before
     #[arg(short, long)]
     pub watch: bool,

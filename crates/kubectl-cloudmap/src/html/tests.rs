@@ -1,14 +1,12 @@
 use serde_json::{Value, json};
 
-use super::page::Page;
-use super::row::{Row, state};
-use cloud_map_sync::actions::status::{
-    RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status,
-};
+use super::Page;
+use cloud_map_sync::actions::status::{RegistryStatus, ServiceStatus, Share, ShareOf, Status};
 use cloud_map_sync::model::Timestamp;
 use cloud_map_sync::report::Report;
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
 
 fn share(by: ShareOf, count: usize) -> Share {
     let ours = by == ShareOf::Cluster;
@@ -18,7 +16,7 @@ fn share(by: ShareOf, count: usize) -> Share {
 
 fn service(name: &str, instances: Vec<Share>) -> ServiceStatus {
     let (namespace, kind) = ("prod.local".to_owned(), "A".to_owned());
-    ServiceStatus { namespace, name: name.to_owned(), kind, unreadable: None, instances }
+    ServiceStatus { namespace, name: name.to_owned(), kind, instances, ..ServiceStatus::default() }
 }
 
 fn status(services: Vec<ServiceStatus>) -> Status {
@@ -59,16 +57,49 @@ fn the_page_shows_instances_by_platform_held_back_requests_and_changes() {
 
     for part in [
         "<b>16 %</b><span>of the EKS and ECS instances run on EKS</span>",
-        "<td class=\"state\">ECS and EKS</td>",
-        "<i class=\"eks\" style=\"width:25.0%\" title=\"1 this cluster\"></i>",
-        "<td class=\"state\">ECS only</td>",
-        "<td><code>shop/late</code></td><td>DomainConflict</td><td>shop/web holds it</td>",
-        "<td>register</td><td><code>ip-1</code></td>",
+        "<summary>on ECS and EKS <b>1</b></summary>",
+        "<i class=\"eks\" style=\"flex-grow:1\"></i><i class=\"ecs\" style=\"flex-grow:3\"></i></div>",
+        "<i class=\"eks\"></i>this cluster 1</span> <span><i class=\"ecs\"></i>ECS 3</span>",
+        "<td data-heading=\"Clusters\">blue 1</td>",
+        "<summary>on ECS only <b>1</b></summary>",
+        "<code>shop/late</code></td><td data-heading=\"Cluster\">blue</td>",
+        "<td data-heading=\"Reason\">DomainConflict</td><td data-heading=\"Details\">shop/web holds it</td>",
+        "<span class=\"good\">+ register</span></td><td data-heading=\"Instance\"><code>ip-1</code></td>",
         "plan: 1 to register",
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
-    assert!(!page.contains("Changes since"), "{page}");
+    for absent in ["Changes since", "<nav"] {
+        assert!(!page.contains(absent), "{absent}\n{page}");
+    }
+}
+
+#[test]
+fn the_filter_leaves_the_rows_of_one_cluster() {
+    let green = Share { name: Some(GREEN.to_owned()), ..share(ShareOf::Cluster, 2) };
+    let web = service("web", vec![share(ShareOf::Ecs, 1)]);
+    let both = service("both", vec![share(ShareOf::Cluster, 1), green.clone()]);
+    let page = page(&status(vec![web, both, service("api", vec![green])]), None, &plan(&json!([])));
+    for part in [
+        &format!("<a id=\"c0\" href=\"#c0\" title=\"{BLUE}\">blue</a>"),
+        &format!("<a id=\"c1\" href=\"#c1\" title=\"{GREEN}\">green</a>"),
+        ":root:has(#c1:target) .row:not(.c1), :root:has(#c1:target) .group:not(:has(.c1)) { display: none; }",
+        // The plan would register it there.
+        "<tr class=\"row c0\"><td data-heading=\"Service\"><code>prod.local/web</code> <small>",
+        "<tr class=\"row c0 c1\"><td data-heading=\"Service\"><code>prod.local/both</code> <small>",
+        "<tr class=\"row c1\"><td data-heading=\"Service\"><code>prod.local/api</code> <small>",
+        "<td data-heading=\"Clusters\">blue 1, green 2</td>",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+}
+
+#[test]
+fn clusters_of_one_name_are_shown_by_their_arns() {
+    let elsewhere = BLUE.replace("central", "west");
+    let west = Share { name: Some(elsewhere.clone()), ..share(ShareOf::Cluster, 2) };
+    let page = page(&status(vec![service("web", vec![west])]), None, &plan(&json!([])));
+    assert!(page.contains(&format!("<td data-heading=\"Clusters\">{elsewhere} 2</td>")), "{page}");
 }
 
 #[test]
@@ -77,7 +108,7 @@ fn the_page_loads_nothing_and_escapes_texts_from_outside() {
         status(vec![service("<script>alert(1)</script>", vec![share(ShareOf::Unknown, 1)])]);
     let page = page(&status, None, &plan(&json!([])));
     assert!(page.contains("prod.local/&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
-    for forbidden in ["<script", "<img", "<link", "src=\"", "href=", "url(", "@import"] {
+    for forbidden in ["<script", "<img", "<link", "src=\"", "href=\"h", "url(", "@import"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
 }
@@ -107,10 +138,10 @@ fn members_of_a_clusterset_show_their_exports_imports_and_conflicts() {
 
     for part in [
         "<b>1</b><span>held back</span>",
-        "cluster/blue<br>clusterset shop-set, member blue: 1 export, 2 imports</th>",
-        "<td><code>+ export     shop/web</code></td>",
-        "<td><code>+ import     shop/&lt;api&gt;  ClusterSetIP</code></td>",
-        "<td><code>~ slice      shop/imported-x  2 in 1 out</code></td>",
+        "<div class=\"row lines c0\">\n<h3>blue</h3>\n<p>clusterset shop-set, member blue: 1 export, 2 imports</p>",
+        "<code>+ export     shop/web</code>",
+        "<code>+ import     shop/&lt;api&gt;  ClusterSetIP</code>",
+        "<code>~ slice      shop/imported-x  2 in 1 out</code>",
         "<code class=\"bad\">! held back  shop/web (ForeignObject): it is not ours</code>",
         "<code class=\"bad\">! Conflict   shop/web (PortConflict): the ports differ</code>",
     ] {
@@ -132,7 +163,7 @@ fn member_in_step_has_nothing_to_do_and_other_clusters_have_no_such_section() {
         page(&status(Vec::new()), None, &plan)
     };
     let member = with(&json!({"clusterId": "blue", "clusterset": "shop-set"}));
-    assert!(member.contains("<td class=\"good\">Nothing to do.</td>"), "{member}");
+    assert!(member.contains("<p class=\"good\">Nothing to do.</p>"), "{member}");
     assert!(!with(&Value::Null).contains("Services across clusters"));
 }
 
@@ -147,13 +178,10 @@ fn each_service_has_its_changes_since_the_earlier_status() {
         service("cart", vec![share(ShareOf::Ecs, 2)]),
         service("mail", vec![share(ShareOf::Cluster, 1)]),
     ]);
-    let since = now.registries[0]
-        .services
-        .iter()
-        .map(|service| Row { status: &now, service, before: Some(&before) }.since());
-    let since: Vec<String> = since.collect();
-    assert_eq!(since, ["+2 this cluster, −3 ECS", "", "new"]);
-    assert!(page(&now, Some(&before), &plan(&json!([]))).contains("<th>Changes since</th>"));
+    let page = page(&now, Some(&before), &plan(&json!([])));
+    let cells = page.split("<td data-heading=\"Changes since\">").skip(1);
+    let since: Vec<&str> = cells.filter_map(|it| it.split("</td>").next()).collect();
+    assert_eq!(since, ["", "+2 this cluster, −3 ECS", "new"]);
 }
 
 #[test]
@@ -161,20 +189,30 @@ fn read_errors_come_first() {
     let unreadable = RegistryStatus::unreadable(None, "denied".to_owned());
     let status = Status::new("sync", Vec::new(), vec![unreadable]);
     let page = page(&status, None, &plan(&json!([])));
-    let (problem, table) = (page.find("<p class=\"bad\">denied</p>"), page.find("<table>"));
-    assert!(problem.is_some() && problem < table, "{page}");
+    let (problem, services) =
+        (page.find("<p class=\"bad\">denied</p>"), page.find("<h2>Services by platform"));
+    assert!(problem.is_some() && problem < services, "{page}");
 }
 
 #[test]
-fn a_services_state_is_its_instances_platforms() {
-    let rows = [
-        (Split::default(), "empty"),
-        (Split { unknown: 1, ..Split::default() }, "neither EKS nor ECS"),
-        (Split { ecs: 1, unknown: 1, ..Split::default() }, "ECS only"),
-        (Split { other_clusters: 1, ..Split::default() }, "EKS only"),
-        (Split { ours: 1, ecs: 1, ..Split::default() }, "ECS and EKS"),
-    ];
-    for (split, expected) in rows {
-        assert_eq!(state(split), expected, "{split:?}");
+fn services_are_grouped_by_their_instances_platforms() {
+    let other = Share { name: Some(GREEN.to_owned()), ..share(ShareOf::Cluster, 1) };
+    let [ours, ecs, unknown] =
+        [ShareOf::Cluster, ShareOf::Ecs, ShareOf::Unknown].map(|by| share(by, 1));
+    for (instances, expected) in [
+        (vec![], "without instances"),
+        (vec![unknown.clone()], "on neither"),
+        (vec![ecs.clone(), unknown], "on ECS only"),
+        (vec![other], "on EKS only"),
+        (vec![ours, ecs], "on ECS and EKS"),
+    ] {
+        let page = page(&status(vec![service("web", instances)]), None, &plan(&json!([])));
+        assert!(page.contains(&format!("<summary>{expected} <b>1</b>")), "{expected}: {page}");
+    }
+    let unreadable = Some("throttled <".to_owned());
+    let cart = ServiceStatus { unreadable, ..service("cart", vec![share(ShareOf::Ecs, 1)]) };
+    let page = page(&status(vec![cart]), None, &plan(&json!([])));
+    for part in ["<summary>not read <b>1</b>", "<span class=\"bad\">throttled &lt;</span>"] {
+        assert!(page.contains(part), "{part}\n{page}");
     }
 }

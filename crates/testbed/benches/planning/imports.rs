@@ -1,7 +1,7 @@
 //! How long deciding about imports takes: all importing clusters of a clusterset, each with the imports of all members,
 //! in step. The objects of each cluster are those that a first plan creates, as an API server stores them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use cloud_map_sync::import::sources::{Lifetimes, Members};
 use cloud_map_sync::import::{Imported, Importing, OwnRecord};
 use cloud_map_sync::kubernetes::Kubernetes;
 use cloud_map_sync::kubernetes::objects::Resource;
-use cloud_map_sync::model::{Held, Policy, Selection, SignedDuration, Timestamp};
+use cloud_map_sync::model::{Policy, Selection, SignedDuration, Timestamp};
 use cloud_map_sync::time::Deadline;
 use criterion::{BenchmarkId, Criterion};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ impl World {
                 cluster: arn,
                 guard: Guard::default(),
                 extent: Extent::Everything,
-                held: Held::default(),
+                held: BTreeSet::new(),
                 now: Timestamp::UNIX_EPOCH,
                 remembers: true,
             };

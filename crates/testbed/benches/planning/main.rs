@@ -14,7 +14,7 @@ use std::time::Duration;
 use cloud_map_sync::kubernetes::desired::{self, Reading};
 use cloud_map_sync::kubernetes::object::{Metadata, Service, ServiceSpec};
 use cloud_map_sync::model::{
-    CloudMapService, ClusterArn, Desired, Endpoint, Flow, Held, Namespace, NamespaceKind, Owner,
+    CloudMapService, ClusterArn, Desired, Endpoint, Flow, Namespace, NamespaceKind, Owner,
     Registry, Selection, ServiceKey, ServiceKind, Timestamp,
 };
 use cloud_map_sync::publish::plan::{
@@ -78,7 +78,6 @@ fn nothing_registered(services: usize, pods: usize) -> Observation {
         now: Timestamp::UNIX_EPOCH,
         extent: Extent::Everything,
         judged: None,
-        held: Held::default(),
         desired: desired(services, pods),
         registry: Registry { namespaces, ..Registry::default() },
     }

@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::table::{Events, Row, Table, count};
 use crate::world::{
     ALL_ANNOTATED, FEW_INSTANCES, FIFTY_NAMESPACES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS,
-    MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS,
+    MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS, WITHOUT_MESSAGES,
 };
 
 /// A figure that is to stay at or below another.
@@ -52,6 +52,8 @@ const UNKNOWN_RATES: &str = "A new process does not know what is left of the acc
 const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run as its exports are registered, and the \
      processor is shared.";
 const WRITTEN_AGAIN: &str = "Something differs in each run from what was written.";
+const READ_FIRST: &str =
+    "A full sync compares the whole cluster with what the process knows before its first read.";
 const GROWS: &str = "Something is read that the pod has nothing to do with.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
@@ -148,18 +150,24 @@ fn many_namespaces(report: &Report) -> Vec<Aim> {
     time.into_iter().chain(lists).collect()
 }
 
-/// One pod among 20,000 instances, and what it costs among ten.
+/// One pod that a full sync finds; one among 20,000 instances, and what it costs among ten.
 fn one_pod(report: &Report) -> Vec<Aim> {
     let events = |world| report.table(world).and_then(|table| table.events.as_ref());
     let calls = |events: &Events| count(events.calls.values().sum());
-    let Some(many) = events(MANY_INSTANCES) else { return Vec::new() };
+    let found = WITHOUT_MESSAGES.iter().filter_map(|(services, world)| {
+        let what =
+            format!("{services} Services: one changed without a message, p99 until registered");
+        Some(Aim::new(&what, 3000.0, events(world)?.percentile_registered(99), " ms", READ_FIRST))
+    });
+    let found: Vec<Aim> = found.collect();
+    let Some(many) = events(MANY_INSTANCES) else { return found };
     let what = "One pod changed among 20,000 instances, warm: calls, of those among ten";
     let few = events(FEW_INSTANCES).map(calls);
     let ratio = few.map(|few| Aim::new(what, 1.0, calls(many) / few, " x", GROWS));
     let what =
         "One pod changed among 20,000 instances, operations of two seconds: p99 until registered";
     let p99 = Aim::new(what, 2500.0, many.percentile_registered(99), " ms", SLOW);
-    ratio.into_iter().chain([p99]).collect()
+    found.into_iter().chain(ratio).chain([p99]).collect()
 }
 
 fn under_quotas(world: &str, row: &Row, why: &'static str) -> Vec<Aim> {

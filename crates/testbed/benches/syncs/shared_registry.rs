@@ -35,18 +35,12 @@ impl World {
     pub async fn run(&self, binary: &Binary) -> Table {
         let (sandbox, cloud_map) = self.seed().await;
         let settings = [("QUOTA_SHARE", "1000")];
-        let discovers = [settings[0], ("REGISTRY_READ", "discover")];
         let mut function = binary.start(&sandbox, &settings).await;
         full_sync(false, "first sync", &mut function, &cloud_map).await;
         let mut rows = Vec::new();
-        for (settings, [cold, warm]) in [
-            (&settings[..], ["in step, cold", "in step, warm"]),
-            (&discovers, ["in step, cold, discovered", "in step, warm, discovered"]),
-        ] {
-            let mut function = binary.start(&sandbox, settings).await;
-            for name in [cold, warm] {
-                rows.push(full_sync(false, name, &mut function, &cloud_map).await);
-            }
+        let mut function = binary.start(&sandbox, &settings).await;
+        for name in ["in step, cold", "in step, warm"] {
+            rows.push(full_sync(false, name, &mut function, &cloud_map).await);
         }
         Table { name: self.name.to_owned(), rows, events: None, imports: None }
     }

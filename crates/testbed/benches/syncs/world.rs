@@ -25,6 +25,8 @@ pub struct World {
     pub quotas: bool,
     /// `QUOTA_SHARE`
     pub share: &'static str,
+    /// Whether a message names each pod that changes; else a full sync finds it.
+    pub has_messages: bool,
     /// Whether ExternalDNS is measured in it: always, only where the world is asked for by name, or never.
     pub beside: Beside,
 }
@@ -67,6 +69,12 @@ pub const MANY_INSTANCES: &str =
     "1,000 x 20, twenty namespaces, operations of two seconds, no quotas";
 pub const ALL_ANNOTATED: &str = "10,000 x 10, all annotated, no quotas";
 
+/// The worlds in which a full sync finds each change, by their number of Services.
+pub const WITHOUT_MESSAGES: [(&str, &str); 2] = [
+    ("250", "250 x 1, full syncs in place of messages, half of an account's quotas"),
+    ("1,000", "1,000 x 1, full syncs in place of messages, half of an account's quotas"),
+];
+
 /// All worlds, the one that takes the longest last.
 pub const WORLDS: &[World] = &[
     World { name: SMALL, services: 200, pods: 5, beside: Beside::Always, ..FREE },
@@ -83,6 +91,8 @@ pub const WORLDS: &[World] = &[
         ..FREE
     },
     World { name: ALL_ANNOTATED, services: 10_000, pods: 10, ..TEN },
+    World { name: WITHOUT_MESSAGES[0].1, services: 250, ..NO_MESSAGES },
+    World { name: WITHOUT_MESSAGES[1].1, services: 1000, ..NO_MESSAGES },
     World { name: FIFTY_NAMESPACES, services: 2000, pods: 1, namespaces: 50, ..QUOTAS },
     World { name: LARGE_UNDER_QUOTAS, services: 1000, pods: 20, namespaces: 10, ..QUOTAS },
 ];
@@ -97,10 +107,12 @@ const FREE: World = World {
     events: 40,
     quotas: false,
     share: "1000",
+    has_messages: true,
     beside: Beside::Never,
 };
 const TEN: World = World { namespaces: 10, ..FREE };
 const QUOTAS: World = World { quotas: true, share: "1", operation: 2000, events: 5, ..FREE };
+const NO_MESSAGES: World = World { share: "0.5", has_messages: false, pods: 1, ..QUOTAS };
 
 impl World {
     /// Fills a sandbox with it.

@@ -127,6 +127,21 @@ fn krew_installs_the_plugin_from_the_archives_of_a_release() {
     assert!(!release(&["krew"], &dist).0, "one archive is missing");
 }
 
+/// `.ci/deployment.py` deploys with them.
+#[test]
+fn saved_answers_of_a_release_are_those_of_the_repository_for_its_template() {
+    let (is_made, text) = release(&["answers", "x.yaml"], env!("CARGO_TARGET_TMPDIR").as_ref());
+    let example = include_str!("../../../../samconfig.example.toml");
+    let is_comment = |line: &&str| !line.starts_with('#');
+    let added: Vec<&str> =
+        text.lines().filter(|line| !example.lines().any(|it| it == *line)).collect();
+    assert!(is_made && text.lines().count() == example.lines().count() + 1, "{text}");
+    assert_eq!(
+        added.into_iter().filter(is_comment).collect::<Vec<_>>(),
+        ["template_file = \"x.yaml\""]
+    );
+}
+
 #[test]
 fn the_notes_of_a_release_are_its_section_of_the_changelog() {
     let notes = |tag: &str| release(&["notes", tag], env!("CARGO_TARGET_TMPDIR").as_ref());

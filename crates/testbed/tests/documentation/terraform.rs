@@ -8,6 +8,11 @@ use crate::TEMPLATE;
 use crate::pages::all_pages;
 
 const EXAMPLE: &str = include_str!("../../../../deploy/terraform/example/main.tf");
+const ACCESS: &str = include_str!("../../../../deploy/terraform/cluster-access/main.tf");
+const ACCESS_VARIABLES: &str =
+    include_str!("../../../../deploy/terraform/cluster-access/variables.tf");
+const ACCESS_TEMPLATE: &str = include_str!("../../../../deploy/cluster-access.yaml");
+const MAIN: &str = include_str!("../../../../deploy/terraform/main.tf");
 const VARIABLES: &str = include_str!("../../../../deploy/terraform/variables.tf");
 const OUTPUTS: &str = include_str!("../../../../deploy/terraform/outputs.tf");
 
@@ -44,6 +49,47 @@ fn the_example_gives_the_module_what_it_asks_for() {
     for parameter in parameters.split('}').next().unwrap_or_default().split(',') {
         let name = parameter.split('=').next().unwrap_or_default().trim();
         assert!(TEMPLATE.contains(&format!("\n  {name}:\n    Type: ")), "{name}");
+    }
+}
+
+/// Its stack is deploy/cluster-access.yaml, and both modules belong to one tag.
+#[test]
+fn a_cluster_of_another_account_has_a_module_with_the_parameters_of_its_template() {
+    let module = block(EXAMPLE, "module \"cluster_access_green\" {");
+    let source =
+        concat!("//deploy/terraform/cluster-access?ref=v", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(module.contains(source), "{source}");
+    let variables = named(ACCESS_VARIABLES, "variable");
+    let arguments = module.lines().filter_map(|line| line.split_once('='));
+    let arguments = arguments.map(|(name, _)| name.trim());
+    let arguments: BTreeSet<&str> =
+        arguments.filter(|name| !["source", "providers"].contains(name)).collect();
+    assert!(variables.is_superset(&arguments), "{arguments:?}");
+    let given = module.split("parameters        = {").nth(1).expect("parameters");
+    let given = given.split('}').next().unwrap_or_default().split(',');
+    let of_module = ACCESS.split("merge({").nth(1).and_then(|it| it.split('}').next());
+    let names = given.chain(of_module.expect("parameters").split(','));
+    let names: BTreeSet<&str> = names.filter_map(|it| Some(it.split_once('=')?.0.trim())).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    for name in names {
+        assert!(ACCESS_TEMPLATE.contains(&format!("\n  {name}:\n    Type: ")), "{name}");
+    }
+    for output in ["ClusterArn", "RoleArn"] {
+        assert!(ACCESS.contains(output) && ACCESS_TEMPLATE.contains(&format!("\n  {output}:\n")));
+    }
+}
+
+/// A gradual version moves for a hundred minutes, and the provider's own timeout is thirty.
+#[test]
+fn the_module_outlasts_a_gradual_version_and_keeps_what_a_rollback_needs() {
+    let update = MAIN.split("update = \"").nth(1).and_then(|it| it.split('h').next());
+    let hours: u32 = update.expect("a timeout").parse().expect("hours");
+    let steps = TEMPLATE.split("LambdaLinear10PercentEvery").nth(1).expect("a way to shift");
+    let minutes: u32 = steps.split("Minutes").next().expect("a number").parse().expect("minutes");
+    assert!(hours * 60 > 2 * 10 * minutes, "{hours} h for {minutes} min, ten times and back");
+    for object in ["zip", "template"] {
+        let object = block(MAIN, &format!("resource \"aws_s3_object\" \"{object}\" {{"));
+        assert!(object.contains("create_before_destroy = true"), "{object}");
     }
 }
 

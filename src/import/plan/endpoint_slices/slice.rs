@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::Packed;
+use crate::import::plan::ahead::{self, AHEAD};
 use crate::import::plan::basis::Basis;
 use crate::import::plan::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use crate::import::plan::derived_service::Derived;
@@ -86,7 +87,13 @@ impl Shape<'_> {
         } else {
             packed.ports.clone()
         };
-        State { labels, ports, endpoints: packed.endpoints.clone() }
+        let endpoints = packed.endpoints.clone();
+        let is_read_there = self.cluster.is_some_and(|it| self.basis.sources.is_read_there(it));
+        let changed = is_read_there
+            .then(|| ahead::annotation(packed.present, (&ports, &endpoints), self.basis.now));
+        let present = packed.present.and_then(|slice| slice.metadata.annotations.get(AHEAD));
+        let ahead = changed.flatten().or_else(|| present.cloned());
+        State { labels, ahead, ports, endpoints }
     }
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
@@ -107,7 +114,8 @@ impl Shape<'_> {
         endpoints.extend(last.endpoints.iter().filter(is_new).cloned());
         let mut labels = present.labels.clone();
         labels.extend(last.labels.clone());
-        State { labels, ports: self.ports_in_transition(&last.ports), endpoints }
+        let ports = self.ports_in_transition(&last.ports);
+        State { labels, ahead: last.ahead.clone(), ports, endpoints }
     }
 
     /// The ports with their former names besides. A port that takes over the former name of another one waits.
@@ -155,6 +163,7 @@ impl Shape<'_> {
         let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
         let fields = change.content.fields().into_iter();
+        let fields = fields.filter(|it| !it.starts_with("annotations."));
         let fields = fields.map(|it| if it == "endpoints" { counts.join(" ") } else { it });
         let fields = fields.collect::<Vec<_>>().join(", ");
         let detail = format!("{} {fields}", describe(self.family, self.cluster));
@@ -188,6 +197,8 @@ pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub labels: Texts,
+    /// The annotation that says in which addresses it is ahead of Cloud Map.
+    pub ahead: Option<String>,
     pub ports: PortSet,
     pub endpoints: Vec<SliceEndpoint>,
 }
@@ -197,6 +208,7 @@ impl State {
         let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
         Self {
             labels: change::only(&slice.metadata.labels, keys),
+            ahead: slice.metadata.annotations.get(AHEAD).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
         }
@@ -219,7 +231,11 @@ impl State {
 
     fn json(&self) -> Value {
         let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
-        json!({"metadata": {"labels": self.labels}, "ports": self.ports, "endpoints": endpoints})
+        let mut metadata = json!({"labels": self.labels});
+        if let Some(ahead) = &self.ahead {
+            metadata["annotations"] = json!({AHEAD: ahead});
+        }
+        json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})
     }
 
     /// The numbers of endpoints that are new, gone and changed since another state.

@@ -131,6 +131,9 @@ fn endpoint_has_node_only_from_the_own_cluster_and_zone_only_from_nearby() {
         ],
         "kind": "EndpointSlice",
         "metadata": {
+          "annotations": {
+            "cloud-map-sync/ahead-of-cloud-map": "2026-11-01T12:00:00Z 10.0.0.1"
+          },
           "labels": {
             "cloud-map-sync/owner": "cloud-map-sync",
             "endpointslice.kubernetes.io/managed-by": "cloud-map-sync",

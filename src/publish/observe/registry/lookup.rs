@@ -7,7 +7,7 @@ use tokio::task::yield_now;
 
 use super::{Failure, SharedRegistry, missing};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
-use crate::publish::observe::mirror::{Namespaces, Services};
+use crate::publish::observe::mirror::{Moment, Namespaces, Services};
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
@@ -95,7 +95,7 @@ impl SharedRegistry {
         self.recall(registry, keys).await?;
         self.read_instances(registry, keys).await;
         let gone = missing(registry, keys);
-        if self.look_up(registry, &gone).await? {
+        if self.look_up(registry, &gone, self.began).await? {
             self.read_instances(registry, &gone).await;
         }
         Ok(())
@@ -114,8 +114,7 @@ impl SharedRegistry {
         }
         // The read of all begins the list that both share.
         yield_now().await;
-        self.look_up(registry, &unknown).await?;
-        registry.services.extend(self.read_so_far(&unknown));
+        self.look_up(registry, &unknown, self.began).await?;
         unknown.retain(|key| registry.services.get(key).is_some_and(|it| it.instances.is_none()));
         self.read_instances(registry, &unknown).await;
         Ok(())
@@ -129,67 +128,43 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let mut unknown = BTreeSet::new();
         for key in keys {
-            let remembered = self.memory.mirror().service(key);
+            let remembered = self.memory.mirror().listed(key);
             match remembered {
                 Some(service) => _ = registry.services.insert(key.clone(), service),
                 None => _ = unknown.insert(key.clone()),
             }
         }
-        self.look_up(registry, &unknown).await?;
+        self.look_up(registry, &unknown, self.began).await?;
         Ok(())
     }
 
-    /// Replaces the entries of services by those of new lists, unless that was done in this invocation; the instances
-    /// stay as they were read. Returns whether there was a new list.
+    /// Puts the entries of services into `registry` from lists that began at or after a moment, with the instances that
+    /// this invocation has read. Returns whether there was a new list.
     pub(in crate::publish::observe) async fn look_up(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
+        since: Moment,
     ) -> Result<bool, Failure> {
         let ids: BTreeSet<&String> = keys.iter().map(|key| &key.namespace).collect();
-        let is_listed = |id: &str| self.memory.mirror().is_listed_since(id, self.began);
+        let is_listed = |id: &str| self.memory.mirror().is_listed_since(id, since);
         let ids = ids.into_iter().filter(|id| !is_listed(id));
         let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
-        let services = self.list_services(ids.filter_map(there), self.began).await?;
-        let is_new = !services.is_empty();
-        for key in keys {
-            let found = self.memory.mirror().service(key);
-            let Some(found) = found else { continue };
-            let known = registry.services.remove(key);
-            let found = match known.filter(|known| known.arn == found.arn) {
-                Some(known) => known.listed_anew(found),
-                None => found,
-            };
-            registry.services.insert(key.clone(), found);
-        }
+        let unlisted: Vec<&Namespace> = ids.filter_map(there).collect();
+        // Without one it does not wait for the list that another reads.
+        let is_new = !unlisted.is_empty()
+            && !self.list_services(unlisted.into_iter(), since).await?.is_empty();
+        let mirror = self.memory.mirror();
+        let found = |key: &ServiceKey| Some((key.clone(), mirror.service(key, self.began)?));
+        registry.services.extend(keys.iter().filter_map(found));
         Ok(is_new)
-    }
-}
-
-impl SharedRegistry {
-    /// Adds services that did not exist when the registry was read, and returns their keys.
-    pub(super) async fn find_new_services(
-        &self,
-        registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
-    ) -> Result<BTreeSet<ServiceKey>, Failure> {
-        let asked = self.memory.mirror().take_moment();
-        let missing = missing(registry, keys);
-        let ids: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
-        for id in ids {
-            let namespace = registry.namespaces.get(id).filter(|it| it.arn.is_some()).cloned();
-            let Some(namespace) = namespace else { continue };
-            let listed = self.list_services(std::iter::once(&namespace), asked).await?;
-            registry.services.extend(listed.into_iter().filter(|(key, _)| missing.contains(key)));
-        }
-        Ok(missing)
     }
 
     /// The services under `keys` that were read in this invocation, with their instances.
     pub(in crate::publish::observe) fn read_so_far(&self, keys: &BTreeSet<ServiceKey>) -> Services {
         let mirror = self.memory.mirror();
-        let read = |key: &ServiceKey| Some((key.clone(), mirror.service_since(key, self.began)?));
-        keys.iter().filter_map(read).collect()
+        let read = keys.iter().filter(|key| mirror.is_read_since(key, self.began));
+        read.filter_map(|key| Some((key.clone(), mirror.service(key, self.began)?))).collect()
     }
 }
 

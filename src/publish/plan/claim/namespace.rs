@@ -41,7 +41,7 @@ impl Observation {
     /// Chooses the namespace of each name that may be in several. A targeted run has not read the rest of the cluster
     /// and of Cloud Map, so it goes by the instances of the Service alone.
     pub fn choose_namespaces(&mut self, selection: &Selection) {
-        self.desired.namespaces = self.choices(selection.is_targeted());
+        self.desired.namespaces = self.choices(*selection != Selection::Everything);
     }
 
     fn choices(&self, is_targeted: bool) -> BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> {

@@ -47,10 +47,6 @@ impl Circumstances for Observation {
     fn was_read(&self, service: &ServiceRef) -> bool {
         self.desired.was_read(service)
     }
-
-    fn was_held(&self, service: &ServiceRef) -> bool {
-        self.held.contains(service)
-    }
 }
 
 /// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.

@@ -75,6 +75,12 @@ impl Permit<'_> {
 }
 
 impl NamePolicy {
+    /// Whether every Service may claim every name: no rule up to the first one for all Services limits the names.
+    pub fn allows_every_name(&self) -> bool {
+        let last = self.0.iter().position(Rule::is_for_all);
+        last.is_some_and(|last| self.0[..=last].iter().all(Rule::allows_every_name))
+    }
+
     /// The first rule for the Services of a Kubernetes namespace.
     pub fn rule(&self, cluster: &ClusterArn, namespace: &str) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.is_for(cluster, namespace))

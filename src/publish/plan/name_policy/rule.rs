@@ -39,6 +39,14 @@ impl Rule {
             && any(&self.kubernetes_namespaces, &[namespace])
     }
 
+    pub fn is_for_all(&self) -> bool {
+        has_star(&self.clusters) && has_star(&self.kubernetes_namespaces)
+    }
+
+    pub fn allows_every_name(&self) -> bool {
+        has_star(&self.cloud_map_namespaces) && has_star(&self.names)
+    }
+
     /// Whether the rule allows the name of a service key. Such names are in lower case in DNS namespaces.
     pub fn allows(&self, namespace: &Namespace, name: &str) -> bool {
         let named = match namespace.kind {
@@ -63,6 +71,10 @@ impl Rule {
             places: list(&self.cloud_map_namespaces),
         }
     }
+}
+
+fn has_star(globs: &[Glob]) -> bool {
+    globs.iter().any(|glob| glob.to_string() == "*")
 }
 
 fn any(globs: &[Glob], texts: &[&str]) -> bool {

@@ -72,7 +72,7 @@ impl RereadScope {
             finalizers: BTreeMap::new(),
         };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
-        let (now, extent, held) = (observation.now, Extent::Remainder, observation.held.clone());
-        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
+        let (now, extent) = (observation.now, Extent::Remainder);
+        Observation { owner, rules, now, extent, judged: None, desired, registry }
     }
 }

@@ -15,7 +15,6 @@ mod clusters;
 mod convergence;
 mod deletions;
 mod departures;
-mod doubt;
 mod explain;
 mod export_adoption;
 mod exports;

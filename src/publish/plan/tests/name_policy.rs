@@ -25,6 +25,30 @@ pub fn ready(name: &str, place: &str) -> Kubernetes {
 }
 
 #[test]
+fn every_name_is_allowed_unless_a_rule_limits_it_before_one_for_all() {
+    let rule = |clusters: &str, namespaces: &str, places: &str, names: &str| {
+        json!({ "clusters": [clusters], "kubernetesNamespaces": [namespaces],
+            "cloudMapNamespaces": [places], "names": [names] })
+    };
+    let all = rule("*", "*", "*", "*");
+    for (policy, expected) in [
+        (json!([all]), true),
+        (json!([rule("blue", "*", "*", "*"), all]), true),
+        (json!([all, rule("*", "shop", "*", "web")]), true),
+        (json!([rule("*", "shop", "*", "web"), all]), false),
+        (json!([rule("*", "*", "*", "web")]), false),
+        (json!([rule("*", "*", "shop.local", "*")]), false),
+        (json!([rule("blue", "*", "*", "*")]), false),
+        (json!([rule("*", "shop", "*", "*")]), false),
+    ] {
+        let name_policy = Some(NamePolicy(serde_json::from_value(policy.clone()).expect("rules")));
+        let rules = Rules { name_policy, ..Rules::default() };
+        assert_eq!(rules.allow_every_name(), expected, "{policy}");
+    }
+    assert!(Rules::default().allow_every_name());
+}
+
+#[test]
 fn a_rule_is_for_clusters_and_kubernetes_namespaces_and_allows_names_in_cloud_map_namespaces() {
     let arn = owner_of("blue").cluster.to_string();
     let namespace = "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-http";

@@ -1,12 +1,12 @@
 //! Whether a sync of a part of a cluster depends on the rest of it: on namespaces that others name, on other claims to a
-//! name, and on instances left under other names.
+//! name, and on instances left under other names. Which names a full sync reads first.
 
 use serde_json::json;
 
 use super::name_policy::rules;
-use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, own, service};
+use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, own, pod, service};
 use crate::model::Selection;
-use crate::publish::plan::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
+use crate::publish::plan::{Missing, claimed_namespaces, hold_names_exclusively, lacks_namespace};
 
 #[test]
 fn namespaces_that_claims_name_are_known_or_lacking() {
@@ -53,4 +53,29 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
     let denied = |names: &str| world(web().also("mail")).under(rules(&[("names", json!([names]))]));
     assert!(!holds(&denied("web*")), "a name is denied");
     assert!(!holds(&world(web()).service(service("shop/api", "http/api"))), "each of them");
+}
+
+#[test]
+fn names_are_not_read_first_if_all_of_their_missing_instances_are_there() {
+    let web = service("shop/web", "http/web").also("www");
+    let world = World::new()
+        .service(web.ready([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]))
+        .service(service("shop/api", "http/api").ready([pod("one", "10.0.0.3")]))
+        .cloud_map("http/web", HTTP, [])
+        .cloud_map("http/www", HTTP, []);
+    let observed = world.observed(&Selection::Everything);
+    let left = |is_there: &dyn Fn(&str, &str) -> bool| {
+        let mut missing = Missing::of(observed.basis());
+        missing.leave_out(|key, instance| is_there(&key.name, instance));
+        let scope = missing.scope(observed.basis());
+        scope.map(|it| it.keys.into_iter().map(|key| key.name).collect::<Vec<_>>())
+    };
+    let first = Missing::of(observed.basis()).keys();
+    assert_eq!(first.iter().map(|key| &*key.name).collect::<Vec<_>>(), ["api", "web", "www"]);
+    assert_eq!(left(&|_, _| false), Some(vec!["api".into(), "web".into(), "www".into()]));
+    // One instance of four is not there, so all names of the Service are read.
+    let seen = std::cell::Cell::new(0);
+    let all_but_one = |name: &str, _: &str| name == "api" || seen.replace(seen.get() + 1) > 0;
+    assert_eq!(left(&all_but_one), Some(vec!["web".into(), "www".into()]));
+    assert_eq!(left(&|_, _| true), None);
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub use super::kubernetes::{Kubernetes, mistake, pod, pods, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
-    Attributes, CloudMapService, ClusterArn, Flow, Held, Marks, Namespace, NamespaceKind, Owner,
-    Records, Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
+    Attributes, CloudMapService, ClusterArn, Flow, Marks, Namespace, NamespaceKind, Owner, Records,
+    Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Observed, Plan, Rules, plan};
 
@@ -70,7 +70,6 @@ impl World {
             now: NOW,
             extent: Extent::Everything,
             judged: None,
-            held: Held::default(),
             desired,
             registry,
         });

@@ -8,7 +8,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::super::clusterset::{EXPORTED, OTHER_REGION};
-use super::super::play::PROCESSES;
+use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
 use crate::queue::{batch, message};

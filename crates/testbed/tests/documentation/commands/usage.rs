@@ -30,12 +30,14 @@ pub const USAGES: &[(&str, &str)] = &[
     ("cosign", "verify IMAGE --certificate-oidc-issuer URL --certificate-identity URL"),
     ("cp", "FILE FILE"),
     ("date", "+%F"),
+    ("dig", "+short WORD"),
     ("docker", "build -f FILE -t IMAGE ."),
     ("docker", "push IMAGE"),
     ("eksctl", "create iamserviceaccount"),
     ("gh", "attestation verify FILE --repo WORD --predicate-type URL"),
     ("gh", "attestation verify IMAGE --repo WORD"),
     ("gh", "pr comment WORD --body-file WORD"),
+    ("gh", "release download WORD --pattern RELEASED"),
     ("git", "checkout FILE"),
     ("git", "clone URL"),
     ("git", "pull"),
@@ -141,6 +143,7 @@ fn is_value(kind: &str, value: &str) -> bool {
             let texts = files.map(|file| std::fs::read_to_string(root.join(file)).expect(file));
             texts.concat().contains(&format!("{value}=="))
         }
+        "RELEASED" => is_released(&value.replace(".*", ".zip")),
         // s/PATTERN/REPLACEMENT/ with one unescaped slash between them.
         "SUBSTITUTION" => {
             value.starts_with("s/") && value.ends_with('/') && value.matches('/').count() == 3
@@ -159,7 +162,8 @@ fn is_value(kind: &str, value: &str) -> bool {
 /// A file of a release, by the names of `.ci/release`.
 pub fn is_released(file: &str) -> bool {
     let version = env!("CARGO_PKG_VERSION");
-    let function = ["zip", "yaml"].map(|it| format!("cloud-map-sync-{version}-x86_64.{it}"));
+    let function =
+        ["zip", "yaml", "toml"].map(|it| format!("cloud-map-sync-{version}-x86_64.{it}"));
     let chart = format!("cloud-map-forwarder-{version}.tgz");
     function.iter().chain([&chart]).any(|it| it == file)
 }
@@ -194,6 +198,8 @@ fn commands_fit_their_usage_or_do_not() {
         ("gh attestation verify cloud-map-sync-0.1.0-x86_64.zip --repo R", true),
         ("gh attestation verify cloud-map-sync-0.0.9-x86_64.zip --repo R", false),
         ("gh attestation verify --repo R --predicate-type", false),
+        ("gh release download v0.1.0 --pattern cloud-map-sync-0.1.0-x86_64.*", true),
+        ("gh release download v0.1.0 --pattern cloud-map-sync-0.0.9-x86_64.*", false),
         (
             "cosign verify G/cloud-map-forwarder:0.1.0 --certificate-identity https://github.com/REPOSITORY/.github/workflows/release.yml@refs/tags/v0.1.0",
             true,

@@ -39,7 +39,9 @@ const KUBECTL: &str = "#!/bin/sh
 ";
 /// What differs here from the place of a reader: there is no network, and no node, so that no pod runs and has a log; the
 /// values that a reader puts in; and the credentials, which are for the function alone.
-const INSTEAD: [(&str, &str); 7] = [
+const INSTEAD: [(&str, &str); 9] = [
+    ("$(aws eks list-clusters --query 'clusters[]' --output text)", "blue"),
+    (" --context \"$cluster\"", ""),
     (" --local", " --function FUNCTION"),
     ("https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd", "definitions"),
     (" logs deployment/", " get deployment/"),

@@ -20,7 +20,7 @@ async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to
     assert_eq!((plan.code, plan.errors.as_str()), (Some(2), ""), "{plan:?}");
     let expected = format!(
         "cluster {BLUE}\n  prod.local/web\n    + register   ip-10-0-1-1-22162b0180  10.0.1.1 (pod web-a)\n    \
-         = left alone, not ours: 1 ECS\nplan: 1 to register, 1 not ours\n"
+         = left alone, not ours: 1 ECS\nplan: 1 to register, 1 not ours; NAME_POLICY allows every Service every name\n"
     );
     assert_eq!(plan.output, expected);
     assert!(world.addresses("prod.local", "web").is_empty(), "a plan writes nothing");
@@ -32,7 +32,7 @@ async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to
 
     let plan = terminal.run("plan -A").await;
     assert_eq!(plan.code, Some(0), "{plan:?}");
-    assert!(plan.output.ends_with("plan: 1 unchanged, 1 not ours\n"), "{}", plan.output);
+    assert!(plan.output.contains("\nplan: 1 unchanged, 1 not ours; "), "{}", plan.output);
     world.assert_that_the_ecs_task_is_unchanged();
 }
 
@@ -156,8 +156,8 @@ async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
     for part in [
         "<!doctype html>",
         "<b>50 %</b>",
-        "<td class=\"state\">ECS and EKS</td>",
-        "<td class=\"since\">+1 this cluster</td>",
+        "<summary>on ECS and EKS <b>1</b></summary>",
+        "<td data-heading=\"Changes since\">+1 this cluster</td>",
         "plan: 1 unchanged, 1 not ours",
     ] {
         assert!(page.output.contains(part), "{part}\n{}", page.output);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
-use crate::model::{GuardState, Held, Selection, ServiceRef};
+use crate::model::{GuardState, Selection, ServiceRef};
 use crate::publish::plan::tests::world::{
     HTTP, NOW, World, named, ours, own, pod, pods, service, tell,
 };
@@ -130,38 +130,6 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let second = plan(Observed::reread(narrow, &again).basis());
     assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
     assert!(second.held_back.is_empty());
-}
-
-#[test]
-fn rest_of_a_run_holds_what_that_held_and_passes_nothing_for_it() {
-    let services = |names: &[&str]| {
-        Held::Services(names.iter().map(|name| ServiceRef::new("shop", *name)).collect())
-    };
-    let rest = |mut world: World, held: Held| {
-        (world.0.extent, world.0.held) = (Extent::Part, held);
-        let one = Selection::service(ServiceRef::new("shop", "a"));
-        let plan = plan(world.observed(&one).basis());
-        (lost(&plan, "a"), tell(&plan))
-    };
-    let world = || shops(&[("a", 5, None), ("b", 5, None), ("c", 9, Some(9))]);
-    let cases =
-        [(services(&[]), 5), (services(&["b"]), 5), (services(&["a", "b"]), 0), (Held::All, 0)];
-    for (held, expected) in cases {
-        let (lost, told) = rest(world(), held.clone());
-        assert_eq!(lost, expected, "{held:?}\n{told}");
-    }
-    assert_snapshot!(rest(world(), services(&["a"])).1, @"! shop/a http/a: 5 instances stay here: Service shop/a, which is not in the cluster, would lose 5 instances that the full sync holds (Guard)");
-    // A hold elsewhere does not lift a hold here.
-    let seen = seen(shops(&[("a", 5, None), ("b", 5, None)]));
-    for held in [services(&[]), services(&["b"])] {
-        assert_eq!(rest(seen.clone(), held).0, 0);
-    }
-    // An instance that is back is not lost, and so not held.
-    let back = shops(&[("a", 5, Some(5))]).service(
-        service("shop/a", "http/a")
-            .ready((0..5).map(|index| pod("two", &format!("10.0.1.{index}"))).collect::<Vec<_>>()),
-    );
-    assert_eq!(rest(back, services(&["a"])).0, 5);
 }
 
 #[test]

@@ -1,0 +1,376 @@
+//! `report --html`: one self-contained page without a script, about the move of services from ECS to EKS. It is written
+//! from the answers of `status` and `plan`, and with an earlier status it shows the changes since then.
+//!
+//! Each row has the classes of its clusters (`Clusters`). A link of the filter makes itself the page's `:target`, and a
+//! rule of the page then hides the rows of other clusters. On a phone a row becomes a card (`style.css`).
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use super::answer::{Answer, Code};
+use super::arguments;
+use super::command::Command;
+use super::outside::{Output, escape};
+use super::{Error, format, place, request, saved};
+use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status};
+use cloud_map_sync::model::{ClusterArn, Timestamp};
+use cloud_map_sync::report::{HeldBackLine, Report};
+use cloud_map_sync::time::Clock;
+
+#[cfg(test)]
+mod tests;
+
+const STYLE: &str = include_str!("html/style.css");
+/// How far services have moved, each a group of the page.
+const STATES: [&str; 6] =
+    ["not read", "on ECS only", "on ECS and EKS", "on EKS only", "on neither", "without instances"];
+
+/// Requests status and plan, and writes the page to standard output.
+pub async fn show(arguments: arguments::Report) -> Result<Code, Error> {
+    let arguments::Report { since, clusters, aws, html: _ } = arguments;
+    let before = since.as_deref().map(|file| saved::read(file, "status")).transpose()?;
+    let place = place::resolve(&clusters.into())?;
+    let status: Answer<Status> =
+        Answer::read(request(&aws, &Command::new("status", place.clone())).await?)?;
+    let plan: Answer<Report> = Answer::read(request(&aws, &Command::new("plan", place)).await?)?;
+    let now = Clock::system().now();
+    let (status, code) = (&status.parsed, plan.code());
+    let page = Page { status, before: before.as_ref(), plan: &plan.parsed, now };
+    format::write(&page.to_string())?;
+    Ok(Code::from_success(status.ok && code != Code::Error))
+}
+
+pub struct Page<'a> {
+    pub status: &'a Status,
+    pub before: Option<&'a Status>,
+    pub plan: &'a Report,
+    /// The time of both.
+    pub now: Timestamp,
+}
+
+/// Text from outside.
+struct Text<'a>(&'a str);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&escape(self.0, Output::Html))
+    }
+}
+
+fn code(text: &str) -> String {
+    format!("<code>{}</code>", Text(text))
+}
+
+/// The clusters of a page by ARN.
+struct Clusters<'a>(BTreeSet<&'a str>);
+
+impl Clusters<'_> {
+    /// The CSS classes of a row about these clusters.
+    fn classes(&self, clusters: &BTreeSet<&str>) -> String {
+        let all = self.0.iter().enumerate();
+        let classes = all.filter(|(_, it)| clusters.contains(*it)).map(|(at, _)| format!("c{at}"));
+        classes.collect::<Vec<_>>().join(" ")
+    }
+
+    /// A cluster's name, or its ARN if another one has the same name.
+    fn label(&self, cluster: &str) -> String {
+        let name = |arn: &str| ClusterArn::parse(arn).map(|arn| arn.name().to_owned());
+        let named =
+            |own: &String| self.0.iter().filter(|it| name(it).as_ref() == Some(own)).count();
+        let unique = name(cluster).filter(|own| named(own) < 2);
+        Text(&unique.unwrap_or_else(|| cluster.to_owned())).to_string()
+    }
+}
+
+/// The CSS classes of a row's clusters, and its cells as HTML.
+type Row = (String, Vec<String>);
+
+fn write_table(f: &mut Formatter<'_>, headings: &[&str], rows: &[Row]) -> fmt::Result {
+    write!(f, "<table class=\"of{}\">\n<thead><tr>", headings.len())?;
+    headings.iter().try_for_each(|heading| write!(f, "<th scope=\"col\">{heading}</th>"))?;
+    writeln!(f, "</tr></thead>\n<tbody>")?;
+    for (clusters, cells) in rows {
+        write!(f, "<tr class=\"row {clusters}\">")?;
+        for (heading, cell) in headings.iter().zip(cells) {
+            write!(f, "<td data-heading=\"{heading}\">{cell}</td>")?;
+        }
+        writeln!(f, "</tr>")?;
+    }
+    writeln!(f, "</tbody>\n</table>")
+}
+
+impl Display for Page<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let clusters = self.clusters();
+        writeln!(f, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
+        let policy = "default-src 'none'; style-src 'unsafe-inline'";
+        writeln!(f, "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">")?;
+        writeln!(f, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">")?;
+        writeln!(f, "<title>Cloud Map: ECS and EKS</title>\n<style>\n{STYLE}")?;
+        for at in 0..clusters.0.len() {
+            let chosen = format!(":root:has(#c{at}:target)");
+            writeln!(
+                f,
+                "{chosen} .row:not(.c{at}), {chosen} .group:not(:has(.c{at})) {{ display: none; }}"
+            )?;
+        }
+        writeln!(f, "</style>\n</head>\n<body>\n<main>\n<h1>Cloud Map: ECS and EKS</h1>")?;
+        self.write_overview(f)?;
+        self.write_problems(f, &clusters)?;
+        write_filter(f, &clusters)?;
+        self.write_services(f, &clusters)?;
+        self.write_held_back(f, &clusters)?;
+        self.write_changes(f, &clusters)?;
+        self.write_clustersets(f, &clusters)?;
+        writeln!(f, "<footer>Made by <code>kubectl cloudmap report --html</code>.</footer>")?;
+        writeln!(f, "</main>\n</body>\n</html>")
+    }
+}
+
+fn write_filter(f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+    if clusters.0.len() < 2 {
+        return Ok(());
+    }
+    write!(f, "<nav aria-label=\"Clusters\"><a id=\"all\" href=\"#all\">all clusters</a>")?;
+    for (at, cluster) in clusters.0.iter().enumerate() {
+        let (arn, label) = (Text(cluster), clusters.label(cluster));
+        write!(f, " <a id=\"c{at}\" href=\"#c{at}\" title=\"{arn}\">{label}</a>")?;
+    }
+    writeln!(f, "</nav>")
+}
+
+impl Page<'_> {
+    fn services(&self) -> impl Iterator<Item = &ServiceStatus> {
+        self.status.registries.iter().flat_map(|registry| &registry.services)
+    }
+
+    /// Those of the plan, and those that have instances.
+    fn clusters(&self) -> Clusters<'_> {
+        let planned = self.plan.clusters.iter().map(|it| &it.cluster);
+        let clusters = self.status.clusters.iter().chain(planned).map(String::as_str);
+        Clusters(
+            clusters.chain(self.services().flat_map(counts_by_cluster).map(|(it, _)| it)).collect(),
+        )
+    }
+
+    /// The CSS classes of a bar's parts with their labels, and the instances of each.
+    fn parts(&self, split: Split) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+        let classes = ["eks", "other", "ecs", "tools", "unknown"];
+        let labels =
+            [self.status.clusters_heading(), "other clusters", "ECS", "other tools", "unknown"];
+        let parts = classes.into_iter().zip(labels).zip(split.counts());
+        parts.map(|((class, label), count)| (class, label, count))
+    }
+
+    /// A bar with the share of each kind of party, and the same as text.
+    fn bar(&self, split: Split) -> String {
+        let (mut bar, mut text) = (String::new(), String::new());
+        for (class, label, count) in self.parts(split).filter(|(.., count)| *count > 0) {
+            let _ = write!(bar, "<i class=\"{class}\" style=\"flex-grow:{count}\"></i>");
+            let _ = write!(text, "<span><i class=\"{class}\"></i>{label} {count}</span> ");
+        }
+        format!(
+            "<div class=\"bar\" aria-hidden=\"true\">{bar}</div><div class=\"legend\">{text}</div>"
+        )
+    }
+
+    fn write_overview(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let split = |service| self.status.split(service);
+        let sum = self.services().map(split).fold(Split::default(), Split::plus);
+        let (kubernetes, ecs) = (sum.ours + sum.other_clusters, sum.ecs);
+        let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
+        let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
+        let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
+        let of_clustersets: usize = members.map(|member| member.held_back.len()).sum();
+        writeln!(f, "<p class=\"about\">{}</p>\n<section class=\"tiles\">", self.now)?;
+        for (number, label) in [
+            (moved, "of the EKS and ECS instances run on EKS"),
+            (self.services().count().to_string(), "Cloud Map services"),
+            (kubernetes.to_string(), "instances of EKS"),
+            (ecs.to_string(), "instances of ECS"),
+            ((self.held_back().count() + of_clustersets).to_string(), "held back"),
+        ] {
+            writeln!(f, "<div class=\"tile\"><b>{number}</b><span>{label}</span></div>")?;
+        }
+        writeln!(f, "</section>\n<div class=\"whole\">{}</div>", self.bar(sum))
+    }
+
+    /// The read errors. They come first, since all numbers below exclude the unread parts.
+    fn write_problems(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+        let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
+        let registries = registries.map(|error| Text(error).to_string());
+        let of_clusters = self.plan.clusters.iter().filter_map(|it| {
+            Some(format!("{}: {}", clusters.label(&it.cluster), Text(it.error.as_ref()?)))
+        });
+        let problems: Vec<String> = registries.chain(of_clusters).collect();
+        if !problems.is_empty() {
+            writeln!(f, "<h2 class=\"bad\">Not read</h2>")?;
+        }
+        problems.iter().try_for_each(|problem| writeln!(f, "<p class=\"bad\">{problem}</p>"))
+    }
+
+    fn write_services(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+        writeln!(f, "<h2>Services by platform</h2>")?;
+        let mut planned: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+        for cluster in &self.plan.clusters {
+            for service in &cluster.services {
+                planned.entry(service.place()).or_default().insert(&cluster.cluster);
+            }
+        }
+        let headings = ["Service", "Instances", "Clusters", "Changes since"];
+        let headings = &headings[..if self.before.is_some() { 4 } else { 3 }];
+        for state in STATES {
+            let mut rows = Vec::new();
+            for service in self.services().filter(|it| self.state(it) == state) {
+                let place = format!("{}/{}", service.namespace, service.name);
+                let mut of_row = planned.get(&place).cloned().unwrap_or_default();
+                of_row.extend(counts_by_cluster(service).map(|(cluster, _)| cluster));
+                let counts = counts_by_cluster(service);
+                let counts = counts.map(|(it, count)| format!("{} {count}", clusters.label(it)));
+                let instances = match &service.unreadable {
+                    Some(problem) => format!("<span class=\"bad\">{}</span>", Text(problem)),
+                    None => self.bar(self.status.split(service)),
+                };
+                let place = format!("{} <small>{}</small>", code(&place), Text(&service.kind));
+                let counts = counts.collect::<Vec<_>>().join(", ");
+                let cells = vec![place, instances, counts, self.since(service)];
+                rows.push((clusters.classes(&of_row), cells));
+            }
+            if !rows.is_empty() {
+                writeln!(
+                    f,
+                    "<details class=\"group\" open>\n<summary>{state} <b>{}</b></summary>",
+                    rows.len()
+                )?;
+                write_table(f, headings, &rows)?;
+                writeln!(f, "</details>")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&self, service: &ServiceStatus) -> &'static str {
+        let split = self.status.split(service);
+        let [not_read, ecs_only, both, eks_only, neither, empty] = STATES;
+        match (split.ours + split.other_clusters, split.ecs) {
+            _ if service.unreadable.is_some() => not_read,
+            (0, 0) if split.other_tools + split.unknown == 0 => empty,
+            (0, 0) => neither,
+            (0, _) => ecs_only,
+            (_, 0) => eks_only,
+            (_, _) => both,
+        }
+    }
+
+    /// The changes since the earlier status; empty if there are none.
+    fn since(&self, service: &ServiceStatus) -> String {
+        let Some(before) = self.before else { return String::new() };
+        let mut services = before.registries.iter().flat_map(|registry| &registry.services);
+        let is_same =
+            |it: &&ServiceStatus| (&it.namespace, &it.name) == (&service.namespace, &service.name);
+        let Some(then) = services.find(is_same) else { return "new".to_owned() };
+        let parts = self.parts(self.status.split(service)).zip(before.split(then).counts());
+        let changes = parts.filter_map(|((_, label, now), then)| match now.cmp(&then) {
+            Ordering::Equal => None,
+            Ordering::Greater => Some(format!("+{} {label}", now - then)),
+            Ordering::Less => Some(format!("−{} {label}", then - now)),
+        });
+        changes.collect::<Vec<_>>().join(", ")
+    }
+
+    fn held_back(&self) -> impl Iterator<Item = (&str, &HeldBackLine)> {
+        self.plan.clusters.iter().flat_map(|cluster| {
+            let of_services = cluster.services.iter().flat_map(|service| &service.held_back);
+            cluster.held_back.iter().chain(of_services).map(|line| (cluster.cluster.as_str(), line))
+        })
+    }
+
+    fn write_held_back(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+        writeln!(f, "<section class=\"group\">\n<h2>Conflicts and other held-back requests</h2>")?;
+        let rows = self.held_back().map(|(cluster, line)| {
+            let (reason, detail) = (Text(&line.reason).to_string(), Text(&line.detail).to_string());
+            let service = code(&line.service.to_string());
+            let cells = vec![service, clusters.label(cluster), reason, detail];
+            (clusters.classes(&[cluster].into()), cells)
+        });
+        let rows: Vec<Row> = rows.collect();
+        if rows.is_empty() {
+            writeln!(f, "<p class=\"good\">None.</p>")?;
+        } else {
+            write_table(f, &["Kubernetes Service", "Cluster", "Reason", "Details"], &rows)?;
+        }
+        writeln!(f, "</section>")
+    }
+
+    fn write_changes(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+        writeln!(f, "<section class=\"group\">\n<h2>Changes of the next sync</h2>")?;
+        self.plan.cut.iter().try_for_each(|cut| writeln!(f, "<p>{}</p>", Text(cut)))?;
+        writeln!(f, "<p>{}</p>", Text(&self.plan.summary()))?;
+        let mut rows = Vec::new();
+        for cluster in &self.plan.clusters {
+            for service in &cluster.services {
+                for line in &service.changes {
+                    let class = match line.change.sign() {
+                        '+' => "good",
+                        '-' => "bad",
+                        _ => "soft",
+                    };
+                    let change = format!(
+                        "<span class=\"{class}\">{} {}</span>",
+                        line.change.sign(),
+                        line.change
+                    );
+                    let instance = line.instance.as_deref().map(code).unwrap_or_default();
+                    let place = code(&service.place());
+                    let detail = Text(&line.detail).to_string();
+                    let cells =
+                        vec![place, clusters.label(&cluster.cluster), change, instance, detail];
+                    rows.push((clusters.classes(&[cluster.cluster.as_str()].into()), cells));
+                }
+            }
+        }
+        if !rows.is_empty() {
+            write_table(f, &["Service", "Cluster", "Change", "Instance", "Details"], &rows)?;
+        }
+        writeln!(f, "</section>")
+    }
+
+    /// For each member of a clusterset the lines that the plan's table has about its exports, imports and conflicts.
+    fn write_clustersets(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+        let members = self.plan.clusters.iter();
+        let members: Vec<_> =
+            members.filter_map(|it| Some((it, it.multi_cluster.as_ref()?))).collect();
+        if members.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "<section class=\"group\">\n<h2>Services across clusters</h2>")?;
+        for (cluster, member) in members {
+            let lines = member.to_string();
+            let (about, changes): (Vec<&str>, Vec<&str>) =
+                lines.lines().map(str::trim).partition(|line| line.starts_with("clusterset "));
+            let class = clusters.classes(&[cluster.cluster.as_str()].into());
+            let (label, about) = (clusters.label(&cluster.cluster), about.concat());
+            writeln!(
+                f,
+                "<div class=\"row lines {class}\">\n<h3>{label}</h3>\n<p>{}</p>",
+                Text(&about)
+            )?;
+            if changes.is_empty() {
+                writeln!(f, "<p class=\"good\">Nothing to do.</p>")?;
+            }
+            for line in changes {
+                let class = if line.contains("! ") { " class=\"bad\"" } else { "" };
+                writeln!(f, "<code{class}>{}</code>", Text(line))?;
+            }
+            writeln!(f, "</div>")?;
+        }
+        writeln!(f, "</section>")
+    }
+}
+
+/// The instances of a service by the cluster's ARN in their marks.
+fn counts_by_cluster(service: &ServiceStatus) -> impl Iterator<Item = (&str, usize)> {
+    let of_clusters = service.instances.iter().filter(|share| share.by == ShareOf::Cluster);
+    of_clusters.filter_map(|share| Some((share.name.as_deref()?, share.count)))
+}

@@ -1,0 +1,117 @@
+//! Imports that are ahead of Cloud Map: an invocation that reads the exporter itself changes them while the operations are
+//! under way, and another one takes the exporter from Cloud Map.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::time::Deadline;
+use serde_json::json;
+
+use super::{AHEAD, Members, exported, imported, pods, sources, web};
+use crate::run::sync;
+use testbed::cloud_map::Behaviour;
+use testbed::kubernetes::{ClusterIp, KubernetesServer};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// The pod of `web` in blue is replaced, and green exports `new`. Both are imported, and the run is cut short while Cloud
+/// Map's operations are under way.
+async fn ahead() -> Members {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    exported(&members.green, web(), &["10.1.0.1"], CREATED);
+    members.converge().await;
+    let operation_delay = Duration::from_hours(1);
+    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    pods(&members.blue, "web", &["10.0.0.2"]);
+    let new = ClusterIp::new("shop", "new").port_of("TCP", "http", 80, 8080);
+    exported(&members.green, new, &["10.1.0.2"], CREATED);
+    let are_imported = async {
+        let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");
+        let has_new = |it| !imported(it, "new").is_empty();
+        let both = [&members.blue, &members.green];
+        while !both.into_iter().all(is_ahead) || !both.into_iter().all(has_new) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let payload = json!({ "action": "sync" });
+    tokio::select! {
+        () = are_imported => {}
+        answer = members.function.invoke(&payload, Deadline::after(Duration::from_mins(1))) => {
+            panic!("the run is over: {answer:?}")
+        }
+    }
+    members
+}
+
+fn of_web(blue: &str) -> BTreeMap<String, BTreeSet<String>> {
+    sources([("blue", &[blue]), ("green", &["10.1.0.1:8080"])])
+}
+
+fn assert_imported(members: &Members, of_blue: &str) {
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "web"), of_web(of_blue));
+    }
+}
+
+/// Another function for both, which only imports.
+async fn importer(members: &Members) -> Function {
+    let settings = [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "import")];
+    members.fleet.function_with(&settings).await.with_clock(members.clock.clock())
+}
+
+fn notes(cluster: &KubernetesServer) -> usize {
+    let slices = super::slices(cluster, "web").into_iter();
+    slices.filter(|it| !it["metadata"]["annotations"][AHEAD].is_null()).count()
+}
+
+#[tokio::test]
+async fn message_about_another_cluster_takes_back_no_change_of_which_the_operation_is_under_way() {
+    let members = ahead().await;
+
+    members.sync_service("green", "web").await;
+
+    assert_imported(&members, "10.0.0.2:8080");
+}
+
+#[tokio::test]
+async fn another_function_takes_back_no_change_of_which_the_operation_is_under_way() {
+    let members = ahead().await;
+    let uid = |cluster: &KubernetesServer| {
+        cluster.service_import("shop", "new").expect("an import")["metadata"]["uid"].clone()
+    };
+    let before = [&members.blue, &members.green].map(uid);
+
+    sync(&importer(&members).await).await;
+
+    assert_imported(&members, "10.0.0.2:8080");
+    let new = sources([("green", &["10.1.0.2:8080"])]);
+    assert_eq!(imported(&members.blue, "new"), new);
+    assert_eq!([&members.blue, &members.green].map(uid), before);
+}
+
+#[tokio::test]
+async fn change_that_does_not_reach_cloud_map_is_taken_back_after_minutes() {
+    let members = ahead().await;
+    let importer = importer(&members).await;
+    members.clock.advance(Duration::from_mins(6));
+
+    sync(&importer).await;
+
+    assert_imported(&members, "10.0.0.1:8080");
+}
+
+#[tokio::test]
+async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    assert_eq!(notes(&members.green), 1);
+    members.fleet.cloud_map.behave(Behaviour::default());
+    members.amber("web", &["10.2.0.1"]);
+
+    members.converge().await;
+
+    assert_eq!((notes(&members.green), super::slices(&members.green, "web").len()), (1, 2));
+}

@@ -1,0 +1,157 @@
+//! The processes of the function: how each is set, when it begins and ends, and what it is invoked with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::report::Report;
+use cloud_map_sync::time::Deadline;
+use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::task::spawn_local;
+use tokio::time::{sleep, timeout};
+
+use super::play::Scene;
+use super::world::CLUSTERS;
+use crate::queue::failures;
+use testbed::Sandbox;
+use testbed::clock::tokio_clock;
+use testbed::function::TIMEOUT;
+use testbed::gate::Gate;
+
+/// The processes of the function.
+pub const PROCESSES: usize = 3;
+
+/// How long the credentials of a process last in a long story.
+const CREDENTIALS: Duration = Duration::from_hours(6);
+/// Until a message comes back.
+const REDELIVERY: Duration = Duration::from_mins(1);
+
+/// One process: created by its first invocation, with one invocation at a time.
+pub struct Process {
+    settings: Vec<(&'static str, String)>,
+    sandbox: Sandbox,
+    function: OnceCell<Function>,
+    turn: Mutex<()>,
+}
+
+impl Process {
+    pub async fn invoke(&self, payload: &Value, time: Duration) -> Option<Answer> {
+        let _turn = self.turn.lock().await;
+        let new = async {
+            let settings: Vec<_> =
+                self.settings.iter().map(|(key, it)| (*key, it.as_str())).collect();
+            self.sandbox.function(&settings).await.with_clock(tokio_clock())
+        };
+        let function = Box::pin(self.function.get_or_init(|| new)).await;
+        let answer = timeout(time, function.invoke(payload, Deadline::after(time))).await.ok();
+        if std::env::var_os("WORLD").is_some() {
+            let report = answer.as_ref().and_then(|it| it.report.as_ref());
+            println!("{payload}: {}", report.map_or("no report".to_owned(), in_full));
+        }
+        answer
+    }
+}
+
+impl Scene {
+    /// Ends all processes, and starts others with the settings of the world.
+    pub fn deploy(&mut self) {
+        self.runs.drain(..).for_each(|(_, run)| run.abort());
+        self.processes = (0..PROCESSES).map(|number| self.process(number)).collect();
+        let arns = CLUSTERS.map(|cluster| self.fleet.sandbox.cluster_arn(cluster));
+        self.fleet.cloud_map.watch_over(self.world.settings.owner, &[&arns[0], &arns[1]]);
+        self.ledger.forget();
+    }
+
+    fn process(&self, number: usize) -> Arc<Process> {
+        let mut settings: BTreeMap<_, _> = self.world.settings.variables().into_iter().collect();
+        settings.extend(self.world.clusterset.variables(number, &self.world.settings));
+        if number + 1 == PROCESSES {
+            settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
+        }
+        let settings = settings.into_iter().collect();
+        let sandbox = if self.is_long {
+            self.fleet.sandbox.with_credentials_for(CREDENTIALS)
+        } else {
+            self.fleet.sandbox.another_process()
+        };
+        let (function, turn) = (OnceCell::new(), Mutex::default());
+        Arc::new(Process { settings, sandbox, function, turn })
+    }
+
+    /// Begins an invocation in each of two processes, and lets their calls in by turns: so many of the first one, so many
+    /// of the second one, and so on. A process that has no call to make loses its turn.
+    pub fn overlap(&mut self, payloads: [Value; 2], turns: Vec<usize>) {
+        let keys = [0, 1].map(|it| self.processes[it].sandbox.access_key().id.clone());
+        let gate = Gate::holding(&[&keys[0], &keys[1]]);
+        self.fleet.cloud_map.hold_at(&gate);
+        (0..CLUSTERS.len()).for_each(|cluster| self.cluster(cluster).hold_at(&gate));
+        for (process, payload) in payloads.into_iter().enumerate() {
+            self.invoke(process, payload, TIMEOUT);
+        }
+        let run = spawn_local(async move {
+            for (turn, calls) in turns.into_iter().enumerate() {
+                for _ in 0..calls {
+                    sleep(Duration::from_millis(1)).await;
+                    if gate.admit(turn % 2).is_none() {
+                        break;
+                    }
+                }
+            }
+            gate.open();
+        });
+        self.runs.push((PROCESSES, run));
+    }
+
+    /// The processes whose full syncs, one after the other, reach the wanted state. The first of two functions sees the
+    /// exports of the other only in its second sync.
+    pub fn all_clusters(&self, last: usize) -> Vec<usize> {
+        if self.world.clusterset.is_apart { vec![0, 1, 0] } else { vec![last % self.agreeing()] }
+    }
+
+    /// The number of processes whose settings agree.
+    pub fn agreeing(&self) -> usize {
+        if self.other_settings.is_empty() { PROCESSES } else { PROCESSES - 1 }
+    }
+
+    /// Ends a process in the middle of what it does.
+    pub fn kill(&mut self, number: usize) {
+        self.runs.iter().filter(|(of, _)| *of == number).for_each(|(_, run)| run.abort());
+        self.processes[number] = self.process(number);
+    }
+
+    /// Begins an invocation, which takes its turn in its process.
+    pub fn invoke(&mut self, process: usize, payload: Value, time: Duration) {
+        let invoked = self.processes[process].clone();
+        let run = spawn_local(async move { drop(Box::pin(invoked.invoke(&payload, time)).await) });
+        self.runs.push((process, run));
+    }
+
+    /// Delivers messages, and twice more those that come back, as a queue does.
+    pub fn deliver(&mut self, process: usize, mut batch: Value, time: Duration) {
+        let invoked = self.processes[process].clone();
+        let run = spawn_local(async move {
+            for _ in 0..3 {
+                let answer = Box::pin(invoked.invoke(&batch, time)).await;
+                let failed = answer.as_ref().map(failures);
+                let Some(records) = batch["Records"].as_array_mut() else { return };
+                records.retain(|it| {
+                    failed.as_ref().is_none_or(|all| all.iter().any(|id| it["messageId"] == **id))
+                });
+                if records.is_empty() {
+                    return;
+                }
+                sleep(REDELIVERY).await;
+            }
+        });
+        self.runs.push((process, run));
+    }
+}
+
+pub fn in_full(report: &Report) -> String {
+    let text = report.to_string();
+    let parts = report.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
+    let parts: Vec<_> = parts.map(|it| serde_json::to_string(it).expect("JSON")).collect();
+    format!("{text}\n{}", parts.join("\n"))
+}

@@ -1,0 +1,224 @@
+//! The end of a story: trouble ends, what is under way comes to its end, and full syncs lead to the state that the oracle
+//! allows, at which no process has anything to write.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cloud_map_sync::report::{NoteKind, Report};
+use serde_json::json;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+use super::clusterset::{CLUSTER_ID, OTHER_REGION};
+use super::oracle::{self, clusterset, guard, publish};
+use super::play::{LOOK, QUIET, Scene};
+use super::processes::in_full;
+use super::world::CLUSTERS;
+use testbed::cloud_map::{Behaviour, Call};
+use testbed::function::TIMEOUT;
+
+/// After so long nothing that was begun is under way any more, and each process asks anew which APIs a cluster serves.
+const REST: Duration = Duration::from_mins(6);
+/// Longer than `GUARD_WAIT`.
+const GUARD: Duration = Duration::from_mins(11);
+
+/// A full sync that nothing disturbs makes at most so many calls for each flow, and so many more for each namespace, service and
+/// instance before and after it.
+const CALLS: usize = 20;
+const CALLS_OF_EACH: usize = 6;
+/// And in trouble so many times as many.
+const IN_TROUBLE: usize = 2;
+
+/// The ids of services that a good sync did not read.
+type Unread = Vec<String>;
+
+impl Scene {
+    /// All trouble ends, and what is under way comes to its end.
+    pub async fn end_trouble(&mut self) -> Result<(), String> {
+        let settings = self.world.settings.clone();
+        self.world.settings.is_dry = false;
+        let is_left_out = |cluster: usize| !oracle::is_served(&self.world, cluster);
+        let is_elsewhere = settings.clusters.contains(OTHER_REGION);
+        let is_on = self.world.clusterset.is_on;
+        if is_on && (is_elsewhere || (0..CLUSTERS.len()).any(is_left_out)) {
+            self.world.settings.clusters = "blue,green";
+        }
+        // What an API server refused once is not sent again by the same process.
+        let has_refused = std::mem::take(&mut self.world.clusterset.has_refused);
+        if settings != self.world.settings || has_refused {
+            self.deploy();
+        }
+        self.heal();
+        self.behave(|it| *it = Behaviour::default());
+        for number in 0..CLUSTERS.len() {
+            self.cluster(number).give_back();
+            if self.world.clusterset.is_on {
+                self.serve_definitions(number);
+                self.cluster(number)
+                    .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
+            }
+        }
+        self.adopt();
+        self.finish(REST).await?;
+        // A purge that was cut short may leave imports without the record that makes Cloud Map familiar.
+        if self.world.clusterset.has_lost_records {
+            for process in self.all_clusters(0) {
+                self.invoke(process, json!({ "action": "confirm" }), TIMEOUT);
+            }
+            self.finish(REST).await?;
+        }
+        self.look()?;
+        self.settle();
+        self.look()
+    }
+
+    /// What is under way comes to its end.
+    async fn finish(&mut self, least: Duration) -> Result<(), String> {
+        let mut waited = Duration::ZERO;
+        while waited < least || !self.runs.is_empty() {
+            let pause = Duration::from_secs(1);
+            sleep(pause).await;
+            waited += pause;
+            self.runs.retain(|(_, run)| !run.is_finished());
+            if waited > 8 * TIMEOUT {
+                return Err("an invocation does not end within its time".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// A full sync beside which nothing happens but trouble: what it may leave to the next one.
+    pub async fn sync_in_trouble(&mut self, last: usize) -> Result<Option<Unread>, String> {
+        if self.world.settings.is_dry || self.world.clusterset.is_on {
+            return Ok(None);
+        }
+        // What was begun is done only some time after the run that began it.
+        self.finish(Duration::ZERO).await?;
+        self.finish(QUIET).await?;
+        let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
+        Ok(self.may_leave(&report))
+    }
+
+    /// `None` if a sync says that something is left to do. Else it leaves what it may not read, and says so: a service
+    /// in which its process has seen nothing of ours (`~ not read` in docs/runbook.md).
+    fn may_leave(&self, report: &Report) -> Option<Unread> {
+        if !report.ok || report.counts.held_back > 0 {
+            return None;
+        }
+        let services = report.clusters.iter().flat_map(|it| &it.services);
+        let unread = services.filter(|it| it.notes.iter().any(|it| it.note == NoteKind::NotRead));
+        let unread: BTreeSet<_> = unread.map(|it| (it.namespace.clone(), &*it.name)).collect();
+        let cloud_map = &self.fleet.cloud_map;
+        let all = cloud_map.namespaces().into_iter().flat_map(|(id, name)| {
+            cloud_map.services(&id).into_iter().map(move |it| (name.clone(), it))
+        });
+        let all = all.filter(|(namespace, it)| unread.contains(&(namespace.clone(), &*it.name)));
+        Some(all.map(|(_, it)| it.id).collect())
+    }
+
+    /// One full sync, whose rules hold on the way.
+    pub async fn sync(&mut self, number: usize) -> Result<Report, String> {
+        self.direct(number, 1).await
+    }
+
+    /// Such a sync, of at most so many times the calls that are enough.
+    async fn direct(&mut self, number: usize, times: usize) -> Result<Report, String> {
+        let payload = json!({ "action": "sync" });
+        let process = self.processes[number].clone();
+        let before = self.size();
+        self.fleet.cloud_map.forget_calls();
+        let run = spawn_local(async move { Box::pin(process.invoke(&payload, TIMEOUT)).await });
+        while !run.is_finished() {
+            sleep(LOOK).await;
+            self.look()?;
+        }
+        let answer = run.await.map_err(|error| format!("an invocation panicked: {error}"))?;
+        let answer = answer.ok_or("an invocation does not end within its time")?;
+        let calls = self.fleet.cloud_map.calls().len();
+        let size = before + self.size();
+        let flows = if self.world.clusterset.is_on { 2 } else { 1 };
+        let most = times * (flows * CALLS + CALLS_OF_EACH * size);
+        if calls > most {
+            return Err(format!("an invocation makes {calls} calls, and {most} are enough"));
+        }
+        answer.report.ok_or_else(|| "an invocation has no report".to_owned())
+    }
+
+    /// The number of namespaces, services and instances.
+    fn size(&self) -> usize {
+        let cloud_map = &self.fleet.cloud_map;
+        let services = cloud_map.namespaces().into_keys().map(|id| cloud_map.services(&id));
+        let of_service =
+            |it: testbed::cloud_map::ServiceView| 1 + cloud_map.instances(&it.id).len();
+        services.map(|it| 1 + it.into_iter().map(of_service).sum::<usize>()).sum()
+    }
+
+    /// Within two full syncs all is as the oracle has it, exports and imports after one, and then no process has anything
+    /// to write. A sync that says that nothing is left to do leaves nothing to the next one.
+    pub async fn come_to_rest(&mut self, last: usize, left: Option<Unread>) -> Result<(), String> {
+        let (start, stood) = (self.registry(), clusterset::Stood::of(self));
+        let mut reports = self.sync_all(last).await?;
+        let first = self.registry();
+        self.nothing_was_left(left)?;
+        let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
+        let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
+        // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
+        let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
+        for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
+            sleep(GUARD).await;
+            reports.extend(self.sync_all(last).await?);
+        }
+        let shown = |problem: String, reports: &[Report]| {
+            let reports: Vec<_> = reports.iter().map(in_full).collect();
+            format!("{problem}\n{}", reports.join("\n"))
+        };
+        let is_whole = self.world.clusterset.is_on && self.world.settings.policy == "sync";
+        // What a cluster had under a former id leaves the imports one sync after its records.
+        if is_whole && !self.world.clusterset.has_lost_records {
+            clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
+        }
+        reports.extend(self.sync_all(last).await?);
+        self.nothing_was_left(left).map_err(|it| shown(it, &reports))?;
+        let rest = self.registry();
+        publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
+        stood.at_rest(self).map_err(|it| shown(it, &reports))?;
+        guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
+        if is_whole {
+            clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
+        }
+        if reports.last().is_none_or(|it| !it.ok) {
+            return Err(shown("the last full sync is not good".to_owned(), &reports));
+        }
+        for number in 0..self.agreeing() {
+            reports.push(self.sync(number).await?);
+            let writes = self.take_writes();
+            if !writes.is_empty() {
+                return Err(shown(format!("at rest process {number} writes {writes:?}"), &reports));
+            }
+        }
+        Ok(())
+    }
+
+    /// After a sync that says that nothing is left to do the next one writes nothing, but in the services that it may
+    /// leave. A TTL rises one sync after another cluster has left the name.
+    fn nothing_was_left(&self, left: Option<Unread>) -> Result<(), String> {
+        let is_left = |it: &Call| {
+            let unread = left.as_ref().zip(it.service.as_ref());
+            it.operation == "UpdateService" || unread.is_some_and(|(all, it)| all.contains(it))
+        };
+        match &self.take_writes_but(is_left)[..] {
+            writes if left.is_some() && !writes.is_empty() => {
+                Err(format!("after a good sync the next one writes {writes:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn sync_all(&mut self, last: usize) -> Result<Vec<Report>, String> {
+        let mut reports = Vec::new();
+        for process in self.all_clusters(last) {
+            reports.push(self.sync(process).await?);
+        }
+        Ok(reports)
+    }
+}

@@ -1,0 +1,127 @@
+//! The stories: which moves a world has, in which order, and what is true of it from its beginning.
+
+use std::fmt;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::moves::{Flows, Move};
+use super::processes::PROCESSES;
+
+/// In milliseconds.
+const PAUSES: &[u64] = &[0, 0, 10, 50, 200, 1000, 4000];
+const LONG_PAUSES: &[u64] = &[0, 1000, 60_000, 1_200_000, 3_600_000, 7_200_000, 14_400_000];
+
+/// More settings of the last process, all but the first four in a clusterset alone: it may see or do less than the
+/// others, and so takes out nothing that they keep.
+const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
+    &[],
+    &[("POLICY", "create-only")],
+    &[("POLICY", "upsert-only")],
+    &[("DRY_RUN", "true")],
+    &[("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")],
+    &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
+    &[("MULTI_CLUSTER", "import")],
+];
+
+/// How much happens in a story.
+#[derive(Clone, Copy)]
+pub struct Length {
+    pub rounds: usize,
+    pub is_long: bool,
+}
+
+/// The moves of a world, and how long operations take in it.
+#[derive(Clone)]
+pub struct Story {
+    pub flows: Flows,
+    pub is_apart: bool,
+    pub other_settings: &'static [(&'static str, &'static str)],
+    /// What is there before the function has run.
+    pub before: Vec<Move>,
+    pub is_converged: bool,
+    pub operation_delay: u64,
+    pub list_lag: u64,
+    /// Whether hours pass, with a full sync every half an hour.
+    pub is_long: bool,
+    /// What happens until trouble ends, and then again.
+    pub rounds: Vec<Vec<(Move, u64)>>,
+    pub last: usize,
+}
+
+/// Random stories of all moves. `FLOWS=annotated`, `exported` or `both` plays those alone.
+pub fn story(length: Length) -> impl Strategy<Value = Story> {
+    let flows = |has_annotated, has_exported| Flows { has_annotated, has_exported };
+    let of_flows = match std::env::var("FLOWS").as_deref() {
+        Ok("annotated") => Just(flows(true, false)).boxed(),
+        Ok("exported") => Just(flows(false, true)).boxed(),
+        Ok("both") => Just(flows(true, true)).boxed(),
+        _ => prop_oneof![
+            5 => Just(flows(true, false)),
+            4 => Just(flows(false, true)),
+            1 => Just(flows(true, true)),
+        ]
+        .boxed(),
+    };
+    of_flows.prop_flat_map(move |flows| of_flows_alone(flows, length))
+}
+
+fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> {
+    let pauses = if length.is_long { LONG_PAUSES } else { PAUSES };
+    let is_apart = prop::bool::weighted(0.4).prop_map(move |it| it && !flows.has_annotated);
+    let other_settings =
+        if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..4] };
+    let all = (
+        vec(flows.before(), 2..10),
+        (prop::bool::weighted(0.8), is_apart, select(other_settings)),
+        select(&[30, 30, 300, 3000, 20_000, 90_000][..]),
+        select(&[0, 0, 0, 500][..]),
+        vec(vec((flows.any(), select(pauses)), 2..24), length.rounds),
+        0..PROCESSES,
+    );
+    all.prop_map(move |(before, functions, operation_delay, list_lag, rounds, last)| {
+        let (is_converged, is_apart, other_settings) = functions;
+        Story {
+            flows,
+            is_apart,
+            other_settings,
+            before,
+            is_converged,
+            operation_delay,
+            list_lag,
+            is_long: length.is_long,
+            rounds,
+            last,
+        }
+    })
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (operations, lag) = (self.operation_delay, self.list_lag);
+        if self.is_apart {
+            writeln!(text, "Each cluster has a function of its own.")?;
+        }
+        if !self.other_settings.is_empty() {
+            writeln!(text, "The last process has {:?}.", self.other_settings)?;
+        }
+        writeln!(text, "Operations take {operations} ms, lists lag by {lag} ms. Before:")?;
+        self.before.iter().try_for_each(|it| writeln!(text, "- {it}"))?;
+        if self.is_converged {
+            writeln!(text, "- a full sync")?;
+        }
+        for steps in &self.rounds {
+            writeln!(text, "Then:")?;
+            steps.iter().try_for_each(|(it, pause)| writeln!(text, "- {it}; {pause} ms"))?;
+            writeln!(text, "Trouble ends, and process {} syncs.", self.last)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Story {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, text)
+    }
+}
