@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -109,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
     def DescribeStackEvents(self, name, _):
         of_stack = f"<LogicalResourceId>{name}</LogicalResourceId><PhysicalResourceId>arn:aws:cloudformation:eu-central-1:111122223333:stack/{name}/1</PhysicalResourceId>"
         state = f"<ResourceStatus>{self.server.stacks[name]}</ResourceStatus><ResourceType>AWS::CloudFormation::Stack</ResourceType>"
-        time = datetime.now(UTC).isoformat()
+        time = datetime.now(timezone.utc).isoformat()
         return f"<StackEvents><member>{STACK.format(name=name)}<EventId>{time}</EventId><Timestamp>{time}</Timestamp>{of_stack}{state}</member></StackEvents>"
 
 

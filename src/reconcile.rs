@@ -1,11 +1,9 @@
 //! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
 //! Kubernetes Events for the notices. Returns the cluster's report and its claims.
 
-mod conditions;
-mod connected;
+mod exports;
 mod imports;
 mod member;
-mod multi_cluster;
 
 use std::sync::Arc;
 
@@ -26,8 +24,7 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
-pub use member::Joined;
-pub use multi_cluster::{INSTALL, unread};
+pub use member::{Joined, unread};
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;
@@ -121,6 +118,27 @@ impl Invocation<'_> {
         self.connected(cluster, run).await
     }
 
+    /// Runs something with a connection to a cluster. The cluster may have been created again under its name since it
+    /// was described: then it is described again, once.
+    pub(crate) async fn connected<T>(
+        &self,
+        cluster: &Cluster,
+        run: impl AsyncFn(&Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let stop = self.deadline.stop();
+        let connected = timeout_at(stop, self.clients.connect(cluster)).await;
+        let connection = connected.map_err(observe::Error::from)??;
+        match run(&connection).await {
+            Err(Error::Observe(observe::Error::Kubernetes(error)))
+                if connection.reused && error.may_be_stale() =>
+            {
+                let connected = timeout_at(stop, self.clients.reconnect(cluster)).await;
+                run(&connected.map_err(observe::Error::from)??).await
+            }
+            result => result,
+        }
+    }
+
     async fn run(
         &self,
         cluster: &Cluster,
@@ -132,11 +150,7 @@ impl Invocation<'_> {
         if let Some(account) = cluster.registry_account(&world.owner.cluster) {
             registry.set_account(account);
         }
-        let urgency = match selection {
-            Selection::Everything => Urgency::Bulk,
-            Selection::Only { .. } => Urgency::Urgent,
-        };
-        let options = Options { urgency, ..self.options() };
+        let options = self.options_for(selection);
         let published = publish::publish(&world, selection, self.adoption.as_ref(), options).await;
         let (report, claimed, notices) = published?;
         if self.mode == Mode::Sync {
@@ -150,6 +164,14 @@ impl Invocation<'_> {
         let Self { mode, deadline, now, is_direct, .. } = *self;
         let (urgency, observed, is_bulk) = (Urgency::Bulk, Instant::now(), false);
         Options { mode, deadline, now, urgency, observed, is_bulk, is_direct }
+    }
+
+    /// The same for these Services: a message goes before a full sync.
+    fn options_for(&self, selection: &Selection) -> Options {
+        match selection {
+            Selection::Everything => self.options(),
+            Selection::Only { .. } => Options { urgency: Urgency::Urgent, ..self.options() },
+        }
     }
 
     /// Limits a read of Cloud Map to the deadline.

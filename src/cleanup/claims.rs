@@ -42,7 +42,7 @@ impl Invocation<'_> {
             Some(Err(obstacle)) if obstacle.failed => return Err(Error::Exports(obstacle.detail)),
             Some(_) | None => return Ok(Claimed::default()),
         };
-        let world = self.exporting(cluster, &joined, registry);
+        let world = joined.exporting(registry);
         Ok(publish::claims(&world, self.deadline).await?)
     }
 }

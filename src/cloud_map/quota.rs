@@ -157,8 +157,8 @@ impl Quotas {
 const THROTTLES: [&str; 3] =
     ["ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"];
 
-/// Reports every attempt of every call to the token buckets. The SDK's backoff delays one call; the buckets slow down the
-/// calls that follow.
+/// Reports every attempt of every call to the token buckets. The SDK's backoff delays one call; the buckets slow down
+/// the calls that follow.
 #[derive(Debug)]
 pub(super) struct AttemptObserver(pub(super) Arc<Quotas>);
 

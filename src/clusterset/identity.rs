@@ -1,19 +1,12 @@
 //! Who a cluster is in its clusterset: by its `ClusterProperty` objects (KEP-2149) or by the settings. It is never
 //! guessed from a name or an ARN.
 
-use crate::model::clusterset::{ClusterId, ClustersetId, Member};
+use crate::model::clusterset::{ClusterId, ClustersetId};
 
 /// The name of the `ClusterProperty` with the cluster id.
 pub const CLUSTER_PROPERTY: &str = "cluster.clusterset.k8s.io";
 /// The name of the `ClusterProperty` with the clusterset id.
 pub const CLUSTERSET_PROPERTY: &str = "clusterset.k8s.io";
-
-/// The ids that one source states.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stated {
-    pub cluster: Option<String>,
-    pub clusterset: Option<String>,
-}
 
 /// The reason why a cluster is no member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,25 +35,28 @@ impl NoMember {
     }
 }
 
-/// The member that a cluster is, by the settings and by its own properties.
+/// The id of a cluster, by the settings and by its property.
 ///
 /// # Errors
 /// Returns the reason if there is no valid id, or the two sources differ.
-pub fn member(
-    cluster: Option<&ClusterId>,
-    clusterset: Option<&ClustersetId>,
-    properties: &Stated,
-) -> Result<Member, NoMember> {
+pub fn cluster_id(
+    setting: Option<&ClusterId>,
+    property: Option<&str>,
+) -> Result<ClusterId, NoMember> {
     let form = "one DNS label, or two with a dot, of at most 63 characters";
-    let cluster = one_id(cluster, properties.cluster.as_deref(), CLUSTER_PROPERTY, |text| {
-        ClusterId::parse(text).ok_or(form)
-    })?;
+    one_id(setting, property, CLUSTER_PROPERTY, |text| ClusterId::parse(text).ok_or(form))
+}
+
+/// The id of its clusterset.
+///
+/// # Errors
+/// The same.
+pub fn clusterset_id(
+    setting: Option<&ClustersetId>,
+    property: Option<&str>,
+) -> Result<ClustersetId, NoMember> {
     let form = "1 to 128 letters, digits, dots, underscores and hyphens";
-    let clusterset =
-        one_id(clusterset, properties.clusterset.as_deref(), CLUSTERSET_PROPERTY, |text| {
-            ClustersetId::parse(text).ok_or(form)
-        })?;
-    Ok(Member { cluster, clusterset })
+    one_id(setting, property, CLUSTERSET_PROPERTY, |text| ClustersetId::parse(text).ok_or(form))
 }
 
 fn one_id<T: Clone + PartialEq + std::fmt::Display>(
@@ -90,11 +86,8 @@ mod tests {
 
     fn decide(setting: Option<&str>, property: Option<&str>) -> Result<String, &'static str> {
         let setting = setting.and_then(ClusterId::parse);
-        let clusterset = ClustersetId::parse("shop");
-        let cluster = property.map(str::to_owned);
-        let properties = Stated { cluster, clusterset: None };
-        let member = member(setting.as_ref(), clusterset.as_ref(), &properties);
-        member.map(|member| member.cluster.to_string()).map_err(|reason| reason.code())
+        let id = cluster_id(setting.as_ref(), property);
+        id.map(|id| id.to_string()).map_err(|reason| reason.code())
     }
 
     #[test]
@@ -116,8 +109,7 @@ mod tests {
 
     #[test]
     fn a_cluster_without_a_clusterset_is_no_member() {
-        let cluster = ClusterId::parse("blue");
-        let none = member(cluster.as_ref(), None, &Stated::default());
+        let none = clusterset_id(None, None);
         assert_eq!(none, Err(NoMember::NoIdentity(CLUSTERSET_PROPERTY)));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::attributes::{self, ExportInstance};
+use super::attributes;
 use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, Record};
 use crate::model::attributes::{IPV4, IPV6};
@@ -67,16 +67,6 @@ impl MemberView {
             }
         }
     }
-
-    fn add_instance(&mut self, name: &ServiceRef, instance: &ExportInstance) {
-        if !instance.is_marked {
-            self.of_aws.insert(name.clone());
-            self.aws_instances += 1;
-        }
-        if instance.endpoint.ready {
-            self.endpoints.insert((name.clone(), instance.endpoint.address));
-        }
-    }
 }
 
 /// All members of all clustersets in a registry.
@@ -97,12 +87,8 @@ pub fn clustersets(registry: &Registry) -> Clustersets {
                 member.add_record(&cluster, id, attributes);
             }
         } else if !record::is_namespace(&namespace.name) {
-            add_instances(
-                &mut all,
-                registry,
-                key,
-                &ServiceRef::new(&namespace.name, &service.name),
-            );
+            let name = ServiceRef::new(&namespace.name, &service.name);
+            add_instances(&mut all, registry, key, &name);
         }
     }
     all
@@ -137,7 +123,13 @@ fn add_instances(all: &mut Clustersets, registry: &Registry, key: &ServiceKey, n
     for (_, of_instance) in registry.instances(key) {
         let Some(clusterset) = attributes::clusterset_of(of_instance) else { continue };
         let Ok(Some(instance)) = attributes::read(of_instance, &clusterset) else { continue };
-        let members = all.entry(clusterset).or_default();
-        members.entry(instance.cluster.clone()).or_default().add_instance(name, &instance);
+        let member = all.entry(clusterset).or_default().entry(instance.cluster).or_default();
+        if !instance.is_marked {
+            member.of_aws.insert(name.clone());
+            member.aws_instances += 1;
+        }
+        if instance.endpoint.ready {
+            member.endpoints.insert((name.clone(), instance.endpoint.address));
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! The result of an invocation, and its response for the kind of payload: counts to the schedule, failed messages to the
-//! queue, the whole report to a direct invocation. Each is built from the run's report. An error that fails the invocation
-//! has a stable name.
+//! The result of an invocation, and its response for the kind of payload: counts to the schedule, failed messages to
+//! the queue, the whole report to a direct invocation. Each is built from the run's report. An error that fails the
+//! invocation has a stable name.
 
 use std::collections::BTreeMap;
 

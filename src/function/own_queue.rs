@@ -1,6 +1,6 @@
-//! The queues of the function's own: that of the full syncs (`FAN_OUT`), into which the schedule puts one message for each
-//! cluster, and that of the messages about single Services. Lambda invokes the function concurrently for their messages.
-//! What the run for a cluster does not finish is left to the next one, which plans from the current state.
+//! The queues of the function's own: that of the full syncs (`FAN_OUT`), into which the schedule puts one message for
+//! each cluster, and that of the messages about single Services. Lambda invokes the function concurrently for their
+//! messages. What the run for a cluster does not finish is left to the next one, which plans from the current state.
 //!
 //! A failed message returns after a backoff that doubles with each delivery. By default SQS delivers it again after the
 //! visibility timeout, which must cover a run that Lambda kills: too long for a transient failure, and too short for an

@@ -1,6 +1,6 @@
 //! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
-//! sync of all clusters cleans up, and builds the report. The scopes of the messages of a queue, or of the lines of a log,
-//! are merged first, so that each cluster is synced once.
+//! sync of all clusters cleans up, and builds the report. The scopes of the messages of a queue, or of the lines of a
+//! log, are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};

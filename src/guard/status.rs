@@ -18,44 +18,35 @@ pub enum Subject {
     Endpoints,
 }
 
-impl Subject {
-    fn noun(self) -> &'static str {
-        match self {
-            Self::Instances => "instances",
-            Self::Endpoints => "imported endpoints",
-        }
-    }
-
+/// The words about a loss.
+struct Words {
+    noun: &'static str,
     /// The verb for all of them together.
-    fn leave(self) -> &'static str {
-        match self {
-            Self::Instances => "are deregistered",
-            Self::Endpoints => "leave the imports",
-        }
-    }
+    leave: &'static str,
+    owner: &'static str,
+    /// The part that could not be read beside the loss.
+    unread: &'static str,
+    /// The meaning of a name that was not read.
+    absent: &'static str,
+}
 
-    fn owner(self) -> &'static str {
+impl Subject {
+    fn words(self) -> Words {
         match self {
-            Self::Instances => "Service",
-            Self::Endpoints => "import",
-        }
-    }
-
-    /// What could not be read beside the loss.
-    fn unread(self, count: usize) -> String {
-        match self {
-            Self::Instances => {
-                format!("Cloud Map services with {count} more could not be read")
-            }
-            Self::Endpoints => format!("clusters with {count} more could not be read"),
-        }
-    }
-
-    /// What is meant by a name that was not read.
-    fn absent(self) -> &'static str {
-        match self {
-            Self::Instances => "which is not in the cluster",
-            Self::Endpoints => "which no cluster exports any more",
+            Self::Instances => Words {
+                noun: "instances",
+                leave: "are deregistered",
+                owner: "Service",
+                unread: "Cloud Map services",
+                absent: "which is not in the cluster",
+            },
+            Self::Endpoints => Words {
+                noun: "imported endpoints",
+                leave: "leave the imports",
+                owner: "import",
+                unread: "clusters",
+                absent: "which no cluster exports any more",
+            },
         }
     }
 }
@@ -116,7 +107,7 @@ impl GuardStatus {
     fn who(&self) -> String {
         let names = self.losses.iter().take(NAMED).map(|loss| loss.service.to_string());
         let names: Vec<String> = names.collect();
-        let (owner, absent) = (self.subject.owner(), self.subject.absent());
+        let Words { owner, absent, .. } = self.subject.words();
         match self.losses.as_slice() {
             [one] if one.was_read => format!("{owner} {}", one.service),
             [one] => format!("{owner} {}, {absent},", one.service),
@@ -129,7 +120,7 @@ impl GuardStatus {
 
     fn limits(&self) -> String {
         let Self { loss, instances, share, minimum, .. } = self;
-        let noun = self.subject.noun();
+        let noun = self.subject.words().noun;
         format!(
             "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
         )
@@ -151,8 +142,8 @@ impl GuardStatus {
 
 impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (who, limits, subject) = (self.who(), self.limits(), self.subject);
-        let (noun, leave) = (subject.noun(), subject.leave());
+        let (who, limits) = (self.who(), self.limits());
+        let Words { noun, leave, unread: parts, .. } = self.subject.words();
         let Self { loss, instances, unread, share, minimum, .. } = self;
         match self.state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
@@ -171,8 +162,7 @@ impl Display for GuardStatus {
             ),
             GuardState::HeldUntilRead => write!(
                 f,
-                "{who} would lose {loss} of {instances} {noun}, and {}: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those",
-                subject.unread(*unread)
+                "{who} would lose {loss} of {instances} {noun}, and {parts} with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those"
             ),
             GuardState::HeldByFullSync => {
                 write!(f, "{who} would lose {loss} {noun} that the full sync holds")?;

@@ -24,7 +24,7 @@ pub struct Verdict {
 }
 
 /// The quantities that a loss is measured on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// The part of the cluster that the run covers.
     pub extent: Extent,

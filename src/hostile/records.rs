@@ -3,7 +3,9 @@
 use super::rules::assert_line;
 use super::{Random, try_all};
 use crate::clusterset::id::{CLUSTER_RECORD, export_record};
-use crate::clusterset::record::{ClusterRecord, ExportRecord, Record, clusterset_of, read};
+use crate::clusterset::record::{
+    ClusterRecord, ExportRecord, Record, as_recorded, clusterset_of, read,
+};
 use crate::hostile::instances::{owner, web};
 use crate::model::attributes::EXPORT;
 use crate::model::clusterset::{
@@ -40,7 +42,7 @@ fn export() -> Attributes {
         properties: Some(properties),
     };
     let record = ExportRecord { owner: exporter(), service: web(), export, is_empty: true };
-    record.write().expect("it fits").attributes
+    record.write().expect("it fits")
 }
 
 fn member() -> Attributes {
@@ -75,10 +77,9 @@ fn assert_export(record: &ExportRecord) {
     assert!(record.export.ports.iter().all(|port| port.number > 0), "{:?}", record.export.ports);
     // What was read can be written again, and means the same.
     if let Ok(written) = record.write()
-        && !written.lacks_labels
+        && as_recorded(&record.export) == record.export
     {
-        let again =
-            read(&record.export.cluster, &export_record(&record.service), &written.attributes);
+        let again = read(&record.export.cluster, &export_record(&record.service), &written);
         assert_eq!(again, Ok(Some(Record::Export(record.clone()))));
     }
 }

@@ -22,11 +22,12 @@ pub struct ServiceExport {
 }
 
 /// The reason why a Service cannot be exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotExportable {
-    /// There is none of this name.
+    #[error("There is no Service of this name.")]
     NoService,
+    #[error("A Service of type ExternalName has no endpoints to export.")]
     ExternalName,
-    /// It belongs to an import.
+    #[error("The Service is part of an import and cannot be exported again.")]
     Derived,
 }

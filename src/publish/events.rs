@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{About, Desired, Notice, Timestamp, Tone, Verb};
-use crate::publish::plan::HeldBack;
+use crate::publish::plan::{HeldBack, MendedBy};
 use crate::report::{ChangeResult, ServiceReport};
 
 /// The notices about held-back items, as far as the owner of a Service can do something about them.
@@ -12,7 +12,7 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
     let mut notices = BTreeMap::new();
     for HeldBack { service, reason, .. } in held_back {
         let Some(annotated) = desired.services.get(service) else { continue };
-        if !reason.concerns_owner() {
+        if reason.mended_by() != MendedBy::Owner {
             continue;
         }
         notices.entry((service.clone(), reason.code())).or_insert_with(|| Notice {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lines::{Lines, LinesAt};
 use crate::model::Place;
 use crate::publish::passes::{Applied, Outcome};
-use crate::publish::plan::{GuardStatus, HeldBack, Note, Plan};
+use crate::publish::plan::{GuardStatus, HeldBack, MendedBy, Note, Plan};
 use crate::report::{
     ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind, NoteLine,
     ServiceReport,
@@ -105,8 +105,8 @@ impl From<Note> for NoteLine {
 impl From<HeldBack> for HeldBackLine {
     fn from(held_back: HeldBack) -> Self {
         let HeldBack { service, reason, .. } = held_back;
-        let keeps_out = reason.keeps_out() && reason.concerns_owner();
-        let (code, failed) = (reason.code(), reason.is_failure());
+        let keeps_out = reason.keeps_out() && reason.mended_by() == MendedBy::Owner;
+        let (code, failed) = (reason.code(), reason.mended_by() == MendedBy::Retry);
         Self { service, reason: code.into(), detail: reason.to_string(), failed, keeps_out }
     }
 }

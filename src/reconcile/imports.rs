@@ -1,92 +1,108 @@
-//! The exports and imports of a run beside its API calls: the rules of the installation for imports, the note of the
+//! The imports of a cluster in one run beside their API calls: the rules of the installation for them, the note of the
 //! guard, and their report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::multi_cluster::unread;
-use super::{Invocation, Joined};
-use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::id::{self, EXPORT_RECORD};
-use crate::clusterset::record;
-use crate::import::Imported;
-use crate::import::guard::Note;
+use super::{Invocation, Joined, unread};
+use crate::guard::Extent;
+use crate::import::guard::{Note, Run};
 use crate::import::plan::HeldBack;
-use crate::import::sources::{Lifetimes, Stale};
-use crate::model::ServiceRef;
+use crate::import::sources::{Lifetimes, Members, Stale};
+use crate::import::{Imported, Importing, OwnRecord};
+use crate::model::Selection;
 use crate::model::clusterset::ClusterId;
-use crate::publish::exports::{self, Exported};
+use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
-    ClusterReport, ClustersetLine, GuardReport, ImportLine, MultiClusterReport, Obstacle,
+    ClusterReport, ClustersetLine, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle,
     StaleCluster,
 };
-use crate::settings::Cluster;
 
 /// The number of imports that a line names.
 const NAMED: usize = 3;
 
 impl Invocation<'_> {
-    /// Writes the guard's sighting of a loss of imports to the cluster's record, or removes it, if it changed.
-    ///
-    /// # Errors
-    /// Returns the reason if the record could not be read.
-    pub async fn note(
-        &self,
-        cluster: &Cluster,
-        (joined, imported): (&Joined, Option<&Imported>),
-        registry: &SharedRegistry,
-    ) -> Result<Option<ClusterReport>, Obstacle> {
-        let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
-        let world = self.exporting(cluster, joined, registry);
-        let text = match note {
-            Note::Write(sighting) => Some(sighting.to_string()),
-            Note::Remove => None,
-        };
-        let noted = exports::note(&world, &joined.member, text, self.options()).await;
-        noted.map(Some).map_err(|error| unread(&error))
-    }
-
     /// The ages at which a member is stale and expires, unless this invocation read it itself.
     pub fn lifetimes(&self, read: BTreeSet<ClusterId>) -> Lifetimes {
         let (stale_after, expire_after) =
             (self.settings.stale_clusters_after, self.settings.expire_clusters_after);
         Lifetimes { now: self.now, stale_after, expire_after, read }
     }
+}
 
-    /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace of a cluster: only the ranges of
-    /// addresses of its rule count.
-    pub fn allows(&self, joined: &Joined, namespace: &str, address: IpAddr) -> bool {
-        let policy = self.settings.rules.name_policy.as_ref();
-        let rule = policy.and_then(|policy| policy.rule(joined.arn(), namespace));
+impl Joined<'_> {
+    /// Imports the exports of all members into the cluster. `is_selected`: the invocation is about this cluster, so that a
+    /// confirmation is, too. `own_record`: its record, as far as this invocation has written it.
+    pub async fn import(
+        &self,
+        members: &Members<'_>,
+        (is_selected, own_record): (bool, OwnRecord),
+    ) -> Option<Imported> {
+        let Self { invocation, selection, connection, member, owner, .. } = self;
+        let rules = &invocation.settings.rules;
+        let extent = match selection {
+            Selection::Everything if invocation.confirmed && is_selected => Extent::Confirmed,
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        };
+        let guard = Run {
+            cluster: self.arn(),
+            guard: rules.guard,
+            extent,
+            held: selection.held(),
+            now: invocation.now,
+            remembers: own_record == OwnRecord::Stands
+                || members.holder_of(&member.cluster).is_some(),
+        };
+        let importing = Importing {
+            kubernetes: &connection.kubernetes,
+            owner,
+            member,
+            objects: self.objects.as_ref()?,
+            own_record,
+            takes_over: invocation.adoption.is_some(),
+            writes: invocation.mode == Mode::Sync,
+            policy: rules.policy,
+            guard,
+            allows: &|namespace, address| self.allows(namespace, address),
+            now: invocation.now,
+            deadline: invocation.deadline,
+        };
+        let imported = importing.run(members, selection).await;
+        invocation.create_events(&connection.kubernetes, &imported.notices).await;
+        Some(imported)
+    }
+
+    /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace: only the ranges of addresses of
+    /// its rule count.
+    pub fn allows(&self, namespace: &str, address: IpAddr) -> bool {
+        let policy = self.invocation.settings.rules.name_policy.as_ref();
+        let rule = policy.and_then(|policy| policy.rule(self.arn(), namespace));
         rule.is_none_or(|rule| rule.allows_address(address))
+    }
+
+    /// Writes the guard's sighting of a loss of imports to the cluster's record, or removes it, if it changed.
+    ///
+    /// # Errors
+    /// Returns the reason if the record could not be read.
+    pub async fn note(
+        &self,
+        imported: Option<&Imported>,
+        registry: &SharedRegistry,
+    ) -> Result<Option<ClusterReport>, Obstacle> {
+        let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
+        let text = match note {
+            Note::Write(sighting) => Some(sighting.to_string()),
+            Note::Remove => None,
+        };
+        let (world, options) = (self.exporting(registry), self.invocation.options());
+        let noted = exports::note(&world, &self.member, text, options).await;
+        noted.map(Some).map_err(|error| unread(&error))
     }
 }
 
 impl MultiClusterReport {
-    /// Adds the exports that begin, change or end in a run: their records do.
-    pub fn add_exports(&mut self, exported: &Exported) {
-        let outcomes = exported.outcomes.iter();
-        let failed = outcomes.filter(|(_, it)| {
-            matches!(it.of_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
-        });
-        self.unfinished.extend(failed.map(|(service, _)| service.clone()));
-        // The first records are written in the turn of no Service, so the id names it.
-        let exports = exported.exports().keys();
-        let exports: BTreeMap<String, &ServiceRef> =
-            exports.map(|service| (id::export_record(service), service)).collect();
-        let services = exported.report.services.iter();
-        let services = services.filter(|it| record::is_namespace(&it.namespace));
-        for line in services.flat_map(|service| &service.changes) {
-            let Some(id) = line.instance.as_ref().filter(|id| id.starts_with(EXPORT_RECORD)) else {
-                continue;
-            };
-            let service = exports.get(id).copied().unwrap_or(&line.service);
-            let change = format!("{} export     {service}", line.change.sign());
-            self.export_changes.push(ImportLine { change, result: line.result.clone() });
-        }
-    }
-
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
         // The reason why the cluster has no record is the better line.

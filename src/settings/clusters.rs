@@ -78,9 +78,10 @@ enum Entry {
     Object(Box<Object>),
 }
 
+/// An entry with more than a name, of which `docs/schemas` has a schema.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Object {
+pub struct Object {
     cluster: String,
     role_arn: Option<String>,
     external_id: Option<String>,

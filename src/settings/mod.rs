@@ -24,7 +24,7 @@ use crate::model::SignedDuration;
 use crate::publish::plan::{Guard, Rules, ServiceLimit};
 use crate::report::metrics::Written;
 
-pub use clusters::{Cluster, Role};
+pub use clusters::{Cluster, Object as ClusterObject, Role};
 pub use documented::{DOCUMENTED, Documented};
 pub use events::Events;
 pub use load::{Error as LoadError, load};

@@ -29,30 +29,6 @@ async fn older_of_two_claimants_holds_the_name_in_whatever_order_they_are_listed
 }
 
 #[tokio::test]
-async fn of_two_claimants_of_one_age_the_first_by_name_holds_it() {
-    let fleet = Fleet::start().await;
-    claim(&fleet, "b", OLD, "10.0.1.2");
-    claim(&fleet, "a", OLD, "10.0.1.1");
-    converge(&fleet, &fleet.function().await).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
-async fn present_holder_keeps_the_name_against_an_older_claimant() {
-    let fleet = Fleet::start().await;
-    claim(&fleet, "young", YOUNG, "10.0.1.2");
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    claim(&fleet, "old", OLD, "10.0.1.1");
-
-    let report = converge(&fleet, &function).await;
-
-    assert_eq!(held_back(&report), ["DomainConflict"], "{report}");
-    assert!(said_of(&report, "DomainConflict").contains("shop/young"));
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"]);
-}
-
-#[tokio::test]
 async fn older_claimant_holds_a_name_even_while_it_has_no_pods() {
     let fleet = Fleet::start().await;
     claim(&fleet, "old", OLD, "10.0.1.1");

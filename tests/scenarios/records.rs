@@ -3,8 +3,8 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of};
-use testbed::cloud_map::RecordType::{A, Aaaa, Cname, Srv};
-use testbed::cloud_map::{RecordType, ServiceKind};
+use testbed::cloud_map::RecordType::{A, Aaaa, Cname};
+use testbed::cloud_map::ServiceKind;
 use testbed::kubernetes::{Headless, Pod};
 
 fn dual_stack(name: &str, namespace: &str) -> Headless {
@@ -20,28 +20,6 @@ fn instances(fleet: &Fleet, namespace: &str) -> Vec<String> {
         .collect();
     texts.sort();
     texts
-}
-
-#[tokio::test]
-async fn dual_stack_pod_is_one_instance_with_the_families_that_the_records_carry() {
-    let cases: [(&[RecordType], &str); 4] = [
-        (&[A], "10.0.1.1 - -"),
-        (&[Aaaa], "- fd00::1 -"),
-        (&[A, Aaaa], "10.0.1.1 fd00::1 -"),
-        (&[Srv], "10.0.1.1 fd00::1 8080"),
-    ];
-    for (records, expected) in cases {
-        let fleet = Fleet::start().await;
-        fleet.dns_service("web", records);
-        fleet.service(dual_stack("web", "prod.local"));
-        let pod = Pod::new("web-0", "10.0.1.1").address("fd00::1");
-        fleet.cluster.pods("shop", "web", &[pod]);
-
-        let report = converge(&fleet, &fleet.function().await).await;
-
-        assert_eq!(instances(&fleet, "prod.local"), [expected], "{records:?}: {report}");
-        assert_eq!(held_back(&report), [""; 0], "{report}");
-    }
 }
 
 #[tokio::test]
@@ -92,22 +70,6 @@ async fn pod_of_the_other_family_is_held_back_without_a_call() {
 
     assert_eq!(held_back(&report), ["RecordTypeMismatch"], "{report}");
     assert_eq!(instances(&fleet, "prod.local"), ["10.0.1.1 - -"]);
-}
-
-#[tokio::test]
-async fn second_family_that_a_pod_gains_is_added_to_its_instance() {
-    let fleet = Fleet::start().await;
-    fleet.service(dual_stack("web", "prod"));
-    fleet.cluster.pods("shop", "web", &[Pod::new("web-0", "10.0.1.1")]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    let pod = Pod::new("web-0", "10.0.1.1").address("fd00::1");
-    fleet.cluster.pods("shop", "web", &[pod]);
-
-    let report = converge(&fleet, &function).await;
-
-    assert_eq!((report.counts.rewritten, report.counts.deregistered), (1, 0), "{report}");
-    assert_eq!(instances(&fleet, "prod"), ["10.0.1.1 fd00::1 -"]);
 }
 
 #[tokio::test]

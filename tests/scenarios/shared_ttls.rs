@@ -1,12 +1,9 @@
 //! The TTL of a name under which several clusters stand: the smallest that they ask for.
 
 use cloud_map_sync::function::Function;
-use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
-use crate::queue::{batch, message};
-use crate::run::{converge, held_back, report, settled, sync};
-use testbed::function::invoke;
+use crate::run::{converge, held_back, settled, sync};
 use testbed::kubernetes::KubernetesServer;
 
 /// `web` of `blue` and of `green` under one name; their TTLs, none where it is 0.
@@ -64,26 +61,6 @@ async fn ttl_that_waits_for_another_cluster_is_in_the_report_alone() {
         "{report}"
     );
     assert!(report.to_string().contains("~ waits      ttl 90"), "{report}");
-}
-
-#[tokio::test]
-async fn run_that_does_not_read_all_of_them_only_lowers_it() {
-    let (fleet, green, function) = two_clusters(90, 30).await;
-    converge(&fleet, &function).await;
-    assert_eq!(ttl(&fleet), 30);
-    // A message about one cluster, then a run that cannot read the other.
-    ask(&green, 120);
-    let blue = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
-    invoke(&function, &batch(&[message("0", &blue)])).await;
-    assert_eq!(ttl(&fleet), 30);
-    report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
-    assert_eq!(ttl(&fleet), 30);
-    ask(&fleet.cluster, 20);
-    report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
-    assert_eq!(ttl(&fleet), 20);
-    ask(&fleet.cluster, 60);
-    converge(&fleet, &function).await;
-    assert_eq!(ttl(&fleet), 60);
 }
 
 #[tokio::test]

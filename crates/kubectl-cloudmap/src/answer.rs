@@ -1,19 +1,48 @@
-//! The response of the function to a command: the JSON as received, and its parsed form for tables and Markdown. The
-//! exit code is derived from it, as in `terraform plan -detailed-exitcode`.
+//! The response of the function to a command, or one that was saved: the JSON as received, and its parsed form for tables and
+//! Markdown. The exit code is derived from it, as in `terraform plan -detailed-exitcode`. It is written as the format says:
+//! a table has colours if standard output is a terminal and NO_COLOR is not set. The texts of an answer are escaped when it is
+//! read, so only JSON is escaped here.
 
 use std::collections::BTreeSet;
+use std::io::{self, ErrorKind, IsTerminal, Read as _, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::format;
+use super::arguments::Format;
 use super::markdown::Page;
-use super::outside::{clean, code_block};
+use super::outside::{Output, clean, code_block, escape, escape_lines};
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{Mode, Report};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "cannot read the function's response: the function may run another version than this plugin"
+    )]
+    OfOtherVersion(#[source] serde_json::Error),
+    #[error("cannot read {file}")]
+    Unreadable {
+        file: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{file} is not an output of `kubectl cloudmap {verb} -o json`")]
+    NotThat {
+        file: String,
+        verb: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("cannot write the answer as YAML")]
+    Yaml(#[source] Box<serde_saphyr::SerializeError>),
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -42,23 +71,16 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// The response is not in the format of this release.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot read the function's response: the function may run another version than this plugin"
-)]
-pub struct Error(#[source] pub serde_json::Error);
-
 /// A response of the function: the JSON as received, and its parsed form, in which each text is escaped for a terminal.
 #[derive(Debug)]
 pub struct Answer<T> {
-    value: Value,
+    pub value: Value,
     pub parsed: T,
 }
 
 impl<T: DeserializeOwned> Answer<T> {
     pub fn read(value: Value) -> Result<Self, Error> {
-        let parsed = T::deserialize(&clean(&value)).map_err(Error)?;
+        let parsed = T::deserialize(&clean(&value)).map_err(Error::OfOtherVersion)?;
         Ok(Self { value, parsed })
     }
 }
@@ -92,30 +114,31 @@ impl Answer<Report> {
     }
 }
 
+/// Reads the answer to `verb` from the file in which its JSON was saved; `-` is the standard input.
+pub fn read_saved<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Result<T, Error> {
+    let name = || file.display().to_string();
+    let text = read_text(file).map_err(|source| Error::Unreadable { file: name(), source })?;
+    let value: Result<Value, _> = serde_json::from_str(&text);
+    let saved = value.and_then(|value| T::deserialize(&clean(&value)));
+    saved.map_err(|source| Error::NotThat { file: name(), verb, source })
+}
+
+/// The text of a file; `-` is the standard input.
+pub fn read_text(file: &Path) -> io::Result<String> {
+    if file != Path::new("-") {
+        return std::fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text).map(|_| text)
+}
+
+/// What a format other than JSON needs of an answer.
 pub trait Shown {
     /// A table; `wide` has more columns.
     fn table(&self, wide: bool) -> String;
     fn markdown(&self) -> String;
     /// The names in Cloud Map.
     fn names(&self) -> Vec<String>;
-}
-
-impl<T: Shown> format::Shown for Answer<T> {
-    fn value(&self) -> &Value {
-        &self.value
-    }
-
-    fn table(&self, wide: bool) -> String {
-        self.parsed.table(wide)
-    }
-
-    fn markdown(&self) -> String {
-        self.parsed.markdown()
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.parsed.names()
-    }
 }
 
 impl Shown for Report {
@@ -165,5 +188,108 @@ impl Shown for Checkup {
     /// The clusters: it is about no name.
     fn names(&self) -> Vec<String> {
         self.clusters.iter().map(|cluster| cluster.cluster.clone()).collect()
+    }
+}
+
+pub fn print(answer: &Answer<impl Shown>, format: Format) -> Result<(), Error> {
+    write(&text(answer, format)?)
+}
+
+/// The output as it is written.
+pub fn text(
+    Answer { value, parsed }: &Answer<impl Shown>,
+    format: Format,
+) -> Result<String, Error> {
+    Ok(match format {
+        Format::Table | Format::Wide => {
+            let table = parsed.table(format == Format::Wide);
+            if is_coloured() { colour_lines(&table) } else { table }
+        }
+        Format::Json => json(value),
+        Format::Yaml => {
+            let yaml = serde_saphyr::to_string(value);
+            let yaml = yaml.map_err(|error| Error::Yaml(Box::new(error)))?;
+            // Every JSON is YAML, and the writer of YAML leaves some characters as they are that turn a line round.
+            let is_fine = escape_lines(&yaml, Output::Terminal) == yaml;
+            if is_fine { yaml } else { json(value) }
+        }
+        Format::Md => parsed.markdown(),
+        Format::Name => parsed.names().iter().flat_map(|name| [name, "\n"]).collect(),
+    })
+}
+
+fn json(value: &Value) -> String {
+    escape_lines(&format!("{value:#}\n"), Output::Json)
+}
+
+/// Writes a text to standard output. A closed pipe is no error: readers such as `head` close it early.
+pub fn write(text: &str) -> Result<(), Error> {
+    write_if_open(text).map(|_| ())
+}
+
+/// The same; returns whether standard output is still open.
+pub fn write_if_open(text: &str) -> Result<bool, Error> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        written => Ok(written.is_ok()),
+    }
+}
+
+/// Whether to use colours. <https://no-color.org>: any value but the empty one turns them off.
+fn is_coloured() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !refused
+}
+
+/// Writes a line about an error or a hint to standard error.
+pub fn complain(line: &str) {
+    eprintln!("{}", escape(line, Output::Terminal));
+}
+
+const RESET: &str = "\x1b[0m";
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const MAGENTA: &str = "\x1b[35m";
+
+/// The table with the colour of each line's sign, as in Terraform. A line without a sign and without indentation is bold.
+fn colour_lines(table: &str) -> String {
+    table.split_inclusive('\n').map(colour_line).collect()
+}
+
+fn colour_line(line: &str) -> String {
+    let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+    let text = line.trim_start();
+    let colour = match text.split_once(' ').map_or(text, |(first, _)| first) {
+        "+" => GREEN,
+        "~" => YELLOW,
+        "-" => RED,
+        "!" => MAGENTA,
+        "=" => DIM,
+        _ if text.len() == line.len() => BOLD,
+        _ => return format!("{line}{end}"),
+    };
+    let indent = &line[..line.len() - text.len()];
+    format!("{indent}{colour}{text}{RESET}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_has_the_colour_of_its_sign() {
+        let table = "cluster blue\n  shop.local/web\n    + register a\n    ~ rewrite b\n    \
+                     - deregister c\n    ! held back d\n    = 1 unchanged\n";
+        let shown = colour_lines(table).replace('\x1b', "^");
+        assert_eq!(
+            shown,
+            "^[1mcluster blue^[0m\n  shop.local/web\n    ^[32m+ register a^[0m\n    \
+             ^[33m~ rewrite b^[0m\n    ^[31m- deregister c^[0m\n    ^[35m! held back d^[0m\n    \
+             ^[2m= 1 unchanged^[0m\n"
+        );
     }
 }

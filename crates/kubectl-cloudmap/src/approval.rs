@@ -5,11 +5,16 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::answer::{Answer, Code};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
-use super::command::Command;
 use super::outside::{Output, escape};
 use super::place::{self, Place};
+use super::request::Command;
 use super::{Error, run_and_print};
 use cloud_map_sync::report::Report;
+
+/// The approval could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read from the terminal")]
+struct Terminal(#[source] io::Error);
 
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     let Targeted { place, aws, output } = adopt.targeted;
@@ -83,7 +88,7 @@ fn read_approval(action: &str, word: &str) -> Result<bool, Error> {
     eprint!("Type {word:?} to {action}: ");
     let _ = io::stderr().flush();
     let mut typed = String::new();
-    io::stdin().lock().read_line(&mut typed).map_err(Error::Terminal)?;
+    io::stdin().lock().read_line(&mut typed).map_err(Terminal)?;
     if typed.trim() == word {
         return Ok(true);
     }

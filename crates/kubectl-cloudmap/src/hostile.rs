@@ -4,10 +4,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::answer::text as text_of;
 use super::answer::{Answer, Shown};
 use super::arguments::Format;
 use super::difference::Difference;
-use super::format;
 use super::html::Page;
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
@@ -108,7 +108,7 @@ fn assert_every_format<T: DeserializeOwned + Shown>(answer: Value, own: usize, c
         [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Md, Format::Name];
     for format in formats {
         let case = format!("{case} -o {format:?}");
-        let text = format::text(&shown, format).expect("every answer has every format");
+        let text = text_of(&shown, format).expect("every answer has every format");
         assert_no_hidden_character(&text, &case);
         match format {
             Format::Json => {

@@ -8,11 +8,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use super::answer::{Answer, Code};
-use super::arguments;
-use super::command::Command;
+use super::answer::{Answer, Code, read_saved, write};
 use super::outside::{Output, escape};
-use super::{Error, format, place, request, saved};
+use super::request::{Command, request};
+use super::{Error, arguments, place};
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status};
 use cloud_map_sync::model::{ClusterArn, Timestamp};
 use cloud_map_sync::report::{HeldBackLine, Report};
@@ -29,7 +28,7 @@ const STATES: [&str; 6] =
 /// Requests status and plan, and writes the page to standard output.
 pub async fn show(arguments: arguments::Report) -> Result<Code, Error> {
     let arguments::Report { since, clusters, aws, html: _ } = arguments;
-    let before = since.as_deref().map(|file| saved::read(file, "status")).transpose()?;
+    let before = since.as_deref().map(|file| read_saved(file, "status")).transpose()?;
     let place = place::resolve(&clusters.into())?;
     let status: Answer<Status> =
         Answer::read(request(&aws, &Command::new("status", place.clone())).await?)?;
@@ -37,7 +36,7 @@ pub async fn show(arguments: arguments::Report) -> Result<Code, Error> {
     let now = Clock::system().now();
     let (status, code) = (&status.parsed, plan.code());
     let page = Page { status, before: before.as_ref(), plan: &plan.parsed, now };
-    format::write(&page.to_string())?;
+    write(&page.to_string())?;
     Ok(Code::from_success(status.ok && code != Code::Error))
 }
 

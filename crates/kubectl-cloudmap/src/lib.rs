@@ -1,97 +1,49 @@
 //! `kubectl cloudmap`: the function's actions on the command line, in a separate binary.
 //!
 //! ```text
-//! arguments ─> place (kubeconfig) ─> command ─> runner ─> answer ─> format ─> exit code
-//!                                               │ function: Lambda's Invoke
-//!                                               └ local: the same handler in this process
+//! arguments ─> place (kubeconfig) ─> request ─> answer ─> exit code
+//!                                    │ by Lambda's Invoke, or by the same handler in this process
+//!                                    └ status, wait, approval: what a verb does beside
 //! ```
 //!
 //! Every verb is an action of the function, but for four that need none: `diff`, `validate`, `admission` and `completion`. No
 //! rule is decided here. The function is built without this module.
 
-mod admission;
 mod answer;
 mod approval;
 pub mod arguments;
-mod colour;
-mod command;
 mod completion;
 mod difference;
-mod format;
-mod function;
 #[cfg(test)]
 mod hostile;
 mod html;
-mod kubeconfig;
-mod local;
+mod manifests;
 mod markdown;
-mod narrow;
 mod outside;
 mod place;
-mod progress;
-mod release;
-mod rows;
-mod runner;
-mod saved;
+mod request;
 mod status;
 #[cfg(test)]
 mod tests;
-mod validate;
 mod wait;
-mod watch;
 
 use std::process::ExitCode;
 
-use aws_config::Region;
 use clap::Parser;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::Report;
 
-use answer::{Answer, Code, Shown};
+use answer::{Answer, Code, Shown, complain, print, write};
 use arguments::{Arguments, Aws, Cleanup, Completion, FailOn, Format, Plan, Run, Targeted, Verb};
-use command::Command;
 use place::Place;
-use runner::Runner;
+use request::{Command, request};
 
-/// The error of a verb without an answer.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The cluster or the namespace is unknown.
-    #[error(transparent)]
-    Place(#[from] place::Error),
-    /// The deployed function returned no response.
-    #[error(transparent)]
-    Function(#[from] function::Error),
-    /// The local run failed.
-    #[error(transparent)]
-    Local(#[from] local::Error),
-    /// The response is not in the format of this release.
-    #[error(transparent)]
-    Answer(#[from] answer::Error),
-    /// A saved answer cannot be used.
-    #[error(transparent)]
-    Saved(#[from] saved::Error),
-    /// Two plans cannot be compared.
-    #[error(transparent)]
-    Difference(#[from] difference::Error),
-    /// The approval could not be read.
-    #[error("cannot read from the terminal")]
-    Terminal(#[source] std::io::Error),
-    /// A manifest could not be read.
-    #[error(transparent)]
-    Manifest(#[from] validate::Error),
-    /// No Cloud Map service has the name that was given.
-    #[error(transparent)]
-    NoSuchName(#[from] narrow::NoSuchName),
-    /// The answer could not be written.
-    #[error(transparent)]
-    Format(#[from] format::Error),
-}
+/// The error of a verb without an answer: one of this crate's modules.
+type Error = Box<dyn std::error::Error>;
 
 /// Runs the command line.
 pub async fn main() -> ExitCode {
@@ -107,7 +59,7 @@ pub async fn main() -> ExitCode {
     match Box::pin(run(arguments)).await {
         Ok(code) => code.into(),
         Err(error) => {
-            format::complain(&format!("error: {}", chain(&error)));
+            complain(&format!("error: {}", chain(&*error)));
             Code::Error.into()
         }
     }
@@ -115,7 +67,7 @@ pub async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<Code, Error> {
     match arguments.verb {
-        Verb::Plan(Plan { watch: true, run }) => watch::plan(run).await,
+        Verb::Plan(Plan { watch: true, run }) => wait::watch_plan(run).await,
         Verb::Plan(Plan { run, .. }) => run_report("plan", run).await,
         Verb::Sync(targeted) => run_report("sync", targeted).await,
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
@@ -133,24 +85,24 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
             Ok(Code::from_success(checkup.ok))
         }
         Verb::Explain(targeted) => explain(targeted).await,
-        Verb::Status(shown) if shown.watch => watch::status(shown).await,
-        Verb::Status(shown) => narrow::status(shown).await,
+        Verb::Status(shown) if shown.watch => wait::watch_status(shown).await,
+        Verb::Status(shown) => status::show(shown).await,
         Verb::Wait(wait) => wait::wait(wait).await,
         Verb::Validate(validate) => {
-            let judged = validate::judge(&validate)?;
-            format::write(&judged.to_string())?;
+            let judged = manifests::judge(&validate)?;
+            write(&judged.to_string())?;
             Ok(Code::from_success(judged.is_valid()))
         }
         Verb::Completion(Completion { words }) if words.is_empty() => {
-            format::write(completion::PROGRAM)?;
+            write(completion::PROGRAM)?;
             Ok(Code::from_success(true))
         }
         Verb::Completion(Completion { words }) => {
-            format::write(&completion::choices(&words))?;
+            write(&completion::choices(&words))?;
             Ok(Code::from_success(true))
         }
         Verb::Admission(admission) => {
-            format::write(&admission::policy(&admission))?;
+            write(&manifests::policy(&admission))?;
             Ok(Code::from_success(true))
         }
     }
@@ -198,29 +150,6 @@ async fn run_and_print<T: DeserializeOwned + Shown>(
     format: Format,
 ) -> Result<Answer<T>, Error> {
     let answer = Answer::read(request(aws, command).await?)?;
-    format::print(&answer, format)?;
+    print(&answer, format)?;
     Ok(answer)
-}
-
-/// Runs a command, and shows the progress meanwhile.
-async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
-    let runner = Runner::new(aws).await;
-    let (payload, label) = (command.payload(), format!("{command} {runner}"));
-    let answer = progress::show_during(&label, runner.run(&payload)).await?;
-    if let Some(hint) = release::hint(&answer) {
-        format::complain(&hint);
-    }
-    Ok(answer)
-}
-
-/// The SDK's configuration, from the environment and the options.
-async fn sdk_config(aws: &Aws) -> aws_config::SdkConfig {
-    let mut loader = cloud_map_sync::clients::sdk_config();
-    if let Some(profile) = &aws.profile {
-        loader = loader.profile_name(profile);
-    }
-    if let Some(region) = &aws.region {
-        loader = loader.region(Region::new(region.clone()));
-    }
-    loader.load().await
 }

@@ -1,11 +1,14 @@
-//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, a table with a row for each change
-//! and each held-back request, and the lines of its exports and imports.
+//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, a table with a row for each change,
+//! each held-back request and each name that was not read, and the lines of its exports and imports. `difference` compares
+//! the rows of two reports.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::outside::{Output, code_block, escape};
-use super::rows::{self, Row};
-use cloud_map_sync::report::{ClusterReport, EmptyServices, MultiClusterReport, Report};
+use cloud_map_sync::report::{
+    ChangeLine, ChangeResult, ClusterReport, Deletion, EmptyServices, HeldBackLine, ImportLine,
+    MultiClusterReport, Report, ServiceReport,
+};
 
 const HEADINGS: &str =
     "| | Cloud Map service | Instance | Kubernetes Service | Detail |\n|---|---|---|---|---|";
@@ -21,7 +24,7 @@ impl Display for Page<'_> {
         for orphans in &self.0.orphans {
             writeln!(f, "### Orphans of {}\n", Cell(&orphans.done.cluster))?;
             writeln!(f, "{}\n", Cell(&orphans.detail))?;
-            write_rows(f, &rows::of_cluster(&orphans.done))?;
+            write_rows(f, &of_cluster(&orphans.done))?;
         }
         write_empty_services(f, &self.0.empty_services)?;
         self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", Cell(cut)))?;
@@ -35,7 +38,7 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
         writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", Cell(error))?;
         return clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it));
     }
-    let rows = rows::of_cluster(cluster);
+    let rows = of_cluster(cluster);
     if rows.is_empty() && clusterset.is_none_or(MultiClusterReport::is_quiet) {
         writeln!(f, "In sync.\n")?;
     }
@@ -53,7 +56,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
         |(clusterset, member)| format!("Clusterset {clusterset}, member {member}"),
     );
     writeln!(f, "{}: {} exports, {} imports\n", Cell(&of), report.exports, report.imports)?;
-    let lines = rows::lines_of_clusterset(report);
+    let lines = lines_of_clusterset(report);
     if lines.is_empty() {
         return Ok(());
     }
@@ -62,7 +65,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
 
 fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
     for deletion in &empty.deletions {
-        let Row { verb, name, detail, .. } = rows::of_deletion(deletion);
+        let Row { verb, name, detail, .. } = of_deletion(deletion);
         writeln!(f, "- {}", Cell(&format!("{verb} {name}, {detail}")))?;
     }
     empty.kept.iter().try_for_each(|kept| writeln!(f, "- kept: {}", Cell(kept)))?;
@@ -88,5 +91,78 @@ pub struct Cell<'a>(pub &'a str);
 impl Display for Cell<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&escape(self.0, Output::Markdown))
+    }
+}
+
+/// A line about one name, instance or Service. A part that it does not have is empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    /// The kind of change, `held back` or `not read`.
+    pub verb: &'static str,
+    /// The namespace and name in Cloud Map.
+    pub name: String,
+    pub instance: String,
+    /// The Kubernetes Service.
+    pub service: String,
+    pub detail: String,
+}
+
+impl Row {
+    /// A row about no instance and no Kubernetes Service.
+    pub fn about(verb: &'static str, name: &str, detail: &str) -> Self {
+        let (instance, service) = (String::new(), String::new());
+        Self { verb, name: name.to_owned(), instance, service, detail: detail.to_owned() }
+    }
+
+    fn held_back(name: &str, line: &HeldBackLine) -> Self {
+        let detail = format!("{}: {}", line.reason, line.detail);
+        Self { service: line.service.to_string(), ..Self::about("held back", name, &detail) }
+    }
+
+    fn change(name: &str, line: &ChangeLine) -> Self {
+        let detail = format!("{}{}", line.detail, outcome(&line.result));
+        Self {
+            instance: line.instance.clone().unwrap_or_default(),
+            service: line.service.to_string(),
+            ..Self::about(line.change.as_str(), name, &detail)
+        }
+    }
+}
+
+/// The rows of a cluster's Cloud Map services, and of the held-back requests that belong to none.
+pub fn of_cluster(cluster: &ClusterReport) -> Vec<Row> {
+    let held_back = cluster.held_back.iter().map(|line| Row::held_back("", line));
+    cluster.services.iter().flat_map(of_service).chain(held_back).collect()
+}
+
+fn of_service(service: &ServiceReport) -> Vec<Row> {
+    let name = format!("{}/{}", service.namespace, service.name);
+    let unread = service.unreadable.iter().map(|problem| Row::about("not read", &name, problem));
+    let changes = service.changes.iter().map(|line| Row::change(&name, line));
+    let held_back = service.held_back.iter().map(|line| Row::held_back(&name, line));
+    unread.chain(changes).chain(held_back).collect()
+}
+
+/// The row of a deletion of a Cloud Map service without instances.
+pub fn of_deletion(Deletion { namespace, name, result }: &Deletion) -> Row {
+    let detail = format!("without instances{}", outcome(result));
+    Row::about("delete", &format!("{namespace}/{name}"), &detail)
+}
+
+/// The exports and imports of a cluster, a line each: they are about objects of Kubernetes, not about names.
+pub fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
+    let obstacles = report.obstacles.iter().map(|it| format!("! {}: {}", it.reason, it.detail));
+    let changes = report.export_changes.iter().chain(&report.changes).map(ImportLine::to_string);
+    let held_back = report.held_back.iter().map(|line| format!("! held back {line}"));
+    let conflicts = report.conflicts.iter().map(|line| format!("! Conflict {line}"));
+    obstacles.chain(changes).chain(held_back).chain(conflicts).collect()
+}
+
+/// The reason for which a change was not made, behind its detail.
+fn outcome(result: &ChangeResult) -> String {
+    match result {
+        ChangeResult::Planned | ChangeResult::Applied => String::new(),
+        ChangeResult::Failed { error } => format!("; failed: {error}"),
+        ChangeResult::Undone { why } => format!("; not done: {why}"),
     }
 }

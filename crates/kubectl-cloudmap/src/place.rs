@@ -1,15 +1,20 @@
-//! The scope of a command line: a cluster by kubectl's context, or by name, with a namespace and a Service. `command`
+//! The scope of a command line: a cluster by kubectl's context, or by name, with a namespace and a Service. `request`
 //! puts it into the payload.
+//!
+//! `aws eks update-kubeconfig` names cluster and context by the cluster's ARN; with eksctl and renamed contexts the name is in
+//! the arguments of the credential command. A name is that of one cluster in each Region, so the Region is searched, too.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use kube::config::{Kubeconfig, KubeconfigError};
+use kube::config::{ExecConfig, Kubeconfig, KubeconfigError};
 
 use super::arguments;
-use super::kubeconfig::{self, Context};
-use cloud_map_sync::model::ClusterArn;
+use cloud_map_sync::model::{ClusterArn, is_region};
+
+#[cfg(test)]
+mod tests;
 
 /// The scope of a command. Without a name it covers everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +78,7 @@ fn read_context(arguments: &arguments::Place) -> Result<Context, Error> {
     };
     let kubeconfig = read.map_err(Error::from)?;
     let name = arguments.context.as_deref();
-    let found = kubeconfig::find_context(&kubeconfig, name);
+    let found = find_context(&kubeconfig, name);
     found.ok_or_else(|| match name {
         Some(name) => Error::NoContext(name.to_owned()),
         None => Error::NoCurrentContext,
@@ -106,36 +111,93 @@ impl fmt::Display for Place {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cloud_map_sync::error::chain;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    pub name: String,
+    /// The EKS cluster's ARN, or its name.
+    pub cluster: Option<String>,
+    /// The Region of a cluster by name, if the kubeconfig has it.
+    pub region: Option<String>,
+    /// The default namespace of kubectl.
+    pub namespace: String,
+}
 
-    #[test]
-    fn a_missing_kubeconfig_is_named_once_with_its_cause() {
-        let missing = PathBuf::from("/missing/config");
-        let arguments =
-            arguments::Place { kubeconfig: Some(missing), ..arguments::Place::default() };
-        let error = resolve(&arguments).expect_err("there is no such file");
-        assert_eq!(
-            chain(&error),
-            "cannot read the kubeconfig; --cluster NAME needs none: /missing/config: No such file or directory (os error 2)"
-        );
-    }
+/// Finds a context, or the current one; `None` if it does not exist.
+pub fn find_context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Context> {
+    let name = name.or(kubeconfig.current_context.as_deref()).filter(|name| !name.is_empty())?;
+    let found = kubeconfig.contexts.iter().find(|context| context.name == name)?;
+    let context = found.context.as_ref()?;
+    let user = kubeconfig.auth_infos.iter().find(|user| Some(&user.name) == context.user.as_ref());
+    let exec = user.and_then(|user| user.auth_info.as_ref()?.exec.as_ref());
+    let in_command = exec.and_then(cluster_in_command);
+    // A person may rename a context, and then its name is no proof against the command.
+    let is_fitting = |arn: &ClusterArn| in_command.as_ref().is_none_or(|it| it == arn.name());
+    let arn = ClusterArn::parse(&context.cluster)
+        .or_else(|| ClusterArn::parse(name).filter(is_fitting))
+        .map(|arn| arn.as_str().to_owned());
+    let region = match arn {
+        Some(_) => None,
+        None => region_of_server(kubeconfig, &context.cluster)
+            .or_else(|| region_of_eksctl(&context.cluster))
+            .or_else(|| exec.and_then(region_in_command)),
+    };
+    Some(Context {
+        name: name.to_owned(),
+        cluster: arn.or(in_command),
+        region: region.filter(|region| is_region(region)),
+        namespace: context.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+    })
+}
 
-    #[test]
-    fn a_cluster_by_name_is_whole_unless_a_namespace_is_named() {
-        let named = |namespace: Option<&str>, service: Option<&str>| {
-            resolve(&arguments::Place {
-                cluster: Some("blue".to_owned()),
-                namespace: namespace.map(str::to_owned),
-                service: service.map(str::to_owned),
-                ..arguments::Place::default()
-            })
-        };
-        let shown = |place: Result<Place, Error>| place.map(|place| place.to_string());
-        assert_eq!(shown(named(None, None)).expect("whole"), "blue");
-        assert_eq!(shown(named(Some("shop"), Some("web"))).expect("one"), "blue shop web");
-        assert!(matches!(named(None, Some("web")), Err(Error::NoNamespace)));
+/// The cluster's name in the arguments of `aws eks get-token` or `aws-iam-authenticator token`.
+fn cluster_in_command(exec: &ExecConfig) -> Option<String> {
+    let command = exec.command.as_deref().unwrap_or_default();
+    let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
+    let options: &[&str] = match program.trim_end_matches(".exe") {
+        "aws" => &["--cluster-name", "--cluster-id"],
+        "aws-iam-authenticator" => &["-i", "--cluster-id"],
+        _ => return None,
+    };
+    let arguments = exec.args.as_deref().unwrap_or_default();
+    options.iter().find_map(|option| option_value(arguments, option))
+}
+
+/// The Region in the host name of EKS' endpoint: `HASH.gr7.REGION.eks.amazonaws.com`.
+fn region_of_server(kubeconfig: &Kubeconfig, cluster: &str) -> Option<String> {
+    let named = kubeconfig.clusters.iter().find(|it| it.name == cluster)?;
+    let server = named.cluster.as_ref()?.server.as_deref()?;
+    let host = server.strip_prefix("https://")?.split(['/', ':']).next()?;
+    let (before, _) = host.split_once(".eks.amazonaws.com")?;
+    Some(before.rsplit_once('.')?.1.to_owned())
+}
+
+/// The Region in the name that eksctl gives a cluster: `NAME.REGION.eksctl.io`.
+fn region_of_eksctl(cluster: &str) -> Option<String> {
+    Some(cluster.strip_suffix(".eksctl.io")?.rsplit_once('.')?.1.to_owned())
+}
+
+/// The Region of the credential command: of its option, or of its environment, in the order of the AWS CLI.
+fn region_in_command(exec: &ExecConfig) -> Option<String> {
+    let option = option_value(exec.args.as_deref().unwrap_or_default(), "--region");
+    let environment = exec.env.as_deref().unwrap_or_default();
+    let variable = |name: &str| {
+        let entry = environment.iter().find(|it| it.get("name").is_some_and(|it| it == name))?;
+        entry.get("value").cloned()
+    };
+    option.or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"))
+}
+
+/// The value of an option: `--option value` or `--option=value`.
+fn option_value(arguments: &[String], option: &str) -> Option<String> {
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == option {
+            return rest.next().cloned();
+        }
+        let joined = argument.strip_prefix(option).and_then(|rest| rest.strip_prefix('='));
+        if let Some(value) = joined {
+            return Some(value.to_owned());
+        }
     }
+    None
 }

@@ -1,11 +1,85 @@
-//! The status as tables, which the action prints itself, or as Markdown: a row for each Cloud Map service, and one for
-//! each member of a clusterset.
+//! The verb `status`: of all Cloud Map services, of one, or of those of one Cloud Map namespace. The function reads all of
+//! them, since the list of services has the namespaces of all; what is not asked for is left out of its answer here. The
+//! tables are printed by the action itself, or as Markdown.
 
 use std::fmt::Write as _;
 
-use super::answer::Shown;
+use serde_json::Value;
+
+use super::answer::{Answer, Code, Shown, print};
 use super::markdown::Cell;
+use super::request::{Command, request};
+use super::{Error, arguments, place};
 use cloud_map_sync::actions::status::{ClustersetStatus, MemberStatus, Status};
+
+/// No Cloud Map service has the name.
+#[derive(Debug, thiserror::Error)]
+#[error("no Cloud Map service is named {0}; without a name, status lists all of them")]
+pub struct NoSuchName(String);
+
+/// The Cloud Map services that are asked for; each part may be absent.
+#[derive(Clone, Debug, Default)]
+pub struct Narrow {
+    namespaces: Vec<String>,
+    name: Option<String>,
+}
+
+impl Narrow {
+    /// `name` may begin with its namespace, which must be `namespace` if that is given, too.
+    pub fn new(name: Option<&str>, namespace: Option<&str>) -> Self {
+        let (before, name) = match name.and_then(|name| name.split_once('/')) {
+            Some((before, name)) => (Some(before), Some(name)),
+            None => (None, name),
+        };
+        let namespaces = [before, namespace].into_iter().flatten().map(str::to_owned).collect();
+        Self { namespaces, name: name.map(str::to_owned) }
+    }
+
+    /// Leaves everything else out of an answer of `status`. The members of clustersets are no names.
+    pub fn apply(&self, status: &mut Value) {
+        if self.namespaces.is_empty() && self.name.is_none() {
+            return;
+        }
+        for registry in status["registries"].as_array_mut().into_iter().flatten() {
+            if let Some(services) = registry["services"].as_array_mut() {
+                services.retain(|service| self.has(service));
+            }
+            if let Some(registry) = registry.as_object_mut() {
+                registry.remove("clustersets");
+            }
+        }
+    }
+
+    fn has(&self, service: &Value) -> bool {
+        let is = |key: &str, wanted: &String| {
+            service[key].as_str().is_some_and(|it| it.eq_ignore_ascii_case(wanted))
+        };
+        self.namespaces.iter().all(|it| is("namespace", it))
+            && self.name.iter().all(|it| is("name", it))
+    }
+}
+
+/// Requests the status, without what is not asked for.
+pub async fn read(shown: &arguments::Shown) -> Result<Answer<Status>, Error> {
+    let arguments::Status { clusters, aws, .. } = &shown.status;
+    let place = place::resolve(&clusters.clone().into())?;
+    let command = Command { created: shown.created, ..Command::new("status", place) };
+    let mut value = request(aws, &command).await?;
+    Narrow::new(shown.name.as_deref(), shown.namespace.as_deref()).apply(&mut value);
+    Ok(Answer::read(value)?)
+}
+
+/// Shows the status. A name that is not there is an error.
+pub async fn show(shown: arguments::Shown) -> Result<Code, Error> {
+    let answer = read(&shown).await?;
+    let status = &answer.parsed;
+    let is_empty = status.registries.iter().all(|registry| registry.services.is_empty());
+    if let Some(name) = shown.name.filter(|_| is_empty && status.ok) {
+        return Err(NoSuchName(name).into());
+    }
+    print(&answer, shown.status.output.format)?;
+    Ok(Code::from_success(status.ok))
+}
 
 impl Shown for Status {
     fn table(&self, wide: bool) -> String {
@@ -54,4 +128,36 @@ fn members(clusterset: &ClustersetStatus) -> String {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_names_asked_for_are_left() {
+        let service = |namespace: &str, name: &str| json!({"namespace": namespace, "name": name});
+        let services = json!([service("a", "web"), service("a", "cart"), service("b", "web")]);
+        let rows = [
+            (None, None, "a/web a/cart b/web", true),
+            (Some("web"), None, "a/web b/web", false),
+            (Some("WEB"), Some("b"), "b/web", false),
+            (Some("a/web"), None, "a/web", false),
+            (None, Some("a"), "a/web a/cart", false),
+            (Some("a/web"), Some("b"), "", false),
+        ];
+        for (name, namespace, expected, has_members) in rows {
+            let mut status =
+                json!({"registries": [{"services": services, "clustersets": [{"members": []}]}]});
+            Narrow::new(name, namespace).apply(&mut status);
+            let registry = &status["registries"][0];
+            let left = registry["services"].as_array().expect("a list").iter();
+            let text = |it: &Value, key: &str| it[key].as_str().expect("a name").to_owned();
+            let left = left.map(|it| format!("{}/{}", text(it, "namespace"), text(it, "name")));
+            assert_eq!(left.collect::<Vec<_>>().join(" "), expected);
+            assert_eq!(registry.get("clustersets").is_some(), has_members);
+        }
+    }
 }

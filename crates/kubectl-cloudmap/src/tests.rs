@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Code};
-use super::format::Shown;
+use super::answer::{Answer, Code, Shown as _};
 use cloud_map_sync::report::Report;
 
 fn counts() -> Value {
@@ -86,7 +85,7 @@ fn every_kind_of_change_counts_as_one() {
 #[test]
 fn the_wide_table_adds_the_service_of_each_instance() {
     let answer = read(answer("plan", true));
-    insta::assert_snapshot!(answer.table(true), @r"
+    insta::assert_snapshot!(answer.parsed.table(true), @r"
     cluster blue
       shop.local/web
         + register   ip-1  of ip-1 | <b>  for shop/web
@@ -96,12 +95,12 @@ fn the_wide_table_adds_the_service_of_each_instance() {
         ! held back  shop/cart (DomainConflict): shop/web holds it
     plan: 1 to register, 1 to deregister, 3 unchanged, 1 not ours, 1 held back
     ");
-    assert_eq!(answer.table(false), answer.table(true).replace("  for shop/web", ""));
+    assert_eq!(answer.parsed.table(false), answer.parsed.table(true).replace("  for shop/web", ""));
 }
 
 #[test]
 fn markdown_has_a_row_for_each_line_and_escapes_texts() {
-    insta::assert_snapshot!(read(answer("plan", true)).markdown(), @r"
+    insta::assert_snapshot!(read(answer("plan", true)).parsed.markdown(), @r"
     ### blue
 
     | | Cloud Map service | Instance | Kubernetes Service | Detail |
@@ -126,7 +125,7 @@ fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
         "conflicts": [{"service": service, "reason": "PortConflict", "detail": "a ``` b"}],
     });
     answer["clusters"] = json!([{"cluster": "blue", "multiCluster": report}]);
-    insta::assert_snapshot!(read(answer.clone()).markdown(), @r"
+    insta::assert_snapshot!(read(answer.clone()).parsed.markdown(), @r"
     ### blue
 
     Clusterset shop-set, member blue: 1 exports, 2 imports
@@ -140,7 +139,7 @@ fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
     **plan: 1 to write in clusters**
     ");
     answer["clusters"][0]["multiCluster"] = json!({"exports": 1, "imports": 2});
-    assert!(read(answer).markdown().contains("\nIn sync.\n"));
+    assert!(read(answer).parsed.markdown().contains("\nIn sync.\n"));
 }
 
 #[test]
@@ -150,7 +149,7 @@ fn markdown_lists_services_that_are_deleted_and_kept() {
     answer["clusters"] = json!([]);
     answer["counts"] = json!({"deleted": 1});
     answer["emptyServices"] = json!({"deletions": [deletion], "kept": ["prod/new: it is young"]});
-    insta::assert_snapshot!(read(answer).markdown(), @r"
+    insta::assert_snapshot!(read(answer).parsed.markdown(), @r"
     - delete prod/old, without instances
     - kept: prod/new: it is young
 
@@ -164,8 +163,16 @@ fn a_cut_answer_names_the_cut() {
     cut["cut"] = json!("the first 2 lines");
     let answer = read(cut);
     assert_eq!(answer.code(), Code::Changes);
-    assert!(answer.table(false).contains("\n! the first 2 lines\n"), "{}", answer.table(false));
-    assert!(answer.markdown().contains("\nthe first 2 lines\n"), "{}", answer.markdown());
+    assert!(
+        answer.parsed.table(false).contains("\n! the first 2 lines\n"),
+        "{}",
+        answer.parsed.table(false)
+    );
+    assert!(
+        answer.parsed.markdown().contains("\nthe first 2 lines\n"),
+        "{}",
+        answer.parsed.markdown()
+    );
 }
 
 #[test]

@@ -1,22 +1,22 @@
-//! The verb `wait`: plans one Service again and again, until it is registered, or has no instance left. For pipelines that
-//! go on only then. It writes nothing: a sync is the function's, or another command's.
+//! Requests again and again. The verb `wait` plans one Service until it is registered, or has no instance left, for pipelines
+//! that go on only then. `--watch` prints each answer that differs from the one before, until the command is ended. Neither
+//! writes: a sync is the function's, or another command's.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::answer::{Answer, Code};
-use super::arguments::{State, Wait};
-use super::command::Command;
-use super::function::LONGEST_RUN;
+use super::answer::{Answer, Code, complain, text, write, write_if_open};
+use super::arguments::{Format, Run, Shown, State, Targeted, Wait};
 use super::outside::{Output, escape};
-use super::{Error, format, place, request};
+use super::request::{Command, LONGEST_RUN, request};
+use super::{Error, place, status};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::{ClusterReport, Report, ServiceReport};
 
 /// The time between two plans.
-const EVERY: Duration = Duration::from_secs(5);
+const BETWEEN_PLANS: Duration = Duration::from_secs(5);
 
 /// Waits for the state of a Service, as long as the time lasts. Without any time it looks once.
 ///
@@ -40,7 +40,7 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
         waiting.look(&first?);
     }
     while !waiting.is_reached {
-        sleep(EVERY.min(end.saturating_duration_since(Instant::now()))).await;
+        sleep(BETWEEN_PLANS.min(end.saturating_duration_since(Instant::now()))).await;
         if Instant::now() >= end {
             break;
         }
@@ -50,7 +50,7 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
             Err(_) => break,
         }
     }
-    format::write(&format!("{waiting}\n"))?;
+    write(&format!("{waiting}\n"))?;
     Ok(Code::from_success(waiting.is_reached))
 }
 
@@ -80,7 +80,7 @@ impl Waiting {
     }
 
     fn fail(&mut self, error: &Error) {
-        self.error = Some(escape(&chain(error), Output::Terminal));
+        self.error = Some(escape(&chain(&**error), Output::Terminal));
     }
 }
 
@@ -167,6 +167,56 @@ impl Display for Seen {
 
 fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The time between an answer and the next question. Each reads all of Cloud Map, or the cluster.
+const BETWEEN_ANSWERS: Duration = Duration::from_secs(10);
+
+/// Watches the changes that a sync would make.
+pub async fn watch_plan(run: Run) -> Result<Code, Error> {
+    let Targeted { place, aws, output } = run.targeted;
+    let command = Command::new("plan", place::resolve(&place)?);
+    watch(output.format, async || {
+        let answer: Answer<Report> = Answer::read(request(&aws, &command).await?)?;
+        Ok(text(&answer, output.format)?)
+    })
+    .await
+}
+
+/// Watches the owners of instances.
+pub async fn watch_status(shown: Shown) -> Result<Code, Error> {
+    let format = shown.status.output.format;
+    watch(format, async || Ok(text(&status::read(&shown).await?, format)?)).await
+}
+
+/// The first question must be answered; a later error is printed, and the next answer may be there again.
+async fn watch(
+    format: Format,
+    ask: impl AsyncFn() -> Result<String, Error>,
+) -> Result<Code, Error> {
+    let mut shown = ask().await?;
+    let mut is_read = write_if_open(&shown)?;
+    while is_read {
+        sleep(BETWEEN_ANSWERS).await;
+        match ask().await {
+            Ok(text) if text == shown => {}
+            Ok(text) => {
+                is_read = write_if_open(&format!("{}{text}", between(format)))?;
+                shown = text;
+            }
+            Err(error) => complain(&format!("error: {}", chain(&*error))),
+        }
+    }
+    Ok(Code::InStep)
+}
+
+/// What separates two answers.
+fn between(format: Format) -> &'static str {
+    match format {
+        Format::Table | Format::Wide | Format::Md | Format::Name => "\n",
+        Format::Yaml => "---\n",
+        Format::Json => "",
+    }
 }
 
 #[cfg(test)]

@@ -43,8 +43,8 @@ pub fn digest(bytes: &[u8]) -> String {
 
 /// Bytes in lower-case hexadecimal.
 pub fn hexadecimal(bytes: &[u8]) -> String {
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.concat()
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
-//! The answer of the action `explain`: the annotations of one Service, then each `name`, then the part of its export and
-//! import in a clusterset.
+//! The answer of the action `explain`: the annotations of one Service, then each [`Name`] with the fate of each endpoint
+//! and the instances that clients discover, then the part of its export and import in a clusterset.
+
+use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClustersetExplanation, EndpointFate, Name};
+use super::ClustersetExplanation;
+use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::ServiceRef;
-use crate::publish::plan::Plan;
+use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef};
+use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
 
 /// The registration of a Service, with the reasons.
@@ -60,29 +64,6 @@ impl Explanation {
         }
     }
 
-    /// Records that the Service does not exist.
-    #[must_use]
-    pub fn with_missing_service(mut self) -> Self {
-        self.add_fact(true, "service", "not found in the cluster".to_owned());
-        self.with_failure()
-    }
-
-    /// Records that the cluster has no Service of the name, which an import does not need.
-    pub fn add_absent_service(&mut self) {
-        self.add_fact(false, "service", "none of this name in this cluster".to_owned());
-    }
-
-    /// Adds a Service that is exported or imported, and not annotated.
-    pub fn add_service(&mut self, service: &Service) {
-        let address = service.spec.cluster_ip.as_deref().unwrap_or("none");
-        let detail = if is_headless(service) {
-            "headless (clusterIP: None)".to_owned()
-        } else {
-            format!("clusterIP is {address}")
-        };
-        self.add_fact(false, "service", detail);
-    }
-
     /// Adds the Service's annotations with our prefix.
     pub fn add_annotations<'a>(
         &mut self,
@@ -101,25 +82,20 @@ impl Explanation {
         }
     }
 
-    /// Adds the Service's own address.
-    pub fn add_address(&mut self, headless: bool, address: &str) {
-        let detail = if headless {
-            "headless (clusterIP: None)".to_owned()
-        } else {
-            let address = if address.is_empty() { "none" } else { address };
-            format!(
+    /// Adds the Service's own address. Only a headless one can claim a name.
+    pub fn add_address(&mut self, service: &Service, is_claiming: bool) {
+        let address = service.spec.cluster_ip.as_deref().filter(|it| !it.is_empty());
+        let address = address.unwrap_or("none");
+        let is_headless = is_headless(service);
+        let detail = match (is_headless, is_claiming) {
+            (true, _) => "headless (clusterIP: None)".to_owned(),
+            (false, false) => format!("clusterIP is {address}"),
+            (false, true) => format!(
                 "clusterIP is {address}: only headless Services (clusterIP: None) are registered, and the field \
                  is immutable: create a headless Service beside it"
-            )
+            ),
         };
-        self.add_fact(!headless, "service", detail);
-    }
-
-    /// Marks the explanation as failed.
-    #[must_use]
-    pub fn with_failure(mut self) -> Self {
-        self.ok = false;
-        self
+        self.add_fact(is_claiming && !is_headless, "service", detail);
     }
 
     /// Adds the export and the import of the name. For a Service that is only annotated, nothing but an obstacle, which
@@ -134,22 +110,20 @@ impl Explanation {
     }
 
     /// Adds the held-back requests that belong to no name.
-    #[must_use]
-    pub fn with_held_back(mut self, plan: &Plan) -> Self {
+    pub fn add_held_back(&mut self, plan: &Plan) {
         let of_service = plan.held_back.iter().filter(|it| it.service == self.service);
         let placeless = of_service.filter(|it| it.place.is_none());
         self.held_back = placeless.cloned().map(HeldBackLine::from).collect();
         self.ok &= self.held_back.is_empty();
-        self
     }
 
-    pub(super) fn add_fact(&mut self, stops: bool, about: &'static str, detail: String) {
+    pub(super) fn add_fact(&mut self, stops: bool, about: &'static str, detail: impl Into<String>) {
         self.facts.push(fact(stops, about, detail));
     }
 }
 
-pub(super) fn fact(stops: bool, about: &'static str, detail: String) -> Fact {
-    Fact { stops, about: about.into(), detail }
+pub(super) fn fact(stops: bool, about: &'static str, detail: impl Into<String>) -> Fact {
+    Fact { stops, about: about.into(), detail: detail.into() }
 }
 
 impl Shorten for Explanation {
@@ -161,7 +135,7 @@ impl Shorten for Explanation {
 
     fn shorten(&mut self, entries: usize) {
         for name in &mut self.names {
-            name.endpoints.sort_by_key(|line| line.fate == EndpointFate::Registered);
+            name.endpoints.sort_by_key(|line| line.fate == Fate::Registered);
             name.endpoints.truncate(entries);
             name.held_back.truncate(entries);
         }
@@ -175,10 +149,179 @@ impl Shorten for Explanation {
     }
 }
 
+/// A name that the Service claims.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Name {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The Cloud Map service's name.
+    pub name: String,
+    /// The type of the Cloud Map service, the holder of the name, and remarks.
+    pub facts: Vec<Fact>,
+    /// The fate of each endpoint.
+    pub endpoints: Vec<EndpointLine>,
+    /// The held-back requests.
+    pub held_back: Vec<HeldBackLine>,
+    /// The instances that clients discover, if the Cloud Map service exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<Discovery>,
+}
+
+impl Explanation {
+    /// Adds one of the names that the Service claims, or that of its export.
+    pub fn add_name(
+        &mut self,
+        observation: &Observation,
+        found: Found,
+        plan: &Plan,
+        discovery: Option<Discovery>,
+    ) {
+        let Found { place, kind, held, endpoints, remarks } = found;
+        let claim = match (observation.owner.flow, held) {
+            (Flow::Annotations, true) => fact(false, "claim", "this Service holds the name"),
+            (Flow::Annotations, false) => fact(true, "claim", "another Service holds the name"),
+            (Flow::Exports, _) => {
+                self.note_double_registration(&place);
+                fact(false, "export", "the instances of the export")
+            }
+        };
+        let mut facts = vec![cloud_map_service(observation, &place, kind.map(|it| it.to_string()))];
+        facts.push(claim);
+        facts.extend(remarks.into_iter().map(|remark| fact(false, "note", remark)));
+        let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
+        let own = of_place.filter(|it| it.service == self.service);
+        let held_back = own.cloned().map(HeldBackLine::from).collect();
+        let endpoints: Vec<EndpointLine> = endpoints.into_iter().map(EndpointLine::from).collect();
+        let left_out = |line: &EndpointLine| {
+            line.condition == Condition::Ready && line.fate == Fate::NotRegistered
+        };
+        self.ok &= held && !endpoints.iter().any(left_out);
+        let (namespace, name) = (place.namespace.clone(), place.name.clone());
+        self.names.push(Name { namespace, name, facts, endpoints, held_back, discovery });
+    }
+
+    fn note_double_registration(&mut self, export: &Place) {
+        let names = self.names.iter().map(|name| format!("{}/{}", name.namespace, name.name));
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            return;
+        }
+        let is_same = names.contains(&export.to_string());
+        let twice = if is_same { ", so clients discover each pod twice" } else { "" };
+        let detail = format!(
+            "the Service is annotated and exported: it is registered for both, as {} and as {export}{twice}",
+            names.join(", ")
+        );
+        self.add_fact(false, "note", detail);
+    }
+}
+
+fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Fact {
+    let namespace = observation.registry.namespaces.get(&place.key.namespace);
+    let of = match namespace.map(|namespace| namespace.kind) {
+        Some(NamespaceKind::Dns) => "a DNS namespace",
+        Some(NamespaceKind::Http) => "an HTTP namespace",
+        None => "a namespace that does not exist yet",
+    };
+    let id = &place.key.namespace;
+    let detail = match kind {
+        Some(kind) => format!("{kind}, in {of} ({id})"),
+        None => format!("does not exist yet, in {of} ({id}); created with the first instance"),
+    };
+    fact(false, "service", detail)
+}
+
+/// One endpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EndpointLine {
+    /// Its pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// Its condition in Kubernetes.
+    pub condition: Condition,
+    /// Its fate in Cloud Map.
+    pub fate: Fate,
+    /// The fate in a sentence.
+    pub detail: String,
+}
+
+/// The condition of an endpoint in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Condition {
+    /// Its pod is ready.
+    #[serde(rename = "ready")]
+    Ready,
+    /// Its pod is not ready.
+    #[serde(rename = "not ready")]
+    NotReady,
+    /// Its pod is being deleted.
+    #[serde(rename = "terminating")]
+    Terminating,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ready => "ready",
+            Self::NotReady => "not ready",
+            Self::Terminating => "terminating",
+        })
+    }
+}
+
+impl From<(Endpoint, Fate, String)> for EndpointLine {
+    fn from((endpoint, fate, detail): (Endpoint, Fate, String)) -> Self {
+        let condition = match &endpoint {
+            Endpoint { terminating: true, .. } => Condition::Terminating,
+            Endpoint { ready: true, .. } => Condition::Ready,
+            _ => Condition::NotReady,
+        };
+        let malformed = endpoint.malformed.as_deref().map(|text| printable(&shorten(text)));
+        let addresses = endpoint.addresses().map(|address| address.to_string());
+        let addresses = addresses.chain(malformed).collect();
+        Self { addresses, pod: endpoint.pod, condition, fate, detail }
+    }
+}
+
+/// The instances that clients discover under a name.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Discovery {
+    /// The name to query in DNS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<String>,
+    /// The error of DiscoverInstances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The number of this cluster's instances by health.
+    pub ours: BTreeMap<String, usize>,
+    /// The number of other instances by health.
+    pub others: BTreeMap<String, usize>,
+}
+
+impl Discovery {
+    /// Counts the discovered instances: their health by id. The marks in the observation show the owner.
+    pub fn count(
+        &mut self,
+        instances: BTreeMap<String, String>,
+        observation: &Observation,
+        place: &Place,
+    ) {
+        for (id, health) in instances {
+            let known = observation.registry.instance(&place.key, &id);
+            let ours = known.is_some_and(|it| observation.owner.owns(it));
+            let counts = if ours { &mut self.ours } else { &mut self.others };
+            *counts.entry(health).or_default() += 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::explain::{Condition, EndpointLine};
     use crate::report::within_limit;
 
     #[test]
@@ -188,11 +331,7 @@ mod tests {
             pod: Some(format!("web-{number}")),
             addresses: vec!["10.0.0.1".to_owned()],
             condition: Condition::Ready,
-            fate: if number == last {
-                EndpointFate::NotRegistered
-            } else {
-                EndpointFate::Registered
-            },
+            fate: if number == last { Fate::NotRegistered } else { Fate::Registered },
             detail: "a sentence about its fate".to_owned(),
         };
         let name = Name {
@@ -207,7 +346,7 @@ mod tests {
         whole.names.push(name);
         let explanation: Explanation =
             serde_json::from_value(within_limit(&whole)).expect("an explanation");
-        assert_eq!(explanation.names[0].endpoints[0].fate, EndpointFate::NotRegistered);
+        assert_eq!(explanation.names[0].endpoints[0].fate, Fate::NotRegistered);
         assert!(explanation.to_string().contains("\n! the explanation is too large"));
     }
 }

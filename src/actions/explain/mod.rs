@@ -1,14 +1,10 @@
 //! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
 //! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! `answer` is the answer as data: each `name` with the fate of every `endpoint` and the result of `discovery`, and the
-//! export and the import in a `clusterset`. `text` prints it.
+//! `answer` is the answer as data, with the export and the import in a `clusterset`; `text` prints both.
 
 mod answer;
 mod clusterset;
-mod discovery;
-mod endpoint;
-mod name;
 mod text;
 
 use tokio::time::timeout_at;
@@ -20,18 +16,14 @@ use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
 use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
-use crate::publish::plan::{self, Found, Observation};
+use crate::publish::plan::{self, Found, Observation, Observed, Plan};
 use crate::reconcile::{Error, Invocation};
 use crate::settings::Cluster;
 
-use answer::fact;
 use clusterset::Explained;
 
-pub use answer::{Explanation, Fact};
+pub use answer::{Condition, Discovery, EndpointLine, Explanation, Fact, Name};
 pub use clusterset::{ClustersetExplanation, ExporterLine, ImportFate, ImportedLine};
-pub use discovery::Discovery;
-pub use endpoint::{Condition, EndpointFate, EndpointLine};
-pub use name::Name;
 
 impl Invocation<'_> {
     /// Explains a Service of a cluster.
@@ -63,19 +55,26 @@ impl Invocation<'_> {
         let takes_part = explained.as_ref().is_some_and(|it| it.answer.takes_part());
         let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
         match read {
-            None if takes_part => explanation.add_absent_service(),
-            None => explanation = explanation.with_missing_service(),
+            None if takes_part => {
+                explanation.add_fact(false, "service", "none of this name in this cluster");
+            }
+            None => {
+                explanation.add_fact(true, "service", "not found in the cluster");
+                explanation.ok = false;
+            }
             Some(read) if takes_part && !self.has_annotations(&read) => {
-                explanation.add_service(&read);
+                explanation.add_address(&read, false);
             }
             Some(read) => {
                 let world = self.world(cluster, connection, registry);
-                explanation = self.explain_annotated((cluster, &world), &read, explanation).await?;
+                self.explain_annotated((cluster, &world), &read, &mut explanation).await?;
             }
         }
-        if let Some(explained) = explained {
-            add_export(&mut explanation, registry, &explained).await;
-            explanation.add_clusterset(explained.answer);
+        if let Some(Explained { answer, instances }) = explained {
+            if let Some((observed, plan)) = &instances {
+                add_names(&mut explanation, registry, observed, plan).await;
+            }
+            explanation.add_clusterset(answer);
         }
         Ok(explanation)
     }
@@ -90,37 +89,34 @@ impl Invocation<'_> {
         &self,
         (cluster, world): (&Cluster, &World<'_>),
         read: &Service,
-        mut explanation: Explanation,
-    ) -> Result<Explanation, Error> {
+        explanation: &mut Explanation,
+    ) -> Result<(), Error> {
         let prefix = &self.settings.annotation_prefix;
         let own = read.metadata.annotations.iter().filter(|(key, _)| key.starts_with(prefix));
         explanation.add_annotations(prefix, own);
-        let address = read.spec.cluster_ip.as_deref();
-        explanation.add_address(is_headless(read), address.unwrap_or_default());
+        explanation.add_address(read, true);
         if !is_headless(read) || desired::annotated(read, &self.reading(cluster)).is_none() {
-            return Ok(explanation.with_failure());
+            explanation.ok = false;
+            return Ok(());
         }
-        let service = explanation.service.clone();
-        let observed = world.observe(&Selection::service(service.clone())).await?;
-        let (plan, observation) = (plan::plan(observed.basis()), &observed.observation);
-        for found in plan::found(observed.basis(), &plan, &service) {
-            let discovery = discover(world.registry, observation, &found).await;
-            explanation.add_name(observation, found, &plan, discovery);
-        }
-        Ok(explanation.with_held_back(&plan))
+        let observed = world.observe(&Selection::service(explanation.service.clone())).await?;
+        let plan = plan::plan(observed.basis());
+        add_names(explanation, world.registry, &observed, &plan).await;
+        explanation.add_held_back(&plan);
+        Ok(())
     }
 }
 
-/// Adds the instances of an export, under its name in Cloud Map.
-async fn add_export(
+/// Adds the names of the Service with the instances that clients discover.
+async fn add_names(
     explanation: &mut Explanation,
     registry: &SharedRegistry,
-    explained: &Explained,
+    observed: &Observed,
+    plan: &Plan,
 ) {
-    let Some((observed, plan)) = &explained.instances else { return };
-    for found in plan::found(observed.basis(), plan, &explanation.service.clone()) {
+    for found in plan::found(observed.basis(), plan, &explanation.service) {
         let discovery = discover(registry, &observed.observation, &found).await;
-        explanation.add_export(&observed.observation, found, plan, discovery);
+        explanation.add_name(&observed.observation, found, plan, discovery);
     }
 }
 
@@ -132,10 +128,11 @@ async fn discover(
 ) -> Option<Discovery> {
     found.kind?;
     let namespace = observation.registry.namespaces.get(&found.place.key.namespace)?;
-    let discovered = registry.cloud_map().discover(namespace, &found.place.name).await;
     let dns = namespace.dns_name(&found.place.name);
-    Some(match discovered {
-        Ok(instances) => Discovery::from_instances(dns, instances, observation, &found.place),
-        Err(error) => Discovery::failed(dns, chain(&error)),
-    })
+    let mut discovery = Discovery { dns, ..Discovery::default() };
+    match registry.cloud_map().discover(namespace, &found.place.name).await {
+        Ok(instances) => discovery.count(instances, observation, &found.place),
+        Err(error) => discovery.error = Some(chain(&error)),
+    }
+    Some(discovery)
 }

@@ -1,10 +1,12 @@
-//! The explanation as text, with the signs of the plan's table: one line for each fact, endpoint and held-back request.
-//! `answer` has the same as data.
+//! The explanation as text, with the signs of the plan's table: one line for each fact, endpoint, exporter and held-back
+//! request. `answer` and `clusterset` have the same as data.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use super::{Condition, Discovery, EndpointFate, EndpointLine, Explanation, Fact, Name};
+use super::answer::{Condition, Discovery, EndpointLine, Explanation, Fact, Name};
+use super::clusterset::{ClustersetExplanation, ExporterLine, ImportFate, ImportedLine};
+use crate::publish::plan::Fate;
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -47,11 +49,11 @@ impl Display for Name {
 impl Display for EndpointLine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let sign = match (self.fate, self.condition) {
-            (EndpointFate::Registered, _) => '=',
-            (EndpointFate::Changes, _) => '~',
-            (EndpointFate::ToRegister, _) => '+',
-            (EndpointFate::NotRegistered, Condition::Ready) => '!',
-            (EndpointFate::NotRegistered, _) => '-',
+            (Fate::Registered, _) => '=',
+            (Fate::Changes, _) => '~',
+            (Fate::ToRegister, _) => '+',
+            (Fate::NotRegistered, Condition::Ready) => '!',
+            (Fate::NotRegistered, _) => '-',
         };
         let pod = self.pod.as_deref().unwrap_or("no pod");
         let addresses = self.addresses.join(" ");
@@ -75,4 +77,50 @@ fn format_counts(by_health: &BTreeMap<String, usize>) -> String {
     let parts: Vec<String> =
         by_health.iter().map(|(health, count)| format!("{count} {health}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+impl Display for ClustersetExplanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (&self.clusterset, &self.member) {
+            (Some(clusterset), Some(member)) => {
+                writeln!(f, "  clusterset {clusterset}, member {member}")?;
+            }
+            _ => writeln!(f, "  clusterset")?,
+        }
+        self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
+        for line in &self.held_back {
+            writeln!(f, "    ! held back  {line}")?;
+        }
+        self.exporters.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))
+    }
+}
+
+impl Display for ExporterLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { member, owner, created, age, decides } = self;
+        let by = owner.as_deref().unwrap_or("AWS's controller");
+        let decides = if decides.is_empty() { "nothing".to_owned() } else { decides.join(", ") };
+        write!(f, "= exporter   {member} (run by {by}), since {created} ({age}): decides {decides}")
+    }
+}
+
+impl Display for ImportedLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sign = match self.fate {
+            ImportFate::Imported => '=',
+            ImportFate::Kept => '~',
+            ImportFate::ToAdd => '+',
+            ImportFate::ToRemove | ImportFate::NotReady => '-',
+            ImportFate::LeftOut => '!',
+        };
+        let member = self.member.as_deref().unwrap_or("an unknown cluster");
+        let ports = if self.ports.is_empty() {
+            String::new()
+        } else {
+            format!(" port {}", self.ports.join(" "))
+        };
+        let pod = self.pod.as_ref().map(|pod| format!(" ({pod})")).unwrap_or_default();
+        write!(f, "{sign} endpoint   {}{ports} of {member}{pod}: {}", self.address, self.detail)
+    }
 }

@@ -1,12 +1,14 @@
 //! The answer of the action `status`: the number of instances of each party in each Cloud Map service, counted from one
 //! read of each registry, and grouped by the columns of the table.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use super::ClustersetStatus;
 use crate::clusterset::record;
-use crate::model::{Foreign, Registry, Timestamp};
-use crate::publish::plan::{Parties, Party, parties};
+use crate::model::{Attributes, Foreign, Place, Registry, Timestamp, attributes};
+use crate::publish::plan::likely_owner;
 use crate::report::Shorten;
 
 /// The number of instances of each party in each Cloud Map service.
@@ -75,7 +77,7 @@ pub struct Share {
 }
 
 /// The kinds of parties.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareOf {
     /// This function, or another installation of it, for the named cluster.
@@ -146,18 +148,17 @@ impl Status {
 impl RegistryStatus {
     /// A registry that was read.
     pub fn new(name: Option<String>, registry: &Registry, now: Timestamp) -> Self {
-        let services = parties(registry).into_iter();
-        let services = services.filter(|it| !record::is_namespace(&it.place.namespace));
-        let services = services.map(ServiceStatus::from).collect();
+        let services = places(registry).iter().map(|it| ServiceStatus::new(it, registry)).collect();
         let clustersets = ClustersetStatus::of(registry, now);
         Self { registry: name, error: None, services, clustersets }
     }
 
     /// A registry that was read, with the services alone that this installation created and that have no instance.
     pub fn of_unused(name: Option<String>, registry: &Registry) -> Self {
-        let services = parties(registry).into_iter().map(|it| {
-            let delete = it.service.unreadable.is_none().then(|| it.service.delete_command());
-            ServiceStatus { delete, ..ServiceStatus::from(it) }
+        let services = places(registry).into_iter().map(|place| {
+            let service = &registry.services[&place.key];
+            let delete = service.unreadable.is_none().then(|| service.delete_command());
+            ServiceStatus { delete, ..ServiceStatus::new(&place, registry) }
         });
         Self { registry: name, services: services.collect(), ..Self::default() }
     }
@@ -168,34 +169,52 @@ impl RegistryStatus {
     }
 }
 
-impl From<Parties<'_>> for ServiceStatus {
-    fn from(parties: Parties<'_>) -> Self {
+/// The services in the order of their names, without those with the records of clustersets.
+fn places(registry: &Registry) -> BTreeSet<Place> {
+    let places = registry.services.keys().map(|key| Place::of(key, registry));
+    places.filter(|it| !record::is_namespace(&it.namespace)).collect()
+}
+
+impl ServiceStatus {
+    fn new(place: &Place, registry: &Registry) -> Self {
+        let mut parties: BTreeMap<(ShareOf, Option<String>, Option<String>), usize> =
+            BTreeMap::new();
+        for (id, attributes) in registry.instances(&place.key) {
+            *parties.entry(party(id, attributes)).or_default() += 1;
+        }
+        let instances = parties.into_iter();
+        let instances =
+            instances.map(|((by, name, owner), count)| Share { by, name, owner, count }).collect();
+        let service = &registry.services[&place.key];
         Self {
-            namespace: parties.place.namespace.clone(),
-            name: parties.place.name.clone(),
-            kind: parties.service.kind.to_string(),
-            unreadable: parties.service.unreadable.clone(),
-            instances: parties.instances.into_iter().map(Share::from).collect(),
+            namespace: place.namespace.clone(),
+            name: place.name.clone(),
+            kind: service.kind.to_string(),
+            unreadable: service.unreadable.clone(),
+            instances,
             delete: None,
         }
     }
 }
 
-impl From<(Party, usize)> for Share {
-    fn from((party, count): (Party, usize)) -> Self {
-        let (by, name, owner) = match party {
-            Party::Cluster { cluster, owner } => (ShareOf::Cluster, Some(cluster), Some(owner)),
-            Party::Ecs { service } => (ShareOf::Ecs, service, None),
-            Party::Other(Foreign::Ecs) => (ShareOf::Ecs, None, None),
-            Party::Other(Foreign::OtherCluster | Foreign::Export) => {
-                (ShareOf::OtherCluster, None, None)
-            }
-            Party::Other(Foreign::McsController) => (ShareOf::McsController, None, None),
-            Party::Other(Foreign::AppMesh) => (ShareOf::AppMesh, None, None),
-            Party::Other(Foreign::Unknown) => (ShareOf::Unknown, None, None),
-        };
-        Self { by, name, owner, count }
+/// The party that registered an instance, as far as it is known, with its name and the `OWNER_ID` in its marks.
+fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option<String>) {
+    if let Some((owner, cluster)) = attributes::marked(of_instance) {
+        return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
     }
+    let by = match likely_owner(id, of_instance) {
+        Foreign::Ecs => ShareOf::Ecs,
+        Foreign::OtherCluster | Foreign::Export => ShareOf::OtherCluster,
+        Foreign::McsController => ShareOf::McsController,
+        Foreign::AppMesh => ShareOf::AppMesh,
+        Foreign::Unknown => ShareOf::Unknown,
+    };
+    let service = of_instance.get("ECS_SERVICE_NAME").filter(|_| by == ShareOf::Ecs);
+    let name = service.map(|service| {
+        let cluster = of_instance.get("ECS_CLUSTER_NAME").unwrap_or("default");
+        format!("{cluster}/{service}")
+    });
+    (by, name, None)
 }
 
 impl Shorten for Status {

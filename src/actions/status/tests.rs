@@ -194,3 +194,14 @@ fn member_whose_records_were_not_read_makes_the_status_incomplete() {
     let blue = &status.registries[0].clustersets[0].members[1];
     assert_eq!((blue.unread, blue.exports, blue.problems.len()), (true, 0, 1));
 }
+
+#[test]
+fn task_of_ecs_without_its_cluster_is_of_the_default_one() {
+    let mut registry = registry();
+    let service = registry.services.values_mut().find(|it| it.name == "web").expect("web");
+    let task = attributes(&[("ECS_SERVICE_NAME", "web")]);
+    service.instances = Some([("a".to_owned(), task)].into_iter().collect());
+    let status = RegistryStatus::new(None, &registry, NOW);
+    let web = status.services.iter().find(|it| it.name == "web").expect("web");
+    assert_eq!(web.instances[0].name.as_deref(), Some("default/web"));
+}

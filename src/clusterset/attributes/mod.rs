@@ -47,14 +47,8 @@ const OF_PORT: [&str; 7] = [
     SERVICE_TARGET_PORT,
 ];
 
-/// The attributes that [`write()`] sets, besides Cloud Map's own.
-const WRITTEN: [&str; 15] = [
-    ENDPOINT_PORT_NAME,
-    ENDPOINT_PROTOCOL,
-    SERVICE_PORT,
-    SERVICE_PORT_NAME,
-    SERVICE_PROTOCOL,
-    SERVICE_TARGET_PORT,
+/// The attributes that [`write()`] sets besides them and the address.
+const OTHERS: [&str; 9] = [
     SERVICE_TYPE,
     CREATED,
     READY,
@@ -68,7 +62,7 @@ const WRITTEN: [&str; 15] = [
 
 /// Whether an attribute of an exported instance of ours is repaired, besides Cloud Map's own and the marks.
 pub fn is_written(key: &str) -> bool {
-    WRITTEN.contains(&key)
+    OF_PORT.contains(&key) || OTHERS.contains(&key)
 }
 
 // Reads the attributes of any instance as those of an endpoint of an export. Any client of Cloud Map can register an

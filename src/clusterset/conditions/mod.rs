@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::clusterset::merge::Merged;
-use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
+use crate::model::{Condition, ConditionStatus, NotExportable, ServiceExport, Timestamp};
 
 /// The outcome of an export in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +18,6 @@ pub enum ExportOutcome {
     HeldBack(String),
     /// Cloud Map refused. With the line of the report.
     Failed(String),
-    /// There is no record yet, because of the guard or for the next run. With the reason.
-    Waiting(String),
     /// The run ended without an outcome.
     TimeRanOut,
     /// The run changed nothing of it, for the reason in this outcome, and a record of before stands: the export is
@@ -32,32 +30,36 @@ impl ExportOutcome {
     pub fn of_run(&self) -> &Self {
         if let Self::AsBefore(outcome) = self { outcome } else { self }
     }
-}
 
-/// A `ServiceExport` as it was read.
-#[derive(Clone, Copy, Debug)]
-pub struct ObservedExport<'a> {
-    /// Its `metadata.generation`.
-    pub generation: i64,
-    /// All conditions of its status, also those of other controllers.
-    pub conditions: &'a [Condition],
+    /// What is not as the owner of the export wants it: a code, and a sentence for people.
+    pub fn problem(&self) -> Option<(&'static str, String)> {
+        Some(match self.of_run() {
+            Self::AsBefore(_) => return None,
+            Self::Exported(message) if message.is_empty() => return None,
+            Self::Exported(message) => (EXPORTED, message.clone()),
+            Self::Invalid(obstacle) => (reason(*obstacle), obstacle.to_string()),
+            Self::HeldBack(line) => ("HeldBack", line.clone()),
+            Self::Failed(line) => (FAILED, line.clone()),
+            Self::TimeRanOut => (PENDING, "the time of the run was over".to_owned()),
+        })
+    }
 }
 
 /// The conditions to apply, or `None` if the status has them. They are complete: a server-side apply removes those that
 /// an earlier one contained and this one does not. `Conflict` stays as it is if `merged` is not known in this run.
 pub fn conditions_to_apply(
-    export: ObservedExport<'_>,
+    export: &ServiceExport,
     outcome: &ExportOutcome,
     merged: Option<&Merged>,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
-    let valid = export.condition(valid(outcome), now);
+    let valid = export.condition(VALID, valid(outcome), now);
     let is_valid = valid.status == ConditionStatus::True;
     let time_ran_out = *outcome.of_run() == ExportOutcome::TimeRanOut;
     let earlier = export.earlier_outcome().filter(|_| time_ran_out);
-    let ready = earlier.unwrap_or_else(|| export.condition(ready(outcome), now));
+    let ready = earlier.unwrap_or_else(|| export.condition(READY, ready(outcome), now));
     let conflict = match merged {
-        Some(merged) => Some(export.condition(conflict(merged), now)),
+        Some(merged) => Some(export.condition(CONFLICT, conflict(merged), now)),
         None => export.find(CONFLICT).cloned(),
     };
     let conflict = conflict.filter(|_| is_valid);
@@ -66,21 +68,25 @@ pub fn conditions_to_apply(
     (!export.has_exactly(&wanted)).then_some(wanted)
 }
 
-impl ObservedExport<'_> {
+impl ServiceExport {
     fn find(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|it| it.kind == kind)
     }
 
     /// A condition with this content. Its time moves only with the status, so an unchanged condition equals the one
     /// that is there.
-    fn condition(&self, content: Content, now: Timestamp) -> Condition {
-        let Content { kind, status, reason, message } = content;
+    fn condition(
+        &self,
+        kind: &str,
+        (status, reason, message): (ConditionStatus, impl Into<String>, String),
+        now: Timestamp,
+    ) -> Condition {
         let unchanged = self.find(kind).filter(|it| it.status == status);
         Condition {
             kind: kind.to_owned(),
             status,
-            reason,
-            message,
+            reason: reason.into(),
+            message: limited(message),
             observed_generation: Some(self.generation),
             last_transition_time: unchanged.map_or(now, |it| it.last_transition_time),
         }
@@ -111,12 +117,11 @@ const VALID: &str = "Valid";
 const READY: &str = "Ready";
 const CONFLICT: &str = "Conflict";
 
+const EXPORTED: &str = "Exported";
 /// The reason of `Ready` while the outcome is open.
 const PENDING: &str = "Pending";
 const FAILED: &str = "Failed";
 
-const NO_SERVICE: &str = "There is no Service of this name.";
-const AS_BEFORE: &str = "Other clusters import it as it was before";
 const TIME_RAN_OUT: &str = "The time of the run was over before the export was complete.";
 
 /// The longest message that the API accepts, in characters.
@@ -124,109 +129,73 @@ const MAX_MESSAGE: usize = 32_768;
 /// The end of a message that was cut.
 const CUT: char = '…';
 
-/// A condition without its times.
-#[derive(Debug)]
-struct Content {
-    kind: &'static str,
-    status: ConditionStatus,
-    reason: String,
-    message: String,
-}
-
-impl Content {
-    fn new(kind: &'static str, status: ConditionStatus, reason: &str, message: &str) -> Self {
-        Self { kind, status, reason: reason.to_owned(), message: limited(message) }
+fn valid(outcome: &ExportOutcome) -> (ConditionStatus, &'static str, String) {
+    match outcome {
+        ExportOutcome::Invalid(it) => (ConditionStatus::False, reason(*it), it.to_string()),
+        _ => (ConditionStatus::True, VALID, String::new()),
     }
 }
 
-fn valid(outcome: &ExportOutcome) -> Content {
-    let (status, reason, message) = match outcome {
+fn ready(outcome: &ExportOutcome) -> (ConditionStatus, &'static str, String) {
+    match outcome {
         ExportOutcome::Invalid(obstacle) => {
-            let (reason, message) = invalid(*obstacle);
-            (ConditionStatus::False, reason, message)
+            let is_awaited = *obstacle == NotExportable::NoService;
+            let reason = if is_awaited { PENDING } else { FAILED };
+            (ConditionStatus::False, reason, obstacle.to_string())
         }
-        _ => (ConditionStatus::True, "Valid", ""),
-    };
-    Content::new(VALID, status, reason, message)
-}
-
-fn ready(outcome: &ExportOutcome) -> Content {
-    let (status, reason, message) = match outcome {
-        ExportOutcome::Invalid(NotExportable::NoService) => {
-            (ConditionStatus::False, PENDING, NO_SERVICE)
+        ExportOutcome::Exported(message) => (ConditionStatus::True, EXPORTED, message.clone()),
+        ExportOutcome::HeldBack(line) | ExportOutcome::Failed(line) => {
+            (ConditionStatus::False, FAILED, line.clone())
         }
-        ExportOutcome::Invalid(obstacle) => (ConditionStatus::False, FAILED, message(*obstacle)),
-        ExportOutcome::Exported(message) => (ConditionStatus::True, "Exported", message.as_str()),
-        ExportOutcome::HeldBack(message) | ExportOutcome::Failed(message) => {
-            (ConditionStatus::False, FAILED, message.as_str())
+        ExportOutcome::TimeRanOut => (ConditionStatus::Unknown, PENDING, TIME_RAN_OUT.to_owned()),
+        ExportOutcome::AsBefore(of_run) => {
+            let (_, _, message) = ready(of_run);
+            let message = format!("Other clusters import it as it was before: {message}");
+            (ConditionStatus::True, EXPORTED, message)
         }
-        ExportOutcome::Waiting(message) => (ConditionStatus::False, PENDING, message.as_str()),
-        ExportOutcome::TimeRanOut => (ConditionStatus::Unknown, PENDING, TIME_RAN_OUT),
-        ExportOutcome::AsBefore(outcome) => {
-            let message = format!("{AS_BEFORE}: {}", ready(outcome).message);
-            return Content::new(READY, ConditionStatus::True, "Exported", &message);
-        }
-    };
-    Content::new(READY, status, reason, message)
-}
-
-fn conflict(merged: &Merged) -> Content {
-    if merged.conflicts.is_empty() {
-        return Content::new(CONFLICT, ConditionStatus::False, "NoConflicts", "");
     }
-    let reasons: Vec<&str> = merged.conflicts.iter().map(|it| it.reason.as_str()).collect();
-    let messages: Vec<&str> = merged.conflicts.iter().map(|it| it.message.as_str()).collect();
-    Content::new(CONFLICT, ConditionStatus::True, &reasons.join(","), &messages.join(" "))
 }
 
-/// The reason and the message of `Valid` for a Service that cannot be exported.
-pub fn invalid(obstacle: NotExportable) -> (&'static str, &'static str) {
-    let reason = match obstacle {
+fn conflict(merged: &Merged) -> (ConditionStatus, String, String) {
+    match merged.disagreement() {
+        Some((reasons, messages)) => (ConditionStatus::True, reasons, messages),
+        None => (ConditionStatus::False, "NoConflicts".to_owned(), String::new()),
+    }
+}
+
+/// The reason of `Valid` for a Service that cannot be exported.
+fn reason(obstacle: NotExportable) -> &'static str {
+    match obstacle {
         NotExportable::NoService => "NoService",
         NotExportable::ExternalName | NotExportable::Derived => "InvalidServiceType",
-    };
-    (reason, message(obstacle))
-}
-
-fn message(obstacle: NotExportable) -> &'static str {
-    match obstacle {
-        NotExportable::NoService => NO_SERVICE,
-        NotExportable::ExternalName => "A Service of type ExternalName has no endpoints to export.",
-        NotExportable::Derived => "The Service is part of an import and cannot be exported again.",
     }
 }
 
-fn limited(message: &str) -> String {
+fn limited(message: String) -> String {
     if message.chars().count() <= MAX_MESSAGE {
-        return message.to_owned();
+        return message;
     }
     message.chars().take(MAX_MESSAGE - 1).chain([CUT]).collect()
 }
 
 // The conditions that turned bad in a run: each becomes a Warning on its `ServiceExport`.
 
-/// A condition that turned bad.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worse {
-    /// The reason of the condition; `Conflict` if it has several.
-    pub reason: String,
-    /// Its message, after its reasons if there are several.
-    pub note: String,
-}
-
-/// The conditions to apply that are bad, and were not, or for another reason. While `Valid` is bad, the others follow
-/// from it.
-pub fn turned_bad(export: ObservedExport<'_>, wanted: &[Condition]) -> Vec<Worse> {
-    let bad = wanted.iter().filter(|condition| is_bad(condition));
-    let mut bad: Vec<&Condition> = bad.collect();
-    if let Some(valid) = bad.iter().position(|it| it.kind == VALID) {
-        bad = vec![bad[valid]];
+/// The conditions to apply that are bad, and were not, or for another reason: the reason and the message of each. While
+/// `Valid` is bad, the others follow from it.
+pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, String)> {
+    let mut bad: Vec<&Condition> = wanted.iter().filter(|condition| is_bad(condition)).collect();
+    if bad.first().is_some_and(|it| it.kind == VALID) {
+        bad.truncate(1);
     }
-    let is_new = |condition: &&Condition| {
+    bad.retain(|condition| {
         let present = export.find(&condition.kind);
         present.is_none_or(|it| (it.status, &it.reason) != (condition.status, &condition.reason))
+    });
+    let warning = |Condition { reason, message, .. }: &Condition| match reason.contains(',') {
+        true => (CONFLICT.to_owned(), format!("{reason}: {message}")),
+        false => (reason.clone(), message.clone()),
     };
-    bad.into_iter().filter(is_new).map(worse).collect()
+    bad.into_iter().map(warning).collect()
 }
 
 /// Whether a condition of ours says that something is wrong. `Unknown` is followed by an outcome.
@@ -236,13 +205,4 @@ pub fn is_bad(condition: &Condition) -> bool {
         CONFLICT => condition.status == ConditionStatus::True,
         _ => false,
     }
-}
-
-fn worse(condition: &Condition) -> Worse {
-    let Condition { reason, message, .. } = condition;
-    if reason.contains(',') {
-        let note = format!("{reason}: {message}");
-        return Worse { reason: CONFLICT.to_owned(), note };
-    }
-    Worse { reason: reason.clone(), note: message.clone() }
 }

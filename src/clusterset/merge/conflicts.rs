@@ -2,85 +2,18 @@
 //! only if the property has an effect in the merged service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use super::{Exports, differ, states_families};
 use crate::model::Family;
-use crate::model::clusterset::{ClusterId, ClustersetService, Export, ExportedPort, ImportType};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, Export, ExportedPort, ImportType, Properties,
+};
 
-/// All conflicts of the exports, in the order of the API's constants.
-pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Conflict> {
-    use ConflictReason as Is;
-    // These properties say how a virtual IP leads to endpoints.
-    let has_ip = exports.kind() == ImportType::ClusterSetIp;
-    let routing = || exports.with_routing().filter(|_| has_ip);
-    let timeouts =
-        || routing().filter_map(|(export, it)| Some((export, it.session_affinity.timeout()?)));
-    // Another affinity is a conflict of its own.
-    let has_timeout =
-        routing().next().is_some_and(|(_, it)| it.session_affinity.timeout().is_some());
-    // DNS answers for a headless service with the addresses that there are.
-    let families = exports.iter().filter(|it| has_ip && states_families(it));
-    let lacks_one = |used: &&[Family], other: &&[Family]| used.iter().any(|it| !other.contains(it));
-    let count = exports.count();
-    let ports: Vec<String> = service.ports.iter().map(ExportedPort::to_string).collect();
-    let conflicts = [
-        Disagreement::find(exports.iter().map(|it| (it, it)), |first, other| {
-            differ(service, first, other)
-        })
-        .map(|it| {
-            let used = format!("\"{}\", with precedence to those", ports.join(", "));
-            it.into_conflict(Is::Port, "ports", &used, count)
-        }),
-        Disagreement::find(exports.iter().map(|it| (it, it.kind.as_str())), PartialEq::ne)
-            .map(|it| it.of_word(Is::Type, "type", count)),
-        Disagreement::find(
-            routing().map(|(by, it)| (by, it.session_affinity.as_str())),
-            PartialEq::ne,
-        )
-        .map(|it| it.of_word(Is::SessionAffinity, "session affinity", count)),
-        Disagreement::find(timeouts().filter(|_| has_timeout), PartialEq::ne).map(|it| {
-            let used = format!("\"{}s\"", it.used);
-            it.into_conflict(Is::SessionAffinityConfig, "session affinity timeout", &used, count)
-        }),
-        Disagreement::find(exports.with_record().map(|(by, it)| (by, &it.labels)), PartialEq::ne)
-            .map(|it| it.of_texts(Is::Labels, "labels", count)),
-        Disagreement::find(
-            exports.with_record().map(|(by, it)| (by, &it.annotations)),
-            PartialEq::ne,
-        )
-        .map(|it| it.of_texts(Is::Annotations, "annotations", count)),
-        Disagreement::find(
-            routing().map(|(by, it)| (by, it.internal_traffic_policy.as_str())),
-            PartialEq::ne,
-        )
-        .map(|it| it.of_word(Is::InternalTrafficPolicy, "internal traffic policy", count)),
-        Disagreement::find(
-            routing().map(|(by, it)| (by, it.traffic_distribution.as_deref())),
-            PartialEq::ne,
-        )
-        .map(|it| {
-            let used = it.used.map_or_else(|| "none".to_owned(), quoted);
-            it.into_conflict(Is::TrafficDistribution, "traffic distribution", &used, count)
-        }),
-        Disagreement::find(families.map(|it| (it, it.families.as_slice())), lacks_one).map(|it| {
-            let used: Vec<&str> = it.used.iter().map(|family| family.as_str()).collect();
-            it.into_conflict(Is::IpFamily, "IP families", &quoted(&used.join(", ")), count)
-        }),
-    ];
-    conflicts.into_iter().flatten().collect()
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{text}\"")
-}
-
-// A property in which the exports of a name disagree, as the condition `Conflict` names it.
-
-/// A property that differs between exporters.
+/// A property in which the exports of a name disagree, as the condition `Conflict` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    pub reason: ConflictReason,
+    /// A reason of the API (`pkg/apis/v1beta1/serviceexport.go` of `sigs.k8s.io/mcs-api`).
+    pub reason: &'static str,
     /// The exporter whose value the merged service has.
     pub decided_by: ClusterId,
     /// The exporters with another value, in precedence.
@@ -89,101 +22,107 @@ pub struct Conflict {
     pub message: String,
 }
 
-/// A reason of the condition `Conflict`, in the order of the API's constants (`pkg/apis/v1beta1/serviceexport.go` of
-/// `sigs.k8s.io/mcs-api`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ConflictReason {
-    Port,
-    Type,
-    SessionAffinity,
-    SessionAffinityConfig,
-    Labels,
-    Annotations,
-    InternalTrafficPolicy,
-    TrafficDistribution,
-    IpFamily,
+/// All conflicts of the exports, in the order of the API's constants.
+pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Conflict> {
+    // These properties say how a virtual IP leads to endpoints.
+    let has_ip = exports.kind == ImportType::ClusterSetIp;
+    let routing = |word: fn(&Properties) -> Option<String>| {
+        let stating = exports.with_routing().filter(move |_| has_ip);
+        stating.map(move |(export, it)| (export, word(it)))
+    };
+    let timeout = |it: &Properties| Some(format!("{}s", it.session_affinity.timeout()?));
+    // Another affinity is a conflict of its own.
+    let has_timeout = routing(timeout).next().is_some_and(|(_, it)| it.is_some());
+    let timeouts = routing(timeout).filter(|(_, it)| has_timeout && it.is_some());
+    // DNS answers for a headless service with the addresses that there are.
+    let families = exports.iter().filter(|it| has_ip && states_families(it));
+    let families = families.map(|it| (it, it.families.as_slice()));
+    let lacks_one = |used: &&[Family], other: &&[Family]| used.iter().any(|it| !other.contains(it));
+    let differs = |first: &&Export, other: &&Export| differ(service, first, other);
+    let conflicts = [
+        exports.compare("PortConflict", exports.iter().map(|it| (it, it)), differs, |_, _| {
+            let ports: Vec<String> = service.ports.iter().map(ExportedPort::to_string).collect();
+            format!("ports. Using \"{}\", with precedence to those", ports.join(", "))
+        }),
+        exports.compare_words(
+            ("TypeConflict", "type"),
+            exports.iter().map(|it| (it, Some(it.kind.as_str().to_owned()))),
+        ),
+        exports.compare_words(
+            ("SessionAffinityConflict", "session affinity"),
+            routing(|it| Some(it.session_affinity.as_str().to_owned())),
+        ),
+        exports
+            .compare_words(("SessionAffinityConfigConflict", "session affinity timeout"), timeouts),
+        exports.compare_texts(("LabelsConflict", "labels"), |it| &it.labels),
+        exports.compare_texts(("AnnotationsConflict", "annotations"), |it| &it.annotations),
+        exports.compare_words(
+            ("InternalTrafficPolicyConflict", "internal traffic policy"),
+            routing(|it| Some(it.internal_traffic_policy.as_str().to_owned())),
+        ),
+        exports.compare_words(
+            ("TrafficDistributionConflict", "traffic distribution"),
+            routing(|it| it.traffic_distribution.clone()),
+        ),
+        exports.compare("IPFamilyConflict", families, lacks_one, |used, _| {
+            let used: Vec<&str> = used.iter().map(|family| family.as_str()).collect();
+            format!("IP families. Using \"{}\"", used.join(", "))
+        }),
+    ];
+    conflicts.into_iter().flatten().collect()
 }
 
-impl ConflictReason {
-    /// The word of the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Port => "PortConflict",
-            Self::Type => "TypeConflict",
-            Self::SessionAffinity => "SessionAffinityConflict",
-            Self::SessionAffinityConfig => "SessionAffinityConfigConflict",
-            Self::Labels => "LabelsConflict",
-            Self::Annotations => "AnnotationsConflict",
-            Self::InternalTrafficPolicy => "InternalTrafficPolicyConflict",
-            Self::TrafficDistribution => "TrafficDistributionConflict",
-            Self::IpFamily => "IPFamilyConflict",
-        }
-    }
-}
-
-impl fmt::Display for ConflictReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The values of one property that differ: the one in use, and those of the exporters that disagree.
-struct Disagreement<'a, T> {
-    decided_by: &'a Export,
-    used: T,
-    others: Vec<(&'a Export, T)>,
-}
-
-impl<'a, T> Disagreement<'a, T> {
-    /// Compares the values of the exports that state the property, in precedence. `None` if none differs from the
-    /// first.
-    fn find(
+impl<'a> Exports<'a> {
+    /// Compares the values of the exports that state a property, in precedence. `None` if none differs from the first.
+    /// The message is that of KEP-1645's example, with `words` about the property and the value in use.
+    fn compare<T>(
+        &self,
+        reason: &'static str,
         values: impl IntoIterator<Item = (&'a Export, T)>,
         differs: impl Fn(&T, &T) -> bool,
-    ) -> Option<Self> {
+        words: impl FnOnce(&T, &[(&'a Export, T)]) -> String,
+    ) -> Option<Conflict> {
         let mut values = values.into_iter();
-        let (decided_by, used) = values.next()?;
+        let (first, used) = values.next()?;
         let others: Vec<_> = values.filter(|(_, value)| differs(&used, value)).collect();
-        (!others.is_empty()).then_some(Self { decided_by, used, others })
-    }
-
-    /// The conflict, with the sentences that KEP-1645 gives as an example.
-    fn into_conflict(
-        self,
-        reason: ConflictReason,
-        subject: &str,
-        used: &str,
-        exporters: usize,
-    ) -> Conflict {
-        let decided_by = self.decided_by.cluster.clone();
-        let disagreeing: Vec<_> = self.others.iter().map(|(it, _)| it.cluster.clone()).collect();
+        let decided_by = first.cluster.clone();
+        let disagreeing: Vec<_> = others.iter().map(|(it, _)| it.cluster.clone()).collect();
         let message = format!(
-            "Conflicting {subject}. Using {used} from oldest service export in \"{decided_by}\". \
-             {}/{exporters} clusters disagree.",
+            "Conflicting {} from oldest service export in \"{decided_by}\". {}/{} clusters disagree.",
+            words(&used, &others),
             disagreeing.len(),
+            self.ranked.len(),
         );
-        Conflict { reason, decided_by, disagreeing, message }
+        (!disagreeing.is_empty()).then_some(Conflict { reason, decided_by, disagreeing, message })
     }
-}
 
-impl Disagreement<'_, &str> {
-    fn of_word(self, reason: ConflictReason, subject: &str, exporters: usize) -> Conflict {
-        let used = quoted(self.used);
-        self.into_conflict(reason, subject, &used, exporters)
+    fn compare_words(
+        &self,
+        (reason, subject): (&'static str, &str),
+        values: impl IntoIterator<Item = (&'a Export, Option<String>)>,
+    ) -> Option<Conflict> {
+        self.compare(reason, values, PartialEq::ne, |used, _| {
+            let used = used.as_ref().map_or_else(|| "none".to_owned(), |it| format!("\"{it}\""));
+            format!("{subject}. Using {used}")
+        })
     }
-}
 
-impl Disagreement<'_, &BTreeMap<String, String>> {
     /// Names the keys with another value than the one in use, or without one on one side, and no values: those of
     /// annotations can be long.
-    fn of_texts(self, reason: ConflictReason, subject: &str, exporters: usize) -> Conflict {
-        let mut keys = BTreeSet::new();
-        for (_, other) in &self.others {
-            let all = self.used.keys().chain(other.keys());
-            keys.extend(all.filter(|key| self.used.get(*key) != other.get(*key)));
-        }
-        let keys: Vec<String> = keys.into_iter().map(|key| quoted(key)).collect();
-        let subject = format!("{subject} {}", keys.join(", "));
-        self.into_conflict(reason, &subject, "those", exporters)
+    fn compare_texts(
+        &self,
+        (reason, subject): (&'static str, &str),
+        texts: fn(&Properties) -> &BTreeMap<String, String>,
+    ) -> Option<Conflict> {
+        let values = self.with_record().map(|(export, it)| (export, texts(it)));
+        self.compare(reason, values, PartialEq::ne, |used, others| {
+            let keys = others.iter().flat_map(|(_, other)| {
+                let all = used.keys().chain(other.keys());
+                all.filter(|key| used.get(*key) != other.get(*key))
+            });
+            let keys: Vec<String> =
+                keys.collect::<BTreeSet<_>>().into_iter().map(|key| format!("\"{key}\"")).collect();
+            format!("{subject} {}. Using those", keys.join(", "))
+        })
     }
 }

@@ -9,7 +9,6 @@ mod conflicts;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Display, Formatter};
 use std::iter::once;
 
 use crate::model::clusterset::{
@@ -18,7 +17,7 @@ use crate::model::clusterset::{
 };
 use crate::model::{Family, ServiceRef};
 
-pub use conflicts::{Conflict, ConflictReason};
+pub use conflicts::Conflict;
 
 /// The exports of a name, merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +27,15 @@ pub struct Merged {
     pub conflicts: Vec<Conflict>,
 }
 
+impl Merged {
+    /// The reasons and the messages of the conflicts, as a condition has them; `None` if there are none.
+    pub fn disagreement(&self) -> Option<(String, String)> {
+        let reasons: Vec<&str> = self.conflicts.iter().map(|it| it.reason).collect();
+        let messages: Vec<&str> = self.conflicts.iter().map(|it| it.message.as_str()).collect();
+        (!reasons.is_empty()).then(|| (reasons.join(","), messages.join(" ")))
+    }
+}
+
 /// Merges all exports of a name, at most one of each cluster. `None` if there is none.
 pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
     let exports = Exports::rank(exports)?;
@@ -35,7 +43,7 @@ pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
     clusters.sort_unstable();
     let service = ClustersetService {
         service: service.clone(),
-        kind: exports.kind(),
+        kind: exports.kind,
         ports: union(&exports),
         families: families(&exports),
         properties: properties(&exports),
@@ -56,6 +64,7 @@ fn properties(exports: &Exports<'_>) -> Properties {
 
 /// All exports of a name, at least one, in precedence: the oldest first, of one age the smaller cluster id.
 struct Exports<'a> {
+    /// The type of the first, which is that of the import.
     kind: ImportType,
     ranked: Vec<&'a Export>,
 }
@@ -66,15 +75,6 @@ impl<'a> Exports<'a> {
         let mut ranked: Vec<&Export> = exports.iter().collect();
         ranked.sort_by_key(|&export| (export.created, &export.cluster));
         Some(Self { kind: ranked.first()?.kind, ranked })
-    }
-
-    /// The type of the first export, which is that of the import.
-    fn kind(&self) -> ImportType {
-        self.kind
-    }
-
-    fn count(&self) -> usize {
-        self.ranked.len()
     }
 
     fn iter(&self) -> impl Iterator<Item = &'a Export> {
@@ -89,8 +89,7 @@ impl<'a> Exports<'a> {
     /// The exports that state session affinity, traffic policy and traffic distribution for this import. A headless
     /// Service can have them, too, but they have no effect there, so exports of the other type do not count.
     fn with_routing(&self) -> impl Iterator<Item = (&'a Export, &'a Properties)> {
-        let kind = self.kind();
-        self.with_record().filter(move |(export, _)| export.kind == kind)
+        self.with_record().filter(|(export, _)| export.kind == self.kind)
     }
 }
 
@@ -100,7 +99,7 @@ impl<'a> Exports<'a> {
 /// export. A headless service has no IP, and DNS answers with the endpoints of all its exports.
 fn families(exports: &Exports<'_>) -> Vec<Family> {
     let all = exports.iter().filter(|it| states_families(it));
-    let deciding = match exports.kind() {
+    let deciding = match exports.kind {
         ImportType::ClusterSetIp => all.take(1).collect::<Vec<_>>(),
         ImportType::Headless => all.collect(),
     };
@@ -117,11 +116,6 @@ fn families(exports: &Exports<'_>) -> Vec<Family> {
 /// Whether an export names its families: without a record they are those of its endpoints, and it may have none.
 fn states_families(export: &Export) -> bool {
     !export.families.is_empty()
-}
-
-/// The families of a service that a cluster has, the service's primary one first. Empty if they have none in common.
-pub fn families_in(service: &ClustersetService, cluster: &[Family]) -> Vec<Family> {
-    service.families.iter().copied().filter(|family| cluster.contains(family)).collect()
 }
 
 // The ports of an import, and the exporters whose endpoints serve them.
@@ -215,61 +209,37 @@ pub fn serves(service: &ClustersetService, export: &Export, port: Option<&Endpoi
 /// A property of the merged service, with the exporter whose value it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    pub property: Property,
+    pub property: String,
     pub by: ClusterId,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Property {
-    Type,
-    Port(ExportedPort),
-    IpFamilies,
-    SessionAffinity,
-    InternalTrafficPolicy,
-    TrafficDistribution,
-    Labels,
-    Annotations,
-}
-
-impl Display for Property {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Port(port) => return write!(f, "port {port}"),
-            Self::Type => "type",
-            Self::IpFamilies => "IP families",
-            Self::SessionAffinity => "session affinity",
-            Self::InternalTrafficPolicy => "internal traffic policy",
-            Self::TrafficDistribution => "traffic distribution",
-            Self::Labels => "labels",
-            Self::Annotations => "annotations",
-        })
-    }
 }
 
 /// The decisions about a service, in the order of its properties. One that no exporter states has the API's default, and
 /// the decision of no cluster. A headless service has the IP families of all exporters, and no routing.
 pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<Decision> {
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
-    let has_ip = exports.kind() == ImportType::ClusterSetIp;
+    let has_ip = exports.kind == ImportType::ClusterSetIp;
     let first = exports.iter().next();
     let families = exports.iter().find(|it| has_ip && states_families(it));
     let routing = exports.with_routing().map(|(export, _)| export).find(|_| has_ip);
     let metadata = exports.with_record().map(|(export, _)| export).next();
     let ports = service.ports.iter().map(|port| {
         let by = exports.iter().find(|export| find(export, port).is_some());
-        (Property::Port(port.clone()), by)
+        (format!("port {port}"), by)
     });
-    let others = [
-        (Property::IpFamilies, families),
-        (Property::SessionAffinity, routing),
-        (Property::InternalTrafficPolicy, routing),
-        (Property::TrafficDistribution, routing),
-        (Property::Labels, metadata),
-        (Property::Annotations, metadata),
+    let words = [
+        ("type", first),
+        ("IP families", families),
+        ("session affinity", routing),
+        ("internal traffic policy", routing),
+        ("traffic distribution", routing),
+        ("labels", metadata),
+        ("annotations", metadata),
     ];
-    let all = [(Property::Type, first)].into_iter().chain(ports).chain(others);
+    let mut all = Vec::from(words.map(|(property, by)| (property.to_owned(), by)));
+    all.splice(1..1, ports);
+    let decided = all.into_iter();
     let decided =
-        all.filter_map(|(property, by)| Some(Decision { property, by: by?.cluster.clone() }));
+        decided.filter_map(|(property, by)| Some(Decision { property, by: by?.cluster.clone() }));
     decided.collect()
 }
 
@@ -283,5 +253,5 @@ pub fn ports_of_some(
         let having = exports.iter().filter(|export| find(export, port).is_some());
         (port.clone(), having.map(|export| export.cluster.clone()).collect::<Vec<_>>())
     });
-    ports.filter(|(_, having)| having.len() < exports.count()).collect()
+    ports.filter(|(_, having)| having.len() < exports.ranked.len()).collect()
 }

@@ -14,7 +14,7 @@ use crate::model::clusterset::{
     SessionAffinity,
 };
 use crate::model::name::is_dns_label;
-use crate::model::{Attributes, Family};
+use crate::model::{Attributes, Family, Timestamp};
 
 /// The most characters of the parser's text.
 const LONGEST_PROBLEM: usize = 300;
@@ -24,9 +24,9 @@ const LONGEST_PROBLEM: usize = 300;
 struct Json {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<String, String>,
-    created: String,
-    internal_traffic_policy: Option<String>,
-    ip_families: Vec<String>,
+    created: Timestamp,
+    internal_traffic_policy: Option<InternalTrafficPolicy>,
+    ip_families: Vec<Family>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
     ports: Vec<Port>,
@@ -36,7 +36,7 @@ struct Json {
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic_distribution: Option<String>,
     #[serde(rename = "type")]
-    kind: String,
+    kind: ImportType,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,27 +48,27 @@ struct Port {
     name: String,
     #[serde(rename = "port")]
     number: u16,
-    protocol: String,
+    protocol: Protocol,
 }
 
 /// The JSON of an export, compact.
 pub fn write(export: &Export) -> String {
     let properties = export.properties.clone().unwrap_or_default();
-    let timeout = match properties.session_affinity {
-        SessionAffinity::ClientIp(timeout) => timeout,
-        SessionAffinity::None => None,
-    };
+    let affinity = properties.session_affinity;
     let json = Json {
         annotations: properties.annotations,
-        created: export.created.to_string(),
-        internal_traffic_policy: Some(properties.internal_traffic_policy.as_str().to_owned()),
-        ip_families: export.families.iter().map(|it| it.as_str().to_owned()).collect(),
+        created: export.created,
+        internal_traffic_policy: Some(properties.internal_traffic_policy),
+        ip_families: export.families.clone(),
         labels: properties.labels,
-        ports: export.ports.iter().map(Port::from).collect(),
-        session_affinity: Some(properties.session_affinity.as_str().to_owned()),
-        session_affinity_timeout: timeout,
+        ports: export.ports.iter().cloned().map(Port::from).collect(),
+        session_affinity: Some(affinity.as_str().to_owned()),
+        session_affinity_timeout: match affinity {
+            SessionAffinity::ClientIp(timeout) => timeout,
+            SessionAffinity::None => None,
+        },
         traffic_distribution: properties.traffic_distribution,
-        kind: export.kind.as_str().to_owned(),
+        kind: export.kind,
     };
     // Texts, numbers and maps by text are always JSON.
     serde_json::to_string(&json).unwrap_or_default()
@@ -77,30 +77,47 @@ pub fn write(export: &Export) -> String {
 /// The export of a cluster in the JSON of its record. An absent property has the default of the API.
 pub fn read(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
     let json = parse(text)?;
-    let affinity = json.session_affinity_timeout;
-    let affinity = move |text: &str| {
-        let known = [SessionAffinity::None, SessionAffinity::ClientIp(affinity)];
-        known.into_iter().find(|it| it.as_str() == text)
-    };
-    let policy = InternalTrafficPolicy::parse;
+    let ports = json.ports.into_iter().enumerate().map(|(index, port)| port.read(index));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
+    let affinity = json.session_affinity.unwrap_or_else(|| "None".to_owned());
+    let known = [SessionAffinity::None, SessionAffinity::ClientIp(json.session_affinity_timeout)];
+    let known = known.into_iter().find(|it| it.as_str() == affinity);
+    let field = "sessionAffinity".to_owned();
+    let session_affinity = known.ok_or(Problem::Invalid { field, value: affinity })?;
     Ok(Export {
         cluster: cluster.clone(),
-        created: known("created", json.created, |text| text.parse().ok())?,
-        kind: known("type", json.kind, ImportType::parse)?,
-        ports: each("ports", json.ports, port)?,
-        families: each("ipFamilies", json.ip_families, |at, text| known(at, text, Family::parse))?,
+        created: json.created,
+        kind: json.kind,
+        ports,
+        families: json.ip_families,
         properties: Some(Properties {
-            session_affinity: optional("sessionAffinity", json.session_affinity, affinity)?,
-            internal_traffic_policy: optional(
-                "internalTrafficPolicy",
-                json.internal_traffic_policy,
-                policy,
-            )?,
+            session_affinity,
+            internal_traffic_policy: json.internal_traffic_policy.unwrap_or_default(),
             traffic_distribution: json.traffic_distribution,
             labels: json.labels,
             annotations: json.annotations,
         }),
     })
+}
+
+impl Port {
+    fn read(self, index: usize) -> Result<ExportedPort, Problem> {
+        let Self { app_protocol, name, number, protocol } = self;
+        let field = |key: &str| format!("ports[{index}].{key}");
+        if number == 0 {
+            return Err(Problem::Invalid { field: field("port"), value: "0".to_owned() });
+        }
+        if !name.is_empty() && !is_dns_label(&name) {
+            return Err(Problem::Invalid { field: field("name"), value: name });
+        }
+        Ok(ExportedPort { name, protocol, number, app_protocol })
+    }
+}
+
+impl From<ExportedPort> for Port {
+    fn from(ExportedPort { name, protocol, number, app_protocol }: ExportedPort) -> Self {
+        Self { app_protocol, name, number, protocol }
+    }
 }
 
 fn parse(text: &str) -> Result<Json, Problem> {
@@ -114,52 +131,6 @@ fn parse(text: &str) -> Result<Json, Problem> {
 /// The parser repeats keys and values as they are, and any client of Cloud Map can write them.
 fn problem(error: &dyn Display) -> Problem {
     Problem::Json(shorten_to(&printable(&error.to_string()), LONGEST_PROBLEM))
-}
-
-fn port(at: &str, port: Port) -> Result<ExportedPort, Problem> {
-    let name = |text: &str| (text.is_empty() || is_dns_label(text)).then(|| text.to_owned());
-    if port.number == 0 {
-        return Err(Problem::Invalid { field: format!("{at}.port"), value: "0".to_owned() });
-    }
-    Ok(ExportedPort {
-        name: known(&format!("{at}.name"), port.name, name)?,
-        protocol: known(&format!("{at}.protocol"), port.protocol, Protocol::parse)?,
-        number: port.number,
-        app_protocol: port.app_protocol,
-    })
-}
-
-/// Reads each entry of a list, with its place for messages.
-fn each<T, U>(
-    field: &str,
-    entries: Vec<T>,
-    read: impl Fn(&str, T) -> Result<U, Problem>,
-) -> Result<Vec<U>, Problem> {
-    let entries = entries.into_iter().enumerate();
-    entries.map(|(index, entry)| read(&format!("{field}[{index}]"), entry)).collect()
-}
-
-fn optional<T: Default>(
-    field: &str,
-    text: Option<String>,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<T, Problem> {
-    text.map_or_else(|| Ok(T::default()), |text| known(field, text, parse))
-}
-
-fn known<T>(field: &str, text: String, parse: impl Fn(&str) -> Option<T>) -> Result<T, Problem> {
-    parse(&text).ok_or_else(|| Problem::Invalid { field: field.to_owned(), value: text })
-}
-
-impl From<&ExportedPort> for Port {
-    fn from(port: &ExportedPort) -> Self {
-        Self {
-            app_protocol: port.app_protocol.clone(),
-            name: port.name.clone(),
-            number: port.number,
-            protocol: port.protocol.as_str().to_owned(),
-        }
-    }
 }
 
 // The JSON of a record as values of attributes. Cloud Map allows 1,024 characters of printable ASCII in a value, and a

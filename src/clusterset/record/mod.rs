@@ -14,7 +14,7 @@ use std::fmt;
 use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
 use crate::error::shorten;
 use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, HEARTBEAT, SCHEMA_VERSION};
-use crate::model::clusterset::{ClusterId, ClustersetId, Export, Properties};
+use crate::model::clusterset::{ClusterId, ClustersetId, Export};
 use crate::model::{Attributes, Flow, Marks, Owner, Registry, ServiceRef, Timestamp, attributes};
 
 /// No Kubernetes namespace has a dot in its name.
@@ -184,7 +184,10 @@ impl ClusterRecord {
     }
 
     /// A higher schema is accepted: a member must not seem dead to the releases before its own.
-    fn parse(attributes: &Attributes) -> Result<Self, Problem> {
+    ///
+    /// # Errors
+    /// Returns the problem if the record cannot be used.
+    pub fn parse(attributes: &Attributes) -> Result<Self, Problem> {
         let owner = Owner::of(attributes).filter(|owner| owner.flow == Flow::Exports);
         Ok(Self {
             owner: owner.ok_or(Problem::Unmarked)?,
@@ -219,14 +222,6 @@ pub struct ExportRecord {
     pub is_empty: bool,
 }
 
-/// The attributes of a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenExport {
-    pub attributes: Attributes,
-    /// Whether the labels and annotations were left out, since they do not fit.
-    pub lacks_labels: bool,
-}
-
 /// An export does not fit in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error(
@@ -242,26 +237,18 @@ pub struct ExportTooLarge {
 impl ExportRecord {
     /// # Errors
     /// Returns an error if the export does not fit, even without labels and annotations.
-    pub fn write(&self) -> Result<WrittenExport, ExportTooLarge> {
-        let (text, lacks_labels) = self.text()?;
+    pub fn write(&self) -> Result<Attributes, ExportTooLarge> {
+        let export = as_recorded(&self.export);
+        let text = json::ascii(&json::write(&export));
+        let (ports, characters) = (export.ports.len(), text.len());
+        if characters > json::MAXIMUM {
+            return Err(ExportTooLarge { ports, characters });
+        }
         let marks = Marks { service: self.service.clone(), pod: None };
         let mut attributes = marks.write(&self.owner);
         attributes.extend(json::split(&text));
         attributes.extend(self.is_empty.then(|| (EMPTY.to_owned(), true.to_string())));
-        Ok(WrittenExport { attributes, lacks_labels })
-    }
-
-    /// The JSON that fits, and whether labels and annotations were left out of it.
-    fn text(&self) -> Result<(String, bool), ExportTooLarge> {
-        let whole = json::ascii(&json::write(&self.export));
-        if whole.len() <= json::MAXIMUM {
-            return Ok((whole, false));
-        }
-        let export = without_labels(&self.export);
-        let text = json::ascii(&json::write(&export));
-        let (ports, characters) = (export.ports.len(), text.len());
-        let fits = characters <= json::MAXIMUM;
-        if fits { Ok((text, true)) } else { Err(ExportTooLarge { ports, characters }) }
+        Ok(attributes)
     }
 
     fn parse(cluster: &ClusterId, id: &str, attributes: &Attributes) -> Result<Self, Problem> {
@@ -283,15 +270,12 @@ impl ExportRecord {
 
 /// The export as its record has it, without labels and annotations that do not fit: every member imports the same.
 pub fn as_recorded(export: &Export) -> Export {
-    let is_small = |it: &Properties| it.labels.is_empty() && it.annotations.is_empty();
-    let fits = export.properties.as_ref().is_none_or(is_small)
-        || json::ascii(&json::write(export)).len() <= json::MAXIMUM;
-    if fits { export.clone() } else { without_labels(export) }
-}
-
-fn without_labels(export: &Export) -> Export {
-    let properties = export.properties.clone().unwrap_or_default();
-    let (labels, annotations) = Default::default();
-    let properties = Some(Properties { labels, annotations, ..properties });
-    Export { properties, ..export.clone() }
+    let mut recorded = export.clone();
+    if let Some(properties) = &mut recorded.properties
+        && (!properties.labels.is_empty() || !properties.annotations.is_empty())
+        && json::ascii(&json::write(export)).len() > json::MAXIMUM
+    {
+        (properties.labels, properties.annotations) = Default::default();
+    }
+    recorded
 }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use super::exports::Offered;
-use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
+use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets, Offered};
 use crate::cloud_map;
 use crate::clusterset::members;
 use crate::error::chain;
@@ -34,8 +33,8 @@ pub(super) struct Imports {
 /// A clusterset in one run.
 #[derive(Default)]
 pub(super) struct Clusterset {
-    /// The id, and what was read of it: nothing if there is a problem.
-    read: Option<(ClustersetId, ReadClusterset)>,
+    /// What was read of it: nothing if there is a problem.
+    read: ReadClusterset,
     /// The reason why nothing could be read.
     pub(super) problem: Option<String>,
     served: Served,
@@ -50,36 +49,33 @@ pub(super) struct Clusterset {
 impl Clustersets<'_> {
     /// Imports the exports of all members into all clusters that take part.
     pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
-        let Self { function, invocation, registries, selections, members } = *self;
+        let Self { invocation, registries, selections, .. } = *self;
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
-        let (mut joined, mut left) = (Vec::new(), BTreeSet::new());
-        for (index, member) in members {
-            let Ok(member) = member else { continue };
-            let offer = offered.remove(index);
+        let (mut importers, mut left) = (Vec::new(), BTreeSet::new());
+        for (index, joined) in self.joined() {
+            let offer = offered.remove(&index);
             if matches!(offer, Some(Offer::Nothing)) {
-                left.insert(*index);
+                left.insert(index);
                 continue;
             }
-            joined.push((*index, member, own_record(offer.as_ref())));
-            sets.entry(function.clusterset(*index, member)).or_default().add(member, offer);
+            importers.push((index, joined, own_record(offer.as_ref())));
+            sets.entry(self.key(joined)).or_default().add(joined, offer);
         }
-        let reads = sets.iter_mut().filter_map(|(key, set)| {
-            let registry = registries.get(&key.0)?;
-            Some(set.read(registry, &key.1))
-        });
+        let reads = sets.iter_mut();
+        let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));
         let reads: Vec<_> = reads.collect();
         stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS).collect::<()>().await;
         let known: BTreeMap<&ClustersetKey, _> =
-            sets.iter().filter_map(|(key, set)| Some((key, set.members(invocation)?))).collect();
-        let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
-        let imports = joined.into_iter().map(|(index, joined, own_record)| {
-            let known = known.get(&function.clusterset(index, joined));
-            let is_selected = selected.contains(&index);
+            sets.iter().map(|(key, set)| (key, set.members(&key.1, invocation))).collect();
+        let imports = importers.into_iter().map(|(index, joined, own_record)| {
+            let known = &known[&self.key(joined)];
+            let is_member = own_record != OwnRecord::Unknown || !joined.is_new(known);
+            let run = (selections.of(index).is_some(), own_record);
             async move {
-                let known = known
-                    .filter(|known| own_record != OwnRecord::Unknown || !joined.is_new(known))?;
-                let known = Some(known).filter(|known| joined.other_holder(known).is_none())?;
-                Some((index, invocation.import(joined, known, (is_selected, own_record)).await?))
+                if !is_member || joined.other_holder(known).is_some() {
+                    return None;
+                }
+                Some((index, joined.import(known, run).await?))
             }
         });
         let imports: Vec<_> = imports.collect();
@@ -108,17 +104,14 @@ impl Clusterset {
             Some(Offer::Unregistered(overlay)) => self.unregistered.push((cluster, overlay)),
             _ => {}
         }
-        if let Some(objects) = joined.objects() {
-            for (part, addresses) in objects.standing(joined.owner()) {
+        if let Some(objects) = &joined.objects {
+            for (part, addresses) in objects.standing(&joined.owner) {
                 self.standing.entry(part).or_default().extend(addresses);
             }
             self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
         }
-        let selection = joined.selection.clone();
-        self.selection = Some(match self.selection.take() {
-            Some(all) => all.union(selection),
-            None => selection,
-        });
+        let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
+        self.selection = all.reduce(Selection::union);
     }
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
@@ -133,12 +126,13 @@ impl Clusterset {
             }
             Ok::<_, Arc<cloud_map::Error>>(read)
         };
-        let read = read.await.unwrap_or_else(|error| {
-            self.problem = Some(chain(&error));
-            self.add_unregistered();
-            ReadClusterset::unread()
-        });
-        self.read = Some((clusterset.clone(), read));
+        match read.await {
+            Ok(read) => self.read = read,
+            Err(error) => {
+                self.problem = Some(chain(&error));
+                self.add_unregistered();
+            }
+        }
     }
 
     /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none.
@@ -176,15 +170,18 @@ impl Clusterset {
     }
 
     /// Everything that is known about it.
-    pub(super) fn members(&self, invocation: &Invocation<'_>) -> Option<ClustersetMembers<'_>> {
-        let (clusterset, read) = self.read.as_ref()?;
-        let (registry, overlay) = (&read.registry, &self.served.overlays);
+    pub(super) fn members<'s>(
+        &'s self,
+        clusterset: &'s ClustersetId,
+        invocation: &Invocation<'_>,
+    ) -> ClustersetMembers<'s> {
+        let (registry, overlay) = (&self.read.registry, &self.served.overlays);
         let lifetimes = invocation.lifetimes(overlay.keys().cloned().collect());
         let members = ClustersetMembers::new(registry, clusterset, overlay, &lifetimes);
-        Some(match self.problem {
+        match self.problem {
             Some(_) => members.are_unread(),
-            None if read.has_all_members => members,
+            None if self.read.has_all_members => members,
             None => members.may_lack_members(),
-        })
+        }
     }
 }

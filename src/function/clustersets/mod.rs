@@ -1,11 +1,11 @@
-//! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published, since
-//! the objects of its imports are read before the exports. Then the exports of the selected clusters are published
-//! (`exports`). As soon as they are read, or published if the guard may hold a loss among them, those of all members are
-//! imported into every served cluster of the clusterset (`imports`). Imports that another writer
-//! changed meanwhile get a `second_look`. `importers` are the clusters that import in this invocation, and those that get
-//! a message; those that are [`Silent`] delay a run once. `report` adds the outcome to the reports of the clusters.
+//! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published,
+//! since the objects of its imports are read before the exports. Then the exports of the selected clusters are published
+//! side by side. Each offers them to importers once ([`Offer`]): as soon as they are read, or published if the guard may
+//! hold a loss among them. With all offers those of all members are imported into every served cluster of the clusterset
+//! (`imports`). Imports that another writer changed meanwhile get a `second_look`. `importers` are the clusters that
+//! import in this invocation, and those that get a message; those that are [`Silent`] delay a run once. `report` adds
+//! the outcome to the reports of the clusters.
 
-mod exports;
 mod importers;
 mod imports;
 mod report;
@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
 use super::Function;
@@ -23,6 +24,7 @@ use super::run::Runs;
 use super::scope::Selections;
 use crate::clients::RegistryKey;
 use crate::model::clusterset::ClustersetId;
+use crate::publish::exports::{Exported, Offer};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
@@ -31,7 +33,13 @@ use crate::report::{Mode, Obstacle};
 const CONCURRENT_CLUSTERS: usize = 8;
 
 /// The clusters that take part in a clusterset, by their index in the settings.
-pub(super) type Members = BTreeMap<usize, Result<Joined, Obstacle>>;
+pub(super) type Members<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;
+
+/// The exports of a run by the cluster's index, or the reason why they were not published.
+type Exports = BTreeMap<usize, Result<Exported, Obstacle>>;
+
+/// What each cluster offered to importers, by its index. One that was not read offers nothing.
+type Offered = BTreeMap<usize, Offer>;
 
 /// A clusterset in one Cloud Map.
 type ClustersetKey = (RegistryKey, ClustersetId);
@@ -43,31 +51,65 @@ pub(super) struct Clustersets<'a> {
     pub(super) invocation: &'a Invocation<'a>,
     pub(super) registries: &'a BTreeMap<RegistryKey, SharedRegistry>,
     pub(super) selections: &'a Selections,
-    pub(super) members: &'a Members,
+    pub(super) members: &'a Members<'a>,
 }
 
-impl Clustersets<'_> {
+impl<'a> Clustersets<'a> {
     /// Publishes the exports of the selected clusters, imports into all members, and adds both to the reports.
     pub(super) async fn run(self, runs: &mut Runs) {
-        let Self { function, invocation, selections, members, .. } = self;
-        let (senders, offers) = self.offers();
-        let imports = async { self.import_all(offers.all().await).await };
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let imports = async {
+            let mut offered = Offered::new();
+            while let Some((index, offer)) = receiver.recv().await {
+                offered.insert(index, offer);
+            }
+            self.import_all(offered).await
+        };
         let (exports, mut imports) =
-            tokio::join!(Box::pin(self.export_all(senders)), Box::pin(imports));
-        function.hand_imports_on(invocation, selections, (members, &exports.published)).await;
+            tokio::join!(Box::pin(self.export_all(sender)), Box::pin(imports));
+        self.hand_imports_on(&exports).await;
         Box::pin(self.look_again(&mut imports)).await;
-        self.report(&exports, imports, runs).await;
+        self.report(exports, imports, runs).await;
+    }
+
+    /// Publishes the exports of the selected clusters. The offers end when none is left to come.
+    async fn export_all(&self, offers: UnboundedSender<(usize, Offer)>) -> Exports {
+        let exports = self.joined().filter_map(|(index, joined)| {
+            let selection = self.selections.of(index)?;
+            let offers = offers.clone();
+            let offer = move |offer| _ = offers.send((index, offer));
+            let export = joined.export(self.registry(joined), selection, offer);
+            Some(async move { Some((index, Box::pin(export).await.transpose()?)) })
+        });
+        let exports: Vec<_> = exports.collect();
+        drop(offers);
+        let exports = stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS);
+        exports.filter_map(|it| async { it }).collect().await
+    }
+
+    /// The clusters that joined.
+    fn joined(&self) -> impl Iterator<Item = (usize, &'a Joined<'a>)> {
+        self.members.iter().filter_map(|(index, it)| Some((*index, it.as_ref().ok()?)))
+    }
+
+    fn registry(&self, joined: &Joined<'_>) -> &'a SharedRegistry {
+        &self.registries[&self.function.clients.registry_of(joined.cluster)]
+    }
+
+    fn key(&self, joined: &Joined<'_>) -> ClustersetKey {
+        let registry = self.function.clients.registry_of(joined.cluster);
+        (registry, joined.member.clusterset.clone())
     }
 }
 
 impl Function {
     /// Joins the clusters that import in this invocation. One that the run is not about is not asked if it has just not
     /// answered.
-    pub(super) async fn join(
-        &self,
-        invocation: &Invocation<'_>,
+    pub(super) async fn join<'a>(
+        &'a self,
+        invocation: &'a Invocation<'a>,
         selections: &Selections,
-    ) -> Members {
+    ) -> Members<'a> {
         let importers = self.importers(selections, invocation.adoption.is_some()).into_iter();
         let joins = importers.map(|(index, selection)| async move {
             let may_wait = selections.are_about(index) || invocation.mode == Mode::Plan;
@@ -82,11 +124,6 @@ impl Function {
         });
         let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
         joins.filter_map(|it| async { it }).collect().await
-    }
-
-    fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
-        let registry = self.clients.registry_of(&self.settings.clusters[index]);
-        (registry, joined.member.clusterset.clone())
     }
 }
 

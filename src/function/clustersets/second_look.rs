@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::exports::Offered;
 use super::imports::Imports;
-use super::{Clustersets, Members};
+use super::{Clustersets, Members, Offered};
 use crate::error::chain;
 use crate::import::Imported;
 use crate::model::Selection;
@@ -37,11 +36,10 @@ impl Clustersets<'_> {
         first: &Imports,
         outdated: &BTreeMap<usize, Selection>,
     ) -> BTreeMap<usize, Imported> {
-        let function = self.function;
         let members = self.join_again(outdated).await;
-        let clusters = members.keys().map(|index| &function.settings.clusters[*index]);
-        let keys = clusters.map(|cluster| function.clients.registry_of(cluster));
-        let registries = function.registries(keys).await;
+        let clusters = members.values().flatten().map(|joined| joined.cluster);
+        let keys = clusters.map(|cluster| self.function.clients.registry_of(cluster));
+        let registries = self.function.registries(keys).await;
         let again = Clustersets { registries: &registries, members: &members, ..*self };
         let offered = again.offered_again(first, outdated).await;
         tracing::info!(clusters = outdated.len(), "imports that changed meanwhile are read again");
@@ -49,13 +47,12 @@ impl Clustersets<'_> {
     }
 
     /// The members with their outdated imports as they are now; without any, if none is outdated.
-    async fn join_again(&self, outdated: &BTreeMap<usize, Selection>) -> Members {
+    async fn join_again(&self, outdated: &BTreeMap<usize, Selection>) -> Members<'_> {
         let mut members = Members::new();
-        for (index, joined) in self.members {
-            let Ok(joined) = joined else { continue };
-            let selection = outdated.get(index).cloned().unwrap_or_else(Selection::nothing);
+        for (index, joined) in self.joined() {
+            let selection = outdated.get(&index).cloned().unwrap_or_else(Selection::nothing);
             match joined.again(selection).await {
-                Ok(again) => _ = members.insert(*index, Ok(again)),
+                Ok(again) => _ = members.insert(index, Ok(again)),
                 Err(error) => tracing::warn!("imports not read again: {}", chain(&error)),
             }
         }
@@ -72,20 +69,14 @@ impl Clustersets<'_> {
         let Some(names) = outdated.values().cloned().reduce(Selection::union) else {
             return offered;
         };
-        for (index, joined) in self.members {
-            let Ok(joined) = joined else { continue };
-            let key = self.function.clusterset(*index, joined);
-            let overlay = first.sets.get(&key).and_then(|set| set.overlay_of(joined));
-            let Some(overlay) = overlay else { continue };
+        for (index, joined) in self.joined() {
+            let set = first.sets.get(&self.key(joined));
+            let Some(overlay) = set.and_then(|set| set.overlay_of(joined)) else { continue };
             let covers = names.only(|name| overlay.covers(name));
-            let cluster = &self.function.settings.clusters[*index];
-            let registry = &self.registries[&key.0];
-            let exports =
-                self.invocation.exports_in_cluster((cluster, joined), registry, &covers).await;
-            if let Some(exports) = exports {
+            if let Some(exports) = joined.exports_in_cluster(self.registry(joined), &covers).await {
                 let (held, let_pass) = (overlay.held.clone(), overlay.let_pass);
                 let overlay = Overlay { held, let_pass, ..exports };
-                offered.insert(*index, Offer::Exports { overlay, has_cluster_record: true });
+                offered.insert(index, Offer::Exports { overlay, has_cluster_record: true });
             }
         }
         offered

@@ -5,41 +5,70 @@
 //! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
 //! ```
 //!
-//! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
-//! takes over the exports of AWS's controller, and has its signs. `former` takes away the records under an id that the
-//! cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports are
-//! `unregistered`.
+//! An adoption takes over the exports of AWS's controller:
+//!
+//! ```text
+//! records of the exports that have its instances, and of the cluster ─> our marks on its instances
+//! ```
+//!
+//! The records come first. Without one, an instance with our marks counts for no member, and with one all complete
+//! instances of the cluster count, whoever's they are: so at no time has a name lost an endpoint, for any reader.
+//!
+//! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among them the
+//! signs of that controller. `records` are those of a member.
 
-mod adopt;
-mod former;
-mod importer;
 mod outcome;
 mod records;
-mod refused;
-mod unregistered;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
 use super::passes::Made;
-use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan};
-use super::{Options, Published, Task, carry_out_plan};
+use super::plan::{
+    Claimed, ExportAdoption, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan,
+    to_adopt,
+};
+use super::{Options, Published, Task, carry_out, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
+use crate::clusterset::members::clustersets;
+use crate::error::chain;
 use crate::kubernetes::objects::Resource;
-use crate::model::clusterset::{Member, Overlay};
-use crate::model::{Desired, Policy, Selection, ServiceExport, ServiceKey, ServiceRef};
-use crate::report::{ChangeResult, ClusterReport, GuardReport};
-use adopt::Finalized;
+use crate::model::clusterset::{ClusterId, Member, Overlay};
+use crate::model::{Desired, Selection, ServiceExport, ServiceKey, ServiceRef};
+use crate::report::{ChangeResult, ClusterReport, GuardReport, Mode};
+use crate::time::Deadline;
+use outcome::Finalized;
 use records::{Kept, Written};
 
-pub use adopt::{adopt, is_of_aws};
-pub use importer::introduce;
+pub use outcome::{INSTALL, Refused, is_of_aws};
 pub use records::MAXIMUM;
-pub use refused::Refused;
-pub use unregistered::in_cluster;
+
+/// A run over the exports of a member. A member that has imports, and no record here, is refused unless a person confirms
+/// it: this may not be its Cloud Map.
+pub struct Exporting<'a> {
+    pub world: &'a World<'a>,
+    pub member: &'a Member,
+    pub imports: Imports,
+    pub selection: &'a Selection,
+    pub options: Options,
+    /// Takes the offer to importers of the same invocation.
+    pub offer: Option<Box<dyn FnOnce(Offer) + Send + Sync + 'a>>,
+}
+
+/// What becomes of the exports of a member.
+pub enum Purpose {
+    /// They are published.
+    Sync,
+    /// The instances that AWS's controller registered for them become ours.
+    Adoption,
+    /// It has none, and gets a record as a member that only imports.
+    Introduction {
+        /// The clusters with a part in its imports: if it has no record, they show whether this is its Cloud Map.
+        sources: BTreeSet<ClusterId>,
+    },
+}
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {
@@ -52,17 +81,6 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// A run that is about no export.
-    fn none(world: &World<'_>, observed: &Observed, overlay: Overlay) -> Self {
-        let cluster = world.owner.cluster.to_string();
-        Self {
-            report: ClusterReport { cluster, ..ClusterReport::default() },
-            claimed: Claimed::of(&observed.observation, Leaving::default()),
-            overlay,
-            outcomes: BTreeMap::new(),
-        }
-    }
-
     /// Every ServiceExport that was read.
     pub fn exports(&self) -> &BTreeMap<ServiceRef, ServiceExport> {
         &self.overlay.desired.exports
@@ -99,93 +117,210 @@ pub enum Offer {
     Unregistered(Overlay),
     /// The cluster could not write its own record: endpoints come into its imports, and none leaves.
     Unrecorded,
-    /// Nothing may be imported into the cluster either ([`Refused::leaves_the_cluster`]).
+    /// Nothing may be imported into the cluster either.
     Nothing,
 }
 
-/// Publishes the selected exports of a member, or plans it, and offers the exports to importers before. A member that
-/// has imports, and no record here, is refused unless a person confirms it: this may not be its Cloud Map.
-///
-/// # Errors
-/// Returns an error if the cluster or the registry could not be read completely, and the reason if the member's id is
-/// held by another. Nothing was changed then.
-pub async fn publish(
-    world: &World<'_>,
-    (member, imports): (&Member, Imports),
-    selection: &Selection,
-    options: Options,
-    offer: oneshot::Sender<Offer>,
-) -> Result<Result<Exported, Refused>, observe::Error> {
-    let read = timeout_at(options.deadline.stop(), read(world, member, selection)).await;
-    let (observed, records) = match read.unwrap_or(Err(observe::Error::Deadline)) {
-        Ok(read) => read,
-        Err(error) => {
-            let cause = (&error, options.deadline);
-            let exports = unregistered::read(world, &imports, selection, cause).await;
-            if let Some(overlay) = exports {
-                make(offer, Offer::Unregistered(overlay));
-            }
-            return Err(error);
+type ReadRecords = Option<(Observation, ServiceKey)>;
+
+impl Exporting<'_> {
+    /// Carries it out, or plans it.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing was changed.
+    pub async fn run(mut self, purpose: Purpose) -> Result<Exported, Refused> {
+        let exported = match purpose {
+            Purpose::Sync => Box::pin(self.publish()).await,
+            Purpose::Adoption => Box::pin(self.adopt()).await,
+            Purpose::Introduction { sources } => self.introduce(&sources).await,
+        };
+        match &exported {
+            Err(Refused::NoRecord(_)) => self.offer(Offer::Unrecorded),
+            Err(refused) if refused.leaves_the_cluster() => self.offer(Offer::Nothing),
+            _ => {}
         }
-    };
-    let overlay_of =
-        |desired| Overlay::new(world.owner.cluster.clone(), desired, selection.clone());
-    let Some(records) = records else {
-        let (overlay, has_cluster_record) = (overlay_of(Desired::default()), false);
-        make(offer, Offer::Exports { overlay: overlay.clone(), has_cluster_record });
-        return Ok(Ok(Exported::none(world, &observed, overlay)));
-    };
-    let finalized = Finalized::of(&observed.observation.desired);
-    if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
-        return Ok(refuse(offer, Refused::AnotherController(service.clone())));
+        exported
     }
-    let former = former::read(world, member, selection).await;
-    let mut kept = match Kept::new(world, member, records) {
-        Ok(kept) if !former::is_unfamiliar(&kept, &former) || world.confirmed => kept,
-        Ok(_) if imports.stand(world).await => return Ok(Err(Refused::UnfamiliarRegistry)),
-        Ok(kept) => kept,
-        Err(refused) => return Ok(refuse(offer, refused)),
-    };
-    let plan = plan(observed.basis());
-    // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
-    // it. So a new one gets that first, and its imports need not wait for the registrations.
-    let introduced = kept.introduce(selection, options).await;
-    let refused = kept.refused(&observed.observation.desired);
-    let exported = |desired: Desired, held_back: &[HeldBack]| {
-        let mut desired = allowed(desired, &observed.observation, held_back);
-        desired.services.retain(|service, _| !refused.contains(service));
-        overlay_of(desired)
-    };
-    let mut offer = Some(offer);
-    let is_judged = plan.guard.is_some() || Judged::of(observed.basis(), &plan).is_some();
-    if let Some(offer) = offer.take_if(|_| kept.has_cluster_record() && !is_judged) {
-        let overlay = exported(observed.observation.desired.clone(), &plan.held_back);
-        make(offer, Offer::Exports { overlay, has_cluster_record: true });
+
+    /// Publishes the selected exports, and offers them to importers before.
+    async fn publish(&mut self) -> Result<Exported, Refused> {
+        let Self { world, member, selection, options, .. } = *self;
+        let (observed, records) = match self.read().await {
+            Ok(read) => read,
+            Err(error) => {
+                if let Some(overlay) = self.unregistered(&error).await {
+                    self.offer(Offer::Unregistered(overlay));
+                }
+                return Err(error.into());
+            }
+        };
+        let observation = &observed.observation;
+        let Some(records) = records else {
+            let cluster = world.owner.cluster.to_string();
+            let report = ClusterReport { cluster, ..ClusterReport::default() };
+            let claimed = Claimed::of(observation, Leaving::default());
+            let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
+            self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record: false });
+            return Ok(Exported { report, claimed, overlay, outcomes });
+        };
+        if let Some(export) =
+            Finalized::of(&observation.desired).as_ref().and_then(Finalized::first)
+        {
+            let sign = format!("ServiceExport {export} has its finalizer");
+            return Err(Refused::AnotherController(sign));
+        }
+        let mut kept = Kept::new(world, member, records, selection).await?;
+        if kept.is_unfamiliar() && !world.confirmed && self.imports.stand(world).await {
+            return Err(Refused::UnfamiliarRegistry);
+        }
+        let plan = plan(observed.basis());
+        // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
+        // it. So a new one gets that first, and its imports need not wait for the registrations.
+        let introduced = match options.mode {
+            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await.0,
+            _ => ClusterReport::default(),
+        };
+        let refused = kept.refused(&observation.desired);
+        let exported = |held_back: &[HeldBack]| {
+            let mut desired = allowed(observation.desired.clone(), observation, held_back);
+            desired.services.retain(|service, _| !refused.contains(service));
+            desired
+        };
+        let is_judged = plan.guard.is_some() || Judged::of(observed.basis(), &plan).is_some();
+        if kept.has_cluster_record() && !is_judged {
+            let overlay = self.overlay(exported(&plan.held_back));
+            self.offer(Offer::Exports { overlay, has_cluster_record: true });
+        }
+        let ended = kept.ended(&observed, &plan, selection);
+        let taken_away = kept.take_away(ended, options).await;
+        let filled = kept.fill(&plan, options).await;
+        let task = Task::Sync(world);
+        let Published { report, held_back, leaving, .. } =
+            carry_out_plan(&task, observed.basis(), plan, (options, &Made::default())).await;
+        world.note_what_is_held(observed.basis(), report.guard.is_some());
+        let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
+        let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
+        let Written { report: records, outcomes, has_cluster_record } = written.await;
+        let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
+        let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
+        if has_cluster_record && !is_held && report.is_complete() {
+            report = report.with(kept.take_former_away(options).await);
+        }
+        let claimed = Claimed::of(observation, leaving);
+        let overlay = self.overlay(exported(&held_back)).judged(report.guard.as_ref());
+        self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record });
+        Ok(Exported { report, claimed, overlay, outcomes })
     }
-    let ended = kept.ended(&observed, &plan, selection);
-    let taken_away = kept.take_away(&ended, options).await;
-    let filled = kept.fill(&plan, options).await;
-    let task = Task::Sync(world);
-    let Published { report, held_back, leaving, .. } =
-        carry_out_plan(&task, observed.basis(), plan, (options, &Made::default())).await;
-    world.note_what_is_held(observed.basis(), report.guard.is_some());
-    let outcomes = outcome::before_records(&observed, selection, &report, &held_back);
-    let observation = &observed.observation;
-    let written = kept.write(observation, outcomes, (selection, options)).await;
-    let Written { report: records, outcomes, has_cluster_record } = written;
-    let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
-    let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
-    // Instances that the policy leaves under the former id count by its records.
-    let may_remove = world.rules.policy == Policy::Sync && !former.services.is_empty();
-    if may_remove && has_cluster_record && !is_held && report.is_complete() {
-        report = report.with(former::take_away(world, &former, options).await);
+
+    /// Adopts the instances of AWS's controller. The next sync registers what is missing, and deregisters those that no
+    /// endpoint asks for.
+    async fn adopt(&mut self) -> Result<Exported, Refused> {
+        let Self { world, member, selection, options, .. } = *self;
+        let (observed, records) = self.read().await?;
+        if let Some(finalized) = Finalized::of(&observed.observation.desired) {
+            return Err(Refused::NotReleased(finalized));
+        }
+        let kept = Kept::new(world, member, records.flatten(), selection).await?;
+        if !kept.has_cluster_record() && self.imports.stand(world).await {
+            return Err(Refused::UnfamiliarRegistry);
+        }
+        let stands = to_adopt(observed.basis(), member).into_iter();
+        let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
+        let desired = &observed.observation.desired;
+        let written = kept.write(desired, (stands, &BTreeSet::new()), selection, options).await;
+        let recorded = written.outcomes.iter();
+        let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
+        let recorded = recorded.map(|(service, _)| service.clone()).collect();
+        let adoption = ExportAdoption { member: member.clone(), recorded };
+        let task = Task::AdoptExports(world, &adoption);
+        let adopted = carry_out(&task, observed.basis(), options).await.report;
+        let claimed = Claimed::of(&observed.observation, Leaving::default());
+        let report = written.report.with(adopted);
+        let overlay = self.overlay(observed.observation.desired);
+        // Imports are taken over after all exports were.
+        self.offer(if report.is_complete() {
+            let has_cluster_record = written.has_cluster_record;
+            Offer::Exports { overlay: overlay.clone(), has_cluster_record }
+        } else {
+            Offer::Nothing
+        });
+        Ok(Exported { report, claimed, overlay, outcomes: BTreeMap::new() })
     }
-    let claimed = Claimed::of(observation, leaving);
-    let overlay = exported(observation.desired.clone(), &held_back).judged(report.guard.as_ref());
-    if let Some(offer) = offer {
-        make(offer, Offer::Exports { overlay: overlay.clone(), has_cluster_record });
+
+    /// Writes the record of a cluster that only imports. Its imports know their Cloud Map by it, as those of an exporter do
+    /// by its own, and two clusters of one id are seen.
+    async fn introduce(&mut self, sources: &BTreeSet<ClusterId>) -> Result<Exported, Refused> {
+        let Self { world, member, selection, options, .. } = *self;
+        let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
+        let records = read.await.map_err(observe::Error::from)??;
+        let mut kept = Kept::new(world, member, records, selection).await?;
+        kept.only_imports = true;
+        let is_unfamiliar = kept.is_unfamiliar() && !world.confirmed;
+        if is_unfamiliar && self.imports.stand(world).await && !self.is_shown(sources).await {
+            return Err(Refused::UnfamiliarRegistry);
+        }
+        let (mut report, failure) = kept.write_own(selection, options).await;
+        if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
+            return Err(Refused::NoRecord(error));
+        }
+        let nothing = Selection::nothing();
+        let overlay = Overlay::new(world.owner.cluster.clone(), Desired::default(), nothing);
+        // A plan writes none.
+        self.offer(if kept.has_cluster_record() {
+            report = report.with(kept.take_former_away(options).await);
+            Offer::Exports { overlay: overlay.clone(), has_cluster_record: true }
+        } else {
+            Offer::Unrecorded
+        });
+        let (claimed, outcomes) = (Claimed::default(), BTreeMap::new());
+        Ok(Exported { report, claimed, overlay, outcomes })
     }
-    Ok(Ok(Exported { report, claimed, overlay, outcomes }))
+
+    /// Whether Cloud Map shows one of these clusters as another member.
+    async fn is_shown(&self, clusters: &BTreeSet<ClusterId>) -> bool {
+        let Some(registry) = self.world.registry.known().await else { return false };
+        let mut members =
+            clustersets(&registry).remove(&self.member.clusterset).unwrap_or_default();
+        members.remove(&self.member.cluster);
+        clusters.iter().any(|cluster| members.contains_key(cluster))
+    }
+
+    /// The exports of a member with what stands for them in Cloud Map, and the records, unless the run is about no export.
+    async fn read(&self) -> Result<(Observed, Option<ReadRecords>), observe::Error> {
+        let Self { world, member, selection, options, .. } = *self;
+        let read = async {
+            let observed = Box::pin(world.observe(selection)).await?;
+            if world.is_about_no_export(&observed, selection) {
+                return Ok((observed, None));
+            }
+            Ok((observed, Some(world.observe_records(member, selection.names()).await?)))
+        };
+        timeout_at(options.deadline.stop(), read).await?
+    }
+
+    /// The exports of a member that Cloud Map did not answer for: nothing is registered, and the other clusters of the
+    /// invocation go on to follow them. `None` if the cluster cannot be read either, or the problem is another one.
+    ///
+    /// A cluster without imports was no member before, or only exports: its id may be another's, which only Cloud Map
+    /// shows.
+    async fn unregistered(&self, error: &observe::Error) -> Option<Overlay> {
+        let Self { world, selection, options, .. } = *self;
+        if !matches!(error, observe::Error::CloudMap(_)) || !self.imports.stand(world).await {
+            return None;
+        }
+        in_cluster(world, selection, options.deadline).await
+    }
+
+    fn overlay(&self, desired: Desired) -> Overlay {
+        Overlay::new(self.world.owner.cluster.clone(), desired, self.selection.clone())
+    }
+
+    /// Offers the exports, unless that was done.
+    fn offer(&mut self, offer: Offer) {
+        if let Some(make) = self.offer.take() {
+            make(offer);
+        }
+    }
 }
 
 /// Whether imports of ours stand in a cluster, as far as the objects of those that the run is about show it.
@@ -213,20 +348,23 @@ impl Imports {
     }
 }
 
-type ReadRecords = Option<(Observation, ServiceKey)>;
-
-/// The exports of a member with what stands for them in Cloud Map, and the records, unless the run is about no export.
-async fn read(
+/// Reads the selected exports without Cloud Map, those that `NAME_POLICY` denies aside. `None` if they cannot be read, or
+/// are left to AWS's controller.
+pub async fn in_cluster(
     world: &World<'_>,
-    member: &Member,
     selection: &Selection,
-) -> Result<(Observed, Option<ReadRecords>), observe::Error> {
-    let observed = Box::pin(world.observe(selection)).await?;
-    if world.is_about_no_export(&observed, selection) {
-        return Ok((observed, None));
+    deadline: Deadline,
+) -> Option<Overlay> {
+    let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
+    let observed =
+        read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
+    if Finalized::of(&observed.observation.desired).is_some() {
+        return None;
     }
-    let records = world.observe_records(member, selection.names()).await?;
-    Ok((observed, Some(records)))
+    let held_back = plan(observed.basis()).held_back;
+    let observation = &observed.observation;
+    let desired = allowed(observation.desired.clone(), observation, &held_back);
+    Some(Overlay::new(world.owner.cluster.clone(), desired, selection.clone()))
 }
 
 /// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.
@@ -257,21 +395,9 @@ pub async fn note(
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
     let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
-    match Kept::new(world, member, read.await??) {
+    // Those under another id do not matter.
+    match Kept::new(world, member, read.await??, &Selection::nothing()).await {
         Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),
         _ => Ok(ClusterReport::default()),
     }
-}
-
-/// Publishes nothing, and offers nothing if nothing is imported into the cluster either.
-fn refuse(offer: oneshot::Sender<Offer>, refused: Refused) -> Result<Exported, Refused> {
-    if refused.leaves_the_cluster() {
-        make(offer, Offer::Nothing);
-    }
-    Err(refused)
-}
-
-/// Offers exports. Without importers there is no receiver.
-fn make(sender: oneshot::Sender<Offer>, offer: Offer) {
-    _ = sender.send(offer);
 }

@@ -1,71 +1,67 @@
-//! What became of each export: once its instances were registered, whether its record is written, and the outcome if it
-//! is not or was refused.
+//! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if
+//! it is not or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the signs of AWS's
+//! controller on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Value, json};
+
+use super::observe;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::model::{Selection, ServiceExport, ServiceRef, Verb};
+use crate::clusterset::identity::NoMember;
+use crate::error::chain;
+use crate::kubernetes;
+use crate::model::clusterset::ClusterId;
+use crate::model::{Desired, Owner, Selection, ServiceExport, ServiceRef, Verb};
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observed, Reason, no_service};
-use crate::report::{ChangeLine, ChangeResult, ClusterReport};
+use crate::report::{ChangeLine, ChangeResult, ClusterReport, Obstacle};
 
-/// Whether an export stands in Cloud Map, as far as its instances decide.
-pub(super) enum Stands {
-    /// Its record is written.
-    Exported {
-        /// The endpoints that are held back; empty if there are none.
-        remark: String,
-        /// Whether Cloud Map has none of its endpoints.
-        is_empty: bool,
-    },
-    Not(ExportOutcome),
-}
-
-/// The state of each export that the run is about. One that cannot be exported is none of the affected Services, unless
-/// it has instances from before.
+/// The outcome of each export that the run is about, as far as its instances decide, and those of which Cloud Map has no
+/// endpoint. One that cannot be exported is none of the affected Services, unless it has instances from before.
 pub(super) fn before_records(
     observed: &Observed,
     selection: &Selection,
     report: &ClusterReport,
     held_back: &[HeldBack],
-) -> BTreeMap<ServiceRef, Stands> {
-    let instances = Instances::of(observed, report);
+) -> (BTreeMap<ServiceRef, ExportOutcome>, BTreeSet<ServiceRef>) {
+    let instances = instances(observed, report);
+    let count = |service: &ServiceRef| instances.get(service).copied().unwrap_or_default();
     let exports = observed.observation.desired.exports.iter();
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
-    selected
-        .map(|(service, export)| {
-            (service.clone(), of_export(&instances, (service, export), report, held_back))
-        })
-        .collect()
+    let outcomes = selected.map(|(service, export)| {
+        let is_registered = count(service) != Instances::default();
+        (service.clone(), of_export((service, export), is_registered, report, held_back))
+    });
+    let outcomes: BTreeMap<_, _> = outcomes.collect();
+    let empty = outcomes.keys().filter(|service| count(service).after == 0).cloned();
+    let empty = empty.collect();
+    (outcomes, empty)
 }
 
+/// `is_registered`: an instance of the Service was there, or was registered.
 fn of_export(
-    instances: &Instances,
     (service, export): (&ServiceRef, &ServiceExport),
+    is_registered: bool,
     report: &ClusterReport,
     held_back: &[HeldBack],
-) -> Stands {
+) -> ExportOutcome {
     if let Some(obstacle) = export.obstacle {
-        return Stands::Not(ExportOutcome::Invalid(obstacle));
+        return ExportOutcome::Invalid(obstacle);
     }
     let lines: Vec<&HeldBack> = held_back.iter().filter(|line| line.service == *service).collect();
     let text = |line: &&HeldBack| format!("{}: {}", line.reason.code(), line.reason);
     if let Some(line) = lines.iter().find(|line| bars_the_name(line)) {
-        return Stands::Not(ExportOutcome::HeldBack(text(line)));
+        return ExportOutcome::HeldBack(text(line));
     }
-    if let Some(line) = changes(report, service).find(|line| line.is_left_undone())
-        && !instances.is_registered(service)
-    {
-        return Stands::Not(match &line.result {
-            ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
-            _ => ExportOutcome::TimeRanOut,
-        });
+    let mut left = changes(report).filter(|it| it.service == *service && it.is_left_undone());
+    if let Some(outcome) = left.next().filter(|_| !is_registered).and_then(failure) {
+        return outcome;
     }
     let told = lines.iter().filter(|line| line.reason.keeps_out());
-    let remark = told.map(text).collect::<Vec<_>>().join("; ");
-    Stands::Exported { remark, is_empty: instances.is_empty(service) }
+    ExportOutcome::Exported(told.map(text).collect::<Vec<_>>().join("; "))
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.
@@ -86,68 +82,244 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// The number of instances of each Service before and after the changes of a run.
+/// The number of instances of a Service before and after the changes of a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Instances {
-    before: BTreeMap<ServiceRef, usize>,
-    after: BTreeMap<ServiceRef, usize>,
+    before: usize,
+    after: usize,
 }
 
-impl Instances {
-    fn of(observed: &Observed, report: &ClusterReport) -> Self {
-        let mut before: BTreeMap<ServiceRef, usize> = BTreeMap::new();
-        for (_, service) in observed.observation.all_marked_services() {
-            *before.entry(service).or_default() += 1;
+fn instances(observed: &Observed, report: &ClusterReport) -> BTreeMap<ServiceRef, Instances> {
+    let mut all: BTreeMap<ServiceRef, Instances> = BTreeMap::new();
+    for (_, service) in observed.observation.all_marked_services() {
+        let count = all.entry(service).or_default();
+        *count = Instances { before: count.before + 1, after: count.after + 1 };
+    }
+    for line in changes(report).filter(|line| !line.is_left_undone()) {
+        let count = all.entry(line.service.clone()).or_default();
+        match line.change {
+            Verb::Register => count.after += 1,
+            Verb::Deregister => count.after = count.after.saturating_sub(1),
+            _ => {}
         }
-        let mut after = before.clone();
-        let lines = report.services.iter().flat_map(|service| &service.changes);
-        let is_made =
-            |it: &&ChangeLine| matches!(it.result, ChangeResult::Applied | ChangeResult::Planned);
-        for line in lines.filter(is_made) {
-            let count = after.entry(line.service.clone()).or_default();
-            match line.change {
-                Verb::Register => *count += 1,
-                Verb::Deregister => *count = count.saturating_sub(1),
-                _ => {}
-            }
-        }
-        Self { before, after }
     }
-
-    /// Whether an instance of the Service was there, or was registered.
-    fn is_registered(&self, service: &ServiceRef) -> bool {
-        [&self.before, &self.after].iter().any(|all| all.get(service).is_some_and(|it| *it > 0))
-    }
-
-    fn is_empty(&self, service: &ServiceRef) -> bool {
-        self.after.get(service).is_none_or(|count| *count == 0)
-    }
+    all
 }
 
-fn changes<'a>(
-    report: &'a ClusterReport,
-    service: &'a ServiceRef,
-) -> impl Iterator<Item = &'a ChangeLine> {
-    let all = report.services.iter().flat_map(|service| &service.changes);
-    all.filter(move |line| line.service == *service)
+fn changes(report: &ClusterReport) -> impl Iterator<Item = &ChangeLine> {
+    report.services.iter().flat_map(|service| &service.changes)
+}
+
+/// The outcome if a change was not made.
+fn failure(line: &ChangeLine) -> Option<ExportOutcome> {
+    match &line.result {
+        ChangeResult::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
+        ChangeResult::Undone { .. } => Some(ExportOutcome::TimeRanOut),
+        ChangeResult::Planned | ChangeResult::Applied => None,
+    }
 }
 
 /// The outcomes of the records that were not written, by the id of the record. If their service was not created, that of
 /// the cluster stands for all.
 pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
-    let changes = published.report.services.iter().flat_map(|service| &service.changes);
-    let failed = changes.filter_map(|line| {
-        let outcome = match &line.result {
-            ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
-            ChangeResult::Undone { .. } => ExportOutcome::TimeRanOut,
-            ChangeResult::Planned | ChangeResult::Applied => return None,
-        };
-        Some((line.instance.clone().unwrap_or_else(|| CLUSTER_RECORD.to_owned()), outcome))
+    let of_cluster = || CLUSTER_RECORD.to_owned();
+    let failed = changes(&published.report).filter_map(|line| {
+        Some((line.instance.clone().unwrap_or_else(of_cluster), failure(line)?))
     });
     let held_back = published.held_back.iter().map(|line| {
-        let of_cluster = || CLUSTER_RECORD.to_owned();
         let is_cluster = line.service == no_service();
         let id = if is_cluster { of_cluster() } else { id::export_record(&line.service) };
         (id, ExportOutcome::HeldBack(line.reason.to_string()))
     });
     held_back.chain(failed).collect()
+}
+
+/// The reason why a cluster takes no part in its clusterset, or nothing of it is published.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error(transparent)]
+    NoMember(#[from] NoMember),
+    #[error(
+        "the cluster does not serve multicluster.x-k8s.io/v1beta1: install mcs-api v0.5.0 or newer: {INSTALL}"
+    )]
+    NoApi,
+    #[error(
+        "the id {id} belongs to {holder}: purge that cluster first, or give this one another id"
+    )]
+    ClusterIdTaken { id: String, holder: String },
+    /// The `OWNER_ID` of this installation was changed, or another one serves the same cluster.
+    #[error(
+        "the records of this cluster in {namespace}/{id} are of the OWNER_ID {owner}, and so are its instances and imports: \
+         nothing is exported, and nothing leaves, until {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, \
+         IPs and all, or OWNER_ID is {owner} again"
+    )]
+    OtherOwner { namespace: String, id: String, owner: String },
+    #[error(
+        "several Cloud Map namespaces are named {0}, and one has the records of the clusterset"
+    )]
+    AmbiguousNamespace(String),
+    #[error(
+        "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region"
+    )]
+    UnfamiliarRegistry,
+    #[error(
+        "the Cloud Map namespace {namespace} for the records of the clusterset does not exist, and is not created: {why}"
+    )]
+    NoNamespace { namespace: String, why: &'static str },
+    #[error(
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {0}; nothing is exported or imported here; \
+         to move the cluster, see docs/moving-from-other-tools.md"
+    )]
+    AnotherController(String),
+    #[error(
+        "ServiceExports have the finalizer of AWS's controller: scale it to zero, then run: {}",
+        .0.commands().join("; ")
+    )]
+    NotReleased(Finalized),
+    #[error(
+        "the record by which the imports of this cluster know their Cloud Map could not be written: {0}; until it is, \
+         endpoints come and none leaves"
+    )]
+    NoRecord(String),
+    #[error("the records of the cluster could not be read: {0}")]
+    Unreadable(String),
+    /// Cluster or Cloud Map.
+    #[error(transparent)]
+    Unread(#[from] observe::Error),
+    #[error(transparent)]
+    Cluster(#[from] kubernetes::Error),
+}
+
+/// Installs the definitions of the API.
+pub const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
+
+impl Refused {
+    /// Another cluster holds the id of a member; `None`: its record cannot be read.
+    pub fn taken(id: &ClusterId, holder: Option<&Owner>) -> Self {
+        let name =
+            |owner: &Owner| format!("cluster {} of the installation {}", owner.cluster, owner.id);
+        let unknown = || "an owner whose record cannot be read".to_owned();
+        Self::ClusterIdTaken { id: id.to_string(), holder: holder.map_or_else(unknown, name) }
+    }
+
+    /// Whether nothing is imported into the cluster either: it belongs to AWS's controller, or its id to another cluster.
+    pub fn leaves_the_cluster(&self) -> bool {
+        matches!(
+            self,
+            Self::AnotherController(_) | Self::NotReleased(_) | Self::ClusterIdTaken { .. }
+        )
+    }
+
+    /// The stable code of the reason.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoMember(reason) => reason.code(),
+            Self::NoApi => "NoMultiClusterApi",
+            Self::ClusterIdTaken { .. } | Self::OtherOwner { .. } => "ClusterIdTaken",
+            Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
+            Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
+            Self::UnfamiliarRegistry => "UnfamiliarRegistry",
+            Self::NoRecord(_) => "NoRecord",
+            Self::Unreadable(_) | Self::Unread(_) | Self::Cluster(_) => "Unreadable",
+        }
+    }
+}
+
+impl From<Refused> for Obstacle {
+    fn from(refused: Refused) -> Self {
+        // Only a read may succeed in the next run.
+        let failed = refused.code() == "Unreadable";
+        Self { reason: refused.code().into(), detail: chain(&refused), failed }
+    }
+}
+
+// The signs of AWS's controller on the exports of a cluster, and the commands that take them off. It deregisters
+// everything under its cluster id that it did not register, so the two never run for one cluster.
+
+/// The finalizer of AWS's controller on ServiceExports.
+const FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
+
+/// The exports that carry the finalizer of AWS's controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finalized {
+    /// All finalizers of each.
+    exports: BTreeMap<ServiceRef, Vec<String>>,
+}
+
+impl Finalized {
+    /// `None` if no export carries it.
+    pub fn of(desired: &Desired) -> Option<Self> {
+        let is_of_aws = |all: &Vec<String>| all.iter().any(|it| it == FINALIZER);
+        let found = desired.finalizers.iter().filter(|(_, all)| is_of_aws(all));
+        let exports: BTreeMap<_, _> = found.map(|(it, all)| (it.clone(), all.clone())).collect();
+        (!exports.is_empty()).then_some(Self { exports })
+    }
+
+    pub fn first(&self) -> Option<&ServiceRef> {
+        self.exports.keys().next()
+    }
+
+    /// The commands that take the finalizer off: one for each namespace, and one for each export that has others, too.
+    pub fn commands(&self) -> Vec<String> {
+        let mut alone: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut beside = Vec::new();
+        for (export, all) in &self.exports {
+            let ServiceRef { namespace, name } = export;
+            if all.len() == 1 {
+                alone.entry(namespace).or_default().push(name);
+                continue;
+            }
+            let index = all.iter().position(|it| it == FINALIZER).unwrap_or_default();
+            let path = format!("/metadata/finalizers/{index}");
+            let patch = json!([
+                {"op": "test", "path": path, "value": FINALIZER},
+                {"op": "remove", "path": path},
+            ]);
+            beside.push(command(namespace, &[name], "json", &patch.to_string()));
+        }
+        let none = json!({"metadata": {"finalizers": null}}).to_string();
+        let alone =
+            alone.iter().map(|(namespace, names)| command(namespace, names, "merge", &none));
+        alone.chain(beside).collect()
+    }
+}
+
+/// Whether a ServiceExport carries it.
+pub fn is_of_aws(export: &Value) -> bool {
+    let finalizers = export["metadata"]["finalizers"].as_array();
+    finalizers.into_iter().flatten().any(|it| it == FINALIZER)
+}
+
+fn command(namespace: &str, names: &[&str], kind: &str, patch: &str) -> String {
+    let names = names.join(" ");
+    format!(
+        "kubectl patch serviceexports.multicluster.x-k8s.io {names} --namespace {namespace} --type {kind} --patch '{patch}'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_finalizer_is_taken_off_alone() {
+        let export = |name: &str, finalizers: &[&str]| {
+            let finalizers = finalizers.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+            (ServiceRef::new("shop", name), finalizers)
+        };
+        let exports = [
+            export("api", &[FINALIZER]),
+            export("cart", &["example.org/wait"]),
+            export("mail", &["example.org/wait", FINALIZER]),
+            export("web", &[FINALIZER]),
+        ];
+        let desired = Desired { finalizers: exports.into(), ..Desired::default() };
+        let finalized = Finalized::of(&desired).expect("some carry it");
+        insta::assert_snapshot!(finalized.commands().join("\n"), @r#"
+        kubectl patch serviceexports.multicluster.x-k8s.io api web --namespace shop --type merge --patch '{"metadata":{"finalizers":null}}'
+        kubectl patch serviceexports.multicluster.x-k8s.io mail --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"multicluster.k8s.aws/service-export-finalizer"},{"op":"remove","path":"/metadata/finalizers/1"}]'
+        "#);
+        let finalizers = [export("cart", &["example.org/wait"])].into();
+        assert_eq!(Finalized::of(&Desired { finalizers, ..Desired::default() }), None);
+    }
 }

@@ -16,20 +16,14 @@ use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
 use crate::model::{ClusterArn, Namespace, Owner, Registry, ServiceKey, ServiceRef};
 
-/// The part of Cloud Map that an import rests on.
+/// The part of Cloud Map that an import rests on; by default nothing.
+#[derive(Default)]
 pub struct ReadClusterset {
     pub registry: Registry,
     /// Whether the services of the records were listed in this invocation, so that no member is missing.
     pub has_all_members: bool,
     /// The services that may have been read before the objects of the imports were; `None`: any.
     earlier: Option<BTreeSet<ServiceKey>>,
-}
-
-impl ReadClusterset {
-    /// Nothing.
-    pub fn unread() -> Self {
-        Self { registry: Registry::default(), has_all_members: false, earlier: None }
-    }
 }
 
 /// The clusters of a clusterset that this invocation serves.

@@ -1,8 +1,8 @@
 //! Observes a whole cluster and all of Cloud Map, for a full sync, and the notes of earlier runs that no instance has.
 //!
-//! What is done first: the cluster is read, and compared with the mirror, with what this process has read of Cloud Map in
-//! the syncs before. Only the names under which something is missing are read then, so that it can be registered while the
-//! rest of Cloud Map is still read.
+//! What is done first: the cluster is read, and compared with the mirror, with what this process has read of Cloud Map
+//! in the syncs before. Only the names under which something is missing are read then, so that it can be registered
+//! while the rest of Cloud Map is still read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

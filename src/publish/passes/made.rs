@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Applied, Effect, Outcome, Results, Turn};
+use super::outcome::{Applied, Effect, Outcome, Results};
+use super::turn::Turn;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 use crate::publish::plan::{Change, Observation, Plan, Reason, Refused};
 

@@ -10,12 +10,9 @@
 //! guard has to judge again between the passes, all Services take one turn. No removal is made in the first pass, and
 //! none in a later pass that the first plan did not announce: that plan saw all Services.
 
-mod due;
 mod made;
 mod outcome;
-mod record;
 mod reread;
-mod settle;
 mod turn;
 
 use std::collections::BTreeMap;

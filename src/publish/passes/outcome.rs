@@ -1,10 +1,11 @@
-//! The outcomes of a call, of a change and of a plan.
+//! The outcomes of a call, of a change and of a plan, and the record of a turn's changes: the removals that the first plan
+//! announced, the Service that each change is made for, and the outcomes. A change that has an outcome is not made again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, Refused};
+use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, Refused, Stage};
 use crate::report::ChangeResult;
 
 /// The outcome of a change.
@@ -95,5 +96,111 @@ impl Results {
         self.held_back.extend(other.held_back);
         self.guard = self.guard.take().or(other.guard);
         self.created.extend(other.created);
+    }
+}
+
+/// The identity of a change in a run. An exchange differs from a repair of the same instance.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ChangeKey {
+    stage: Stage,
+    service: ServiceKey,
+    instance: Option<String>,
+    /// The id that the endpoint of an exchange would have got.
+    newcomer: Option<String>,
+}
+
+/// The changes of one turn with their outcomes. Hundreds of turns are taken side by side, so each key is there once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    known: BTreeMap<ChangeKey, Known>,
+    pub(super) results: Results,
+}
+
+/// The state of a change.
+#[derive(Clone, Debug)]
+struct Known {
+    /// The Service that it, or the exchange that replaces it, is made for.
+    made_for: Arc<ServiceRef>,
+    is_announced: bool,
+    is_settled: bool,
+}
+
+impl Record {
+    /// Records the changes of the first plan, for every Service of the turn.
+    pub(super) fn announce(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
+        let changes = self.remember(changes);
+        for exchange in changes.iter().filter(|change| change.exchange().is_some()) {
+            let known = self.known[&ChangeKey::of(exchange)].clone();
+            self.known.entry(ChangeKey::of_removal(exchange)).or_insert(known);
+        }
+        self.known.values_mut().for_each(|known| known.is_announced = true);
+        changes
+    }
+
+    /// Records the changes of a later plan.
+    pub(super) fn remember(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
+        let mut all = Vec::with_capacity(changes.values().map(Vec::len).sum());
+        for (service, changes) in changes {
+            let service = Arc::new(service);
+            for change in &changes {
+                let new = || Known::new(service.clone());
+                let known = self.known.entry(ChangeKey::of(change)).or_insert_with(new);
+                known.made_for = service.clone();
+            }
+            all.extend(changes);
+        }
+        all
+    }
+
+    /// Whether the first plan announced a change of this kind, or the removal of the instance with the id that it uses.
+    pub(super) fn is_announced(&self, change: &Change) -> bool {
+        let is_announced = |key| self.known.get(&key).is_some_and(|known| known.is_announced);
+        let replaces = matches!(change, Change::Register { .. }) || change.exchange().is_some();
+        let is_own = change.exchange().is_none() && is_announced(ChangeKey::of(change));
+        is_own || replaces && is_announced(ChangeKey::of_removal(change))
+    }
+
+    pub(super) fn is_settled(&self, change: &Change) -> bool {
+        self.known.get(&ChangeKey::of(change)).is_some_and(|known| known.is_settled)
+    }
+
+    /// Whether a removal was tried or due, and is not done.
+    pub(super) fn has_failed_removal(&self) -> bool {
+        let mut removals =
+            self.results.applied.iter().filter(|it| it.change.stage() == Stage::Deregister);
+        removals.any(|it| matches!(it.outcome, Outcome::Failed(_) | Outcome::Undone(_)))
+    }
+
+    /// The Service that a change is made for.
+    pub(super) fn service(&self, change: &Change) -> &ServiceRef {
+        &self.known[&ChangeKey::of(change)].made_for
+    }
+
+    pub(super) fn settle(&mut self, change: Change, outcome: Outcome) {
+        let service = self.service(&change).clone();
+        if let Some(known) = self.known.get_mut(&ChangeKey::of(&change)) {
+            known.is_settled = true;
+        }
+        self.results.applied.push(Applied { service, change, outcome });
+    }
+}
+
+impl Known {
+    fn new(made_for: Arc<ServiceRef>) -> Self {
+        Self { made_for, is_announced: false, is_settled: false }
+    }
+}
+
+impl ChangeKey {
+    fn of(change: &Change) -> Self {
+        let newcomer = change.exchange().map(|exchange| exchange.newcomer.clone());
+        Self { stage: change.stage(), newcomer, ..Self::of_removal(change) }
+    }
+
+    /// The key of the removal of the instance that a change is about.
+    fn of_removal(change: &Change) -> Self {
+        let service = change.place().key.clone();
+        let instance = change.instance().map(str::to_owned);
+        Self { stage: Stage::Deregister, service, instance, newcomer: None }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Turn;
+use super::turn::Turn;
 use crate::model::{Desired, InstanceKey, ServiceRef};
 use crate::publish::plan::{
     Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,

@@ -1,11 +1,14 @@
-//! The turn of one Kubernetes Service, or of several that wait for each other.
+//! The turn of one Kubernetes Service, or of several that wait for each other: its next step, the choice of the open changes
+//! that are made next, and the outcomes of each that was made and of those that are left when it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::Record;
-use super::{Effect, Outcome, Results};
+use super::outcome::{Effect, Outcome, Record, Results};
+use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, Intent, Observation, Reason, Refused, RereadScope, Stage};
+use crate::publish::plan::{
+    Change, DeregisterReason, Intent, Observation, Reason, Refused, RereadScope, Stage,
+};
 
 /// The reason for a change that is not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
@@ -202,5 +205,159 @@ impl<'a> Turn<'a> {
                 self.refused.push(change);
             }
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Removes and returns the changes that are made next: those of the first stage that has any.
+    pub(super) fn take_due(&mut self) -> Option<Vec<Change>> {
+        let is_contested = |stage| self.contested.iter().any(|change| change.stage() == stage);
+        if is_contested(Stage::Create) {
+            // The registrations there are planned again, on the instances that exist now.
+            return None;
+        }
+        let (record, pass) = (&self.record, self.pass);
+        let registers = |change: &Change, other: &Change| {
+            other.stage() == Stage::Register && other.place() == change.place()
+        };
+        // A cluster without an instance in a Cloud Map service must not set its TTL. So after a refused registration
+        // the next plan decides about the TTL.
+        let is_refused =
+            |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
+        let all = &self.open;
+        // A note that does not go with the instances goes after them.
+        let is_left = record.has_failed_removal()
+            || all.iter().any(|change| change.stage() == Stage::Deregister);
+        // Why no removal in the first pass: if web's only pod is replaced, the first plan registers 10.0.0.2 and
+        // deregisters 10.0.0.1. If both were made at once and the registration failed, web would have no instance. The
+        // second plan is made on a read that shows 10.0.0.2, and else has the removal wait. An exchange removes, too.
+        let is_due = |change: &Change| match change {
+            _ if record.is_settled(change) => false,
+            Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
+            Change::UpdateService { .. } => !is_refused(change),
+            Change::NoteOnService { text: None, .. } => !is_left,
+            Change::Deregister { waits_for, .. } => pass > 1 && waits_for.is_none(),
+            _ => pass > 1 || change.exchange().is_none(),
+        };
+        let mut due: Vec<bool> = self.open.iter().map(is_due).collect();
+        let first = |(change, due): (&Change, &bool)| due.then(|| change.stage());
+        let stage = self.open.iter().zip(&due).filter_map(first).min()?;
+        self.leave_notes_for_last(stage, &mut due);
+        if !due.contains(&true) {
+            return None;
+        }
+        let mut due = due.into_iter();
+        let taken = self
+            .open
+            .extract_if(.., |change| due.next().unwrap_or(false) && change.stage() == stage);
+        Some(taken.collect())
+    }
+
+    /// An instance with the guard's note is removed after all others: if one of them is left, so is the note.
+    fn leave_notes_for_last(&self, stage: Stage, due: &mut [bool]) {
+        let is_noted = |change: &Change| {
+            let instance = change.instance().unwrap_or_default();
+            let present = self.observation.registry.instance(&change.place().key, instance);
+            present.is_some_and(|it| it.contains_key(SIGHTING))
+        };
+        let is_other = |(change, due): (&Change, &bool)| {
+            *due && change.stage() == Stage::Deregister && !is_noted(change)
+        };
+        let others_go = self.open.iter().zip(&*due).any(is_other);
+        if stage == Stage::Deregister && (others_go || self.record.has_failed_removal()) {
+            for (change, due) in self.open.iter().zip(due) {
+                *due &= !is_noted(change);
+            }
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// The outcome of a change in a Cloud Map service that does not exist.
+    pub fn without_service(&self, key: &ServiceKey) -> Outcome {
+        let applied = &self.record.results.applied;
+        let mut made = applied.iter().filter(|made| made.change.place().key == *key);
+        let held_back = made.find(|made| matches!(made.outcome, Outcome::HeldBack(_)));
+        let missing = || Outcome::Undone("its Cloud Map service does not exist".to_owned());
+        held_back.map_or_else(missing, |made| made.outcome.clone())
+    }
+
+    /// Fails the changes in a service that cannot be read again.
+    pub(super) fn fail_unreadable(&mut self, open: Vec<Change>) {
+        for change in open {
+            let service = self.observation.registry.services.get(&change.place().key);
+            if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
+                self.settle(change, Outcome::Failed(problem));
+            }
+        }
+    }
+
+    /// Gives up the open changes, since the read that they rest on failed.
+    pub fn fail(&mut self, outcome: &Outcome) {
+        for change in self.take_open() {
+            self.settle(change, outcome.clone());
+        }
+        self.rechecked = true;
+    }
+
+    pub(super) fn take_open(&mut self) -> Vec<Change> {
+        let mut open = std::mem::take(&mut self.open);
+        open.append(&mut self.contested);
+        open.append(&mut self.refused);
+        open
+    }
+
+    /// Ends the turn: the changes that are left are not made.
+    pub(super) fn close(&mut self, has_time: bool) {
+        if has_time {
+            for change in std::mem::take(&mut self.contested) {
+                let text = format!("cannot {change}: another writer keeps changing it");
+                self.settle(change, Outcome::Failed(text));
+            }
+            self.settle_refused();
+        }
+        for change in self.take_open() {
+            if self.record.is_settled(&change) {
+                continue;
+            }
+            let outcome = match &change {
+                Change::Deregister { instance, waits_for: Some(wait), .. } if has_time => {
+                    let (instance, waits_for) = (instance.clone(), wait.to_string());
+                    Outcome::HeldBack(Reason::Waiting { instance, waits_for })
+                }
+                _ if has_time => Outcome::Undone("an earlier change was not made".to_owned()),
+                _ => Outcome::Undone(NO_TIME.to_owned()),
+            };
+            self.settle(change, outcome);
+        }
+    }
+
+    /// The lines of the last plan give the reasons why these are not registered. Records have no such lines.
+    fn settle_refused(&mut self) {
+        for change in std::mem::take(&mut self.refused) {
+            let service = self.record.service(&change);
+            let is_told = self.record.results.held_back.iter().any(|line| {
+                let is_here =
+                    line.service == *service && line.place.as_ref() == Some(change.place());
+                is_here && line.reason.is_about_capacity()
+            });
+            let refusal = self.observation.registry.capacity.refusal(&change.place().key);
+            if let Some(message) = refusal.filter(|_| !is_told) {
+                let reason = Reason::QuotaExceeded(message.to_owned());
+                self.settle(change, Outcome::HeldBack(reason));
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self, change: Change, outcome: Outcome) {
+        if outcome == Outcome::Applied {
+            self.progress = true;
+            let service = self.record.service(&change).clone();
+            if let Change::Deregister { because: DeregisterReason::NoReadyEndpoint, .. } = &change {
+                self.removed.insert(service.clone());
+            }
+            self.observation.note(&service, &change);
+        }
+        self.record.settle(change, outcome);
     }
 }

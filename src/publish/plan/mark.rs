@@ -2,11 +2,13 @@
 //! changes of the plan. If no instance of ours has room for one, it is an attribute of a Cloud Map service that is tagged
 //! ours. Instances and services of other owners never get one.
 
-use super::instances::health;
-use super::instances::rewrite;
-use super::{Change, Difference, Observation, Place, Plan};
+use super::change::{Change, Difference};
+use super::health;
+use super::instance::beyond_limits;
+use super::observation::Observation;
+use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
-use crate::model::{Attributes, Flow, InstanceKey, Owner, ServiceAttributes, ServiceKey};
+use crate::model::{Attributes, Flow, InstanceKey, Owner, Place, ServiceAttributes, ServiceKey};
 
 /// The longest value of an attribute, and so the longest note.
 const LONGEST: usize = 1024;
@@ -94,7 +96,7 @@ pub fn place_for(
 fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
     let mut attributes = present.clone();
     set(&mut attributes, mark, Some(text));
-    rewrite::beyond_limits(&attributes).is_none()
+    beyond_limits(&attributes).is_none()
 }
 
 /// The attribute of a service for a note about a cluster: several clusters may have instances in the service.

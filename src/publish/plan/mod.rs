@@ -3,110 +3,93 @@
 //! reconcile is a table of cases here, and applying a plan needs no decision.
 //!
 //! ```text
-//! Desired ──> claim (holder of a name) ──> instances (wanted, present, compared) ──> order (removals)
-//! Registry ────────────────────────────────────┘                                          │
-//!         Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── policy <────┘
+//! Desired ──> claims (holders of a name) ──> wanted, present ──> compare ──> removals
+//! Registry ───────────────────────────────────────┘                             │
+//!         Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── rules
 //! ```
 //!
-//! `name_policy` limits the names that a Service may claim, `service` plans changes to Cloud Map services themselves,
-//! `change` and `held_back` are the parts of a plan. `adopt`, `purge` and `orphans` plan changes that no claim
-//! requests, and `records` those of exports; `part` plans for some Services, and again; `refusals` are changes that are
-//! not tried again yet; `explain` describes a plan for people.
+//! - Input: `observation` is one read of a cluster and of Cloud Map, with the `rules` of the installation.
+//! - Names: `claims` with the `namespaces` that they are in and the `name_policy` that limits them.
+//! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, each `instance` has an identity and a
+//!   `health`; `present` are ours in Cloud Map; `compare` finds the differences.
+//! - Cloud Map services: `services` creates them, `ttl` updates them, `unused_services` deletes them.
+//! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `turns` are the Services that are
+//!   carried out together, `part` plans for some of them, and `refusals` are changes that are not tried again yet.
+//! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
+//! - For people: the `fate` of each endpoint, and the `ownership` of instances.
 //!
 //! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
 //! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
 
 mod adopt;
-mod basis;
 mod capacity;
 mod change;
-mod claim;
-mod explain;
+mod claims;
+mod compare;
+mod fate;
 mod guard;
-mod held_back;
-mod instances;
-mod intent;
+mod health;
+mod instance;
+mod loss;
 mod mark;
-mod maximum;
 mod name_policy;
-mod note;
+mod namespaces;
 mod observation;
-mod order;
 mod orphans;
 mod ownership;
 mod part;
-mod policy;
-mod progress;
-mod purge;
+mod present;
+mod reason;
 mod records;
 mod refusals;
+mod removals;
+mod result;
 mod rules;
-mod service;
+mod services;
+mod shape;
 #[cfg(test)]
 mod tests;
-mod unchanged;
-mod unread;
+mod ttl;
+mod turns;
+mod unused_services;
+mod wanted;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use adopt::must_be_adopted;
+use compare::{Compared, Comparison, compare};
+use removals::removals;
+use services::fits;
+use wanted::wanted;
 
-use adopt::exports::must_be_adopted;
-use instances::diff::{Compared, Comparison};
-use instances::{compare, endpoints};
-use order::removal;
-use service::fits;
-
-use crate::model::{Foreign, NewService, Place, ServiceRef, ServiceUpdate};
+use crate::model::{Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
+pub use crate::model::Policy;
 pub use adopt::{
     Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former, to_adopt,
 };
-pub use basis::{Basis, Observed};
-pub use capacity::ServiceLimit;
-pub use change::{Change, DeregisterReason, Difference, Exchange, Stage, WaitsFor};
-pub use claim::Holders;
-pub use explain::fate::{Fate, Found, Remark, found};
-pub use explain::party::{Parties, Party, parties};
-pub use explain::peaks::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, ServiceLimit, peaks};
+pub use change::{Change, Difference, Stage};
+pub use claims::Holders;
+pub use fate::{Fate, Found, found};
 pub use guard::{Judged, is_quiet, would_lose};
-pub use held_back::{HeldBack, Reason, Setting};
-pub use instances::health::health_needed;
-pub use intent::Intent;
+pub use health::health_needed;
 pub use mark::services_for_notes;
-pub use maximum::SetBy;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
-pub use note::Note;
-pub use observation::Observation;
-pub use order::turns::{InTurn, in_turns};
-pub use orphans::{Orphans, Step, marked_owners, not_shown};
-pub use part::affected::affected;
-pub use part::first::Missing;
-pub use part::narrow::RereadScope;
-pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
-pub use policy::Policy;
-pub use purge::purge;
+pub use observation::{Basis, Observation, Observed};
+pub use orphans::{Orphans, Step, marked_owners, not_shown, purge};
+pub use ownership::likely_owner;
+pub use part::{
+    Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
+};
+pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{Records, no_service};
 pub use refusals::{Refusals, Refused};
-pub use rules::Rules;
-pub use service::{
-    Claimed, Leaving, Verdict, deletable, is_clear, tags_needed, ttls_asked, verdict,
-};
-pub use unchanged::Unchanged;
-pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
-
-/// The changes to make, and the requests that are held back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// The changes of each Kubernetes Service, by Cloud Map service and stage.
-    pub changes: BTreeMap<ServiceRef, Vec<Change>>,
-    /// The requests that are not carried out, each with its reason.
-    pub held_back: Vec<HeldBack>,
-    /// The instances that stay as they are, by Cloud Map service.
-    pub unchanged: BTreeMap<Place, Unchanged>,
-    /// The status of the guard, if a loss is past its limits.
-    pub guard: Option<Arc<GuardStatus>>,
-}
+pub use removals::{DeregisterReason, Exchange, WaitsFor};
+pub use result::{Note, Plan, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
+pub use rules::{Rules, SetBy};
+pub use services::{is_clear, tags_needed, ttls_asked};
+pub use turns::{InTurn, in_turns};
+pub use unused_services::{Claimed, Leaving, Verdict, deletable, verdict};
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them.
@@ -114,7 +97,7 @@ pub fn plan(basis: Basis<'_>) -> Plan {
     let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
     let compared = plan.add_names(basis);
-    removal::removals(basis, &compared, &mut plan);
+    removals(basis, &compared, &mut plan);
     plan.note_foreign(basis);
     observation.rules.policy.restrict(&mut plan);
     capacity::fit(observation, &compared, &mut plan);
@@ -133,13 +116,6 @@ pub fn plan(basis: Basis<'_>) -> Plan {
 }
 
 impl Plan {
-    /// Adds the reasons that were found while the plan was carried out.
-    pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
-        self.held_back.extend(held_back);
-        self.held_back.sort();
-        self.held_back.dedup();
-    }
-
     /// Compares every name that an affected Service holds, and adds all changes except the removals.
     fn add_names(&mut self, basis: Basis<'_>) -> Compared {
         let Basis { observation, holders, affected } = basis;
@@ -152,9 +128,9 @@ impl Plan {
             let place = Place::of(key, &observation.registry);
             let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
             let ready = ready.and_then(|()| fits(observation, key, holders));
-            match ready.and_then(|()| endpoints::wanted(observation, key, holders.holders(key))) {
+            match ready.and_then(|()| wanted(observation, key, holders.holders(key))) {
                 Ok(wanted) => {
-                    let mut compared = compare::compare(observation, key, wanted);
+                    let mut compared = compare(observation, key, wanted);
                     for service in asking {
                         if let Some(comparison) = compared.get_mut(service) {
                             self.add_comparison(&place, service, comparison);
@@ -184,18 +160,53 @@ impl Plan {
             self.hold_back(holder, place, reason);
         }
     }
+}
 
-    fn hold_back(&mut self, service: &ServiceRef, place: &Place, reason: Reason) {
-        let place = Some(place.clone());
-        self.held_back.push(HeldBack { service: service.clone(), place, reason });
+/// The purpose of changes.
+#[derive(Clone, Copy, Debug)]
+pub enum Intent<'a> {
+    /// Cloud Map is made to match the cluster.
+    Sync,
+    /// What the cluster has and Cloud Map lacks is registered, and nothing else is changed.
+    Additions,
+    /// Names that several clusters share get the TTL that all of them ask for, and nothing else is changed.
+    SharedTtls,
+    /// Instances of other owners become ours.
+    Adopt(&'a Adoption),
+    /// Instances of AWS's controller become those of our exports.
+    AdoptExports(&'a ExportAdoption),
+    /// Exports of a former `OWNER_ID` become ours.
+    AdoptFormer(&'a Owner),
+    /// All our instances of a cluster are deregistered; the cluster may be gone.
+    Purge(&'a DeregisterReason),
+    /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
+    Orphans(Step),
+    /// The records of a member become those that are wanted.
+    Records(&'a Records),
+}
+
+impl Intent<'_> {
+    /// The plan for an observation that was just made.
+    pub fn plan(self, basis: Basis<'_>) -> Plan {
+        match self {
+            Self::Sync => plan(basis),
+            Self::Additions => plan(basis).additions_alone(),
+            Self::SharedTtls => plan(basis).updates_alone(),
+            Self::Adopt(adoption) => adopt(basis, adoption),
+            Self::AdoptExports(adoption) => adopt_exports(basis, adoption),
+            Self::AdoptFormer(former) => adopt_former(basis.observation, former),
+            Self::Purge(because) => purge(basis.observation, because),
+            Self::Orphans(step) => step.plan(basis.observation),
+            Self::Records(records) => records.plan(basis),
+        }
     }
 
-    fn in_order(mut self) -> Self {
-        for changes in self.changes.values_mut() {
-            changes.sort_by(|a, b| a.order().cmp(&b.order()));
+    /// The plan for the data that was read again after a part of the changes was made.
+    pub fn plan_again(self, basis: Basis<'_>) -> Plan {
+        let mut planned = self.plan(basis);
+        if let Self::Adopt(_) = self {
+            planned.add_duplicates(plan(basis), |_| true);
         }
-        self.changes.retain(|_, changes| !changes.is_empty());
-        self.add_held_back(Vec::new());
-        self
+        planned
     }
 }

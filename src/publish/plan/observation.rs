@@ -1,11 +1,22 @@
-//! One read of a cluster and of Cloud Map, with the rules of the installation. Its methods find our instances by their
-//! marks.
+//! One read of a cluster and of Cloud Map, with the rules of the installation and all else that a plan is made from. Its
+//! methods find our instances by their marks, and keep it up to date with the changes that are made on it.
+//!
+//! The holders of names are decided once for an observation and handed on with it; code that changes an observation
+//! decides them again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::change::describe;
-use super::{Change, DeregisterReason, Extent, Judged, Place, Rules, WaitsFor};
-use crate::model::{Attributes, Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use super::change::{Change, describe};
+use super::claims::Holders;
+use super::guard::Judged;
+use super::part::{RereadScope, affected};
+use super::removals::{DeregisterReason, WaitsFor};
+use super::rules::Rules;
+use crate::guard::Extent;
+use crate::model::{
+    Attributes, Desired, Owner, Place, Registry, Selection, ServiceKey, ServiceRef, Timestamp,
+};
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
 #[derive(Clone, Debug)]
@@ -75,6 +86,103 @@ impl MarkedInstance<'_> {
             address: describe(self.attributes),
             because,
             waits_for: waits_for.map(Box::new),
+        }
+    }
+}
+
+/// All that a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'a> {
+    /// The observation.
+    pub observation: &'a Observation,
+    /// The holders of each name in it.
+    pub holders: &'a Holders,
+    /// The Services that the plan is about.
+    pub affected: &'a BTreeSet<ServiceRef>,
+}
+
+/// An observation with all else that a plan is made from.
+#[derive(Debug)]
+pub struct Observed {
+    /// The observation.
+    pub observation: Observation,
+    /// The holders of each name in it.
+    pub holders: Holders,
+    /// The Services that a plan is about.
+    pub affected: BTreeSet<ServiceRef>,
+}
+
+impl Observed {
+    /// An observation for the Services of `selection`.
+    pub fn new(observation: Observation, selection: &Selection) -> Self {
+        let mut observed = Self::of_no_claims(observation);
+        observed.decide_again(selection);
+        observed
+    }
+
+    /// Decides again all that follows from the observation.
+    pub fn decide_again(&mut self, selection: &Selection) {
+        self.observation.choose_namespaces(selection);
+        self.holders = Holders::decide(&self.observation);
+        self.affected = affected(&self.observation, &self.holders, selection);
+    }
+
+    /// An observation that was read again for a turn.
+    pub fn reread(observation: Observation, scope: &RereadScope) -> Self {
+        let holders = Holders::decide(&observation);
+        Self { observation, holders, affected: scope.services.clone() }
+    }
+
+    /// An observation of a cluster that asks for nothing.
+    pub fn of_no_claims(observation: Observation) -> Self {
+        Self { observation, holders: Holders::default(), affected: BTreeSet::new() }
+    }
+
+    /// The same, borrowed.
+    pub fn basis(&self) -> Basis<'_> {
+        let Self { observation, holders, affected } = self;
+        Basis { observation, holders, affected }
+    }
+}
+
+impl Observation {
+    /// Records a change of a Service that Cloud Map has carried out.
+    pub fn note(&mut self, service: &ServiceRef, change: &Change) {
+        let key = change.place().key.clone();
+        self.pass_on(change);
+        match change {
+            Change::Register { .. } => self.registry.capacity.take(service, &key),
+            Change::Deregister { marked, because: DeregisterReason::NameChanged(_), .. } => {
+                self.registry.capacity.free(marked, &key);
+            }
+            _ => {}
+        }
+        let Some(present) = self.registry.services.get_mut(&key) else { return };
+        match (change, &mut present.instances) {
+            (
+                Change::Register { instance, attributes, .. }
+                | Change::Rewrite { instance, attributes, .. }
+                | Change::Adopt { instance, attributes, .. },
+                Some(instances),
+            ) => _ = instances.insert(instance.clone(), attributes.clone()),
+            (Change::Deregister { instance, .. }, Some(instances)) => {
+                instances.remove(instance);
+            }
+            (Change::NoteOnService { difference, text, .. }, _) => {
+                present.attributes.set(&difference.attribute, text.as_deref());
+            }
+            _ => {}
+        }
+    }
+
+    /// An instance that passes to another Service and stays where it can be found is no loss of the former one.
+    fn pass_on(&mut self, change: &Change) {
+        let Change::Rewrite { place, instance, attributes, exchange: None, .. } = change else {
+            return;
+        };
+        let Some(from) = self.registry.instance(&place.key, instance) else { return };
+        if let Some(judged) = &mut self.judged {
+            Arc::make_mut(judged).pass_on(&self.owner, from, attributes);
         }
     }
 }

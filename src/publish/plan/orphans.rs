@@ -3,15 +3,22 @@
 //! unless the installation enables the purge of dead clusters. Then the first full sync that finds the cluster gone
 //! notes the time on one of them, and a full sync that still finds it gone after the waiting time purges them.
 //!
-//! Orphans are read as the owner of their own cluster: owner id and ARN must match exactly.
+//! Orphans are read as the owner of their own cluster: owner id and ARN must match exactly. A purge reads no Services,
+//! since the cluster itself may be gone: the marks identify the owner of an instance, as everywhere.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::mark::{self, NotePlace};
-use super::{DeregisterReason, Observation, Place, Plan, Policy, purge};
+use super::claims::Holders;
+use super::mark;
+use super::mark::NotePlace;
+use super::observation::{Basis, Observation};
+use super::removals::DeregisterReason;
+use super::result::Plan;
 use crate::model::attributes::ORPHANED;
-use crate::model::{ClusterArn, Existence, Flow, InstanceKey, Owner, Registry, Timestamp};
+use crate::model::{
+    ClusterArn, Existence, Flow, InstanceKey, Owner, Place, Policy, Registry, Timestamp,
+};
 
 /// The number of names of Cloud Map services that a sentence lists.
 const NAMED: usize = 3;
@@ -224,4 +231,21 @@ impl fmt::Display for Orphans {
             _ => f.write_str(": they stay until they are purged"),
         }
     }
+}
+
+/// Plans the removal of every instance that is the observation's owner's.
+pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
+    let mut plan = Plan::with_unreadable(observation);
+    for key in observation.registry.services.keys() {
+        let place = Place::of(key, &observation.registry);
+        for instance in observation.marked(key) {
+            let change = instance.removal(&place, because.clone(), None);
+            plan.changes.entry(instance.service).or_default().push(change);
+        }
+    }
+    mark::forget_all(observation, &mut plan);
+    let (holders, affected) = (&Holders::default(), &BTreeSet::new());
+    plan.note_foreign(Basis { observation, holders, affected });
+    plan.note_present(&observation.registry);
+    plan.in_order()
 }

@@ -1,5 +1,6 @@
-//! The probable owner of a foreign instance. It is reported to people, and an adoption leaves instances that ECS may have
-//! registered. It decides nothing else: only [`Owner::owns`] decides whether this function may change an instance.
+//! The probable owner of an instance, and the parties with instances in each Cloud Map service. They are reported to people,
+//! and an adoption leaves instances that ECS may have registered. Nothing else is decided by them: only [`Owner::owns`]
+//! decides whether this function may change an instance.
 
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{Attributes, Flow, Foreign, Owner};

@@ -3,10 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::instances::rewrite::carry_over;
-use super::{Basis, Change, DeregisterReason, Difference, Observation, Place, Plan};
+use super::change::{Change, Difference};
+use super::instance::carry_over;
+use super::observation::{Basis, Observation};
+use super::removals::DeregisterReason;
+use super::result::Plan;
 use crate::clusterset::id::CLUSTER_RECORD;
-use crate::model::{Attributes, NewService, RoutingPolicy, ServiceKind, ServiceName, ServiceRef};
+use crate::model::{
+    Attributes, NewService, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,
+};
 
 /// The records to write and to take away, in the Cloud Map service of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,15 @@
 //! The permissions and limits of the installation, from the function's settings. They are the same for all clusters of
-//! an invocation.
+//! an invocation. A policy removes changes from a finished plan and reports them as held back; it never adds any.
 
-use super::{Guard, NamePolicy, Policy, ServiceLimit};
-use crate::model::{NamespaceReference, SignedDuration};
+use std::fmt;
+
+use super::capacity::ServiceLimit;
+use super::change::Change;
+use super::name_policy::NamePolicy;
+use super::reason::{HeldBack, Reason};
+use super::result::Plan;
+use crate::guard::Guard;
+use crate::model::{NamespaceReference, Policy, SignedDuration};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
@@ -46,6 +53,76 @@ impl Rules {
             (false, _) => Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace"),
             (true, true) => None,
         }
+    }
+}
+
+impl Policy {
+    pub fn allows(self, change: &Change) -> bool {
+        match change {
+            Change::CreateNamespace { .. }
+            | Change::CreateService { .. }
+            | Change::Register { .. } => true,
+            Change::Rewrite { exchange: Some(exchange), .. } => match self {
+                Self::Sync => true,
+                Self::UpsertOnly => exchange.because.leaves_the_claim(),
+                Self::CreateOnly => false,
+            },
+            Change::Rewrite { .. }
+            | Change::Adopt { .. }
+            | Change::UpdateService { .. }
+            | Change::NoteOnService { .. }
+            | Change::Health { .. } => self != Self::CreateOnly,
+            Change::Deregister { because, .. } => match self {
+                Self::Sync => true,
+                Self::UpsertOnly => because.leaves_the_claim(),
+                Self::CreateOnly => false,
+            },
+        }
+    }
+
+    /// Removes the changes that the policy does not allow from the plan, and holds them back.
+    pub fn restrict(self, plan: &mut Plan) {
+        for (service, changes) in &mut plan.changes {
+            let refused = changes.extract_if(.., |change| !self.allows(change));
+            plan.held_back.extend(refused.map(|change| HeldBack {
+                service: service.clone(),
+                place: Some(change.place().clone()),
+                reason: Reason::Policy { policy: self, action: change.to_string() },
+            }));
+        }
+    }
+}
+
+/// The most instances to keep or register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Maximum {
+    pub count: usize,
+    /// The source of the number.
+    pub set_by: SetBy,
+}
+
+/// The source of a maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SetBy {
+    /// An annotation of the Service.
+    Annotation,
+    /// A rule of the installation's `NAME_POLICY`.
+    NamePolicy,
+}
+
+/// The smaller of the annotated number and the allowed number.
+pub fn smallest(annotated: Option<usize>, allowed: Option<usize>) -> Option<Maximum> {
+    let annotated = annotated.map(|count| Maximum { count, set_by: SetBy::Annotation });
+    let allowed = allowed.map(|count| Maximum { count, set_by: SetBy::NamePolicy });
+    annotated.into_iter().chain(allowed).min()
+}
+
+impl fmt::Display for SetBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Annotation => "max-instances of the Service",
+            Self::NamePolicy => "maxInstances of NAME_POLICY",
+        })
     }
 }
 

@@ -88,8 +88,8 @@ fn namespace_of_another_party() -> Situation {
     Situation { name: "namespace of another party", change, ..wanted }
 }
 
-/// So many namespaces that the services of all are listed at once, and so many services that a new process asks discovery
-/// what to read first.
+/// So many namespaces that the services of all are listed at once, and so many services that a new process asks
+/// discovery what to read first.
 fn several_namespaces() -> Situation {
     let more = one_more();
     let before = |stage: &Stage| {

@@ -1,6 +1,6 @@
-//! The formulas of docs/sizing.md against the function: rounds over four small clusters, with and without `FAN_OUT`,
-//! in one account and in two. Every call to AWS and to the clusters is counted, and the counts
-//! are those of `tests/scale/calls.rs`. The times are those that the function takes under the rates of an account.
+//! The formulas of docs/sizing.md against the function: rounds over four small clusters, with and without `FAN_OUT`, in
+//! one account and in two. Every call to AWS and to the clusters is counted, and the counts are those of
+//! `tests/scale/calls.rs`. The times are those that the function takes under the rates of an account.
 
 #[path = "../../scale/mod.rs"]
 #[allow(dead_code, reason = "shared with the command that writes docs/sizing.md")]

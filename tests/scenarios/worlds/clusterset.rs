@@ -56,6 +56,8 @@ pub struct Exporter {
     pub has_more_ports: bool,
     /// Whether its clients stay with one pod.
     pub is_sticky: bool,
+    /// Whether its clients are led to pods of their zone, by a value that older API servers refuse.
+    pub prefers_zone: bool,
     /// The last parts of its pods' addresses. Without them there is no Service.
     pub pods: Option<BTreeSet<u8>>,
     pub is_exported: bool,
@@ -89,6 +91,11 @@ impl Exporter {
             ports.fold(new, |it, (name, port, to)| it.port_of("TCP", name, port, to)).into()
         } else {
             let new = ClusterIp::new(SHOP, name).spec("sessionAffinity", self.affinity());
+            let new = if self.prefers_zone {
+                new.spec("trafficDistribution", "PreferSameZone")
+            } else {
+                new
+            };
             ports.fold(new, |it, (name, port, to)| it.port_of("TCP", name, port, to)).into()
         }
     }

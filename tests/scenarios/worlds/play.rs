@@ -49,6 +49,8 @@ pub struct Scene {
     pub is_long: bool,
     /// Since the last full sync of the schedule.
     unsynced: Duration,
+    /// What the last look rested on.
+    seen: Option<(u64, [u64; 2], bool)>,
 }
 
 impl Scene {
@@ -117,6 +119,7 @@ impl Scene {
             quiet: Duration::ZERO,
             is_long: story.is_long,
             unsynced: Duration::ZERO,
+            seen: None,
         };
         scene.deploy();
         scene
@@ -173,7 +176,7 @@ impl Scene {
             if self.quiet >= QUIET {
                 self.settle();
             }
-            self.look()?;
+            self.look_at_changes()?;
         }
         Ok(())
     }
@@ -187,7 +190,19 @@ impl Scene {
         self.imports.is_quiet();
     }
 
+    /// Looks, unless nothing has changed since the last look.
+    pub fn look_at_changes(&mut self) -> Result<(), String> {
+        if self.seen == Some(self.revisions()) { Ok(()) } else { self.look() }
+    }
+
+    /// What a look rests on beside the world.
+    fn revisions(&self) -> (u64, [u64; 2], bool) {
+        let clusters = [0, 1].map(|number| self.cluster(number).revision());
+        (self.fleet.cloud_map.revision(), clusters, self.shows_all())
+    }
+
     pub fn look(&mut self) -> Result<(), String> {
+        self.seen = Some(self.revisions());
         let registry = self.registry();
         self.ledger.look(&self.world, &registry)?;
         if self.world.clusterset.is_on {

@@ -70,4 +70,5 @@ fn messages(events: &Events) -> String {
 const CELLS: &str = "Time (with quotas also as a multiple of the time that they force); processor time; peak memory of \
                      the process up to then; calls to Cloud Map.";
 const MESSAGES: &str = "Messages one after the other, to a warm process. A message ends with the removal of the old \
-                        instance; the new one is registered before. Where full syncs are in place of messages, each finds one changed pod.";
+                        instance; the new one is registered before. Where full syncs are in place of messages, each \
+                        finds one changed pod.";

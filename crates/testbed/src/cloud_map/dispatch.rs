@@ -48,7 +48,9 @@ impl State {
         );
         let answer = self.serve_with(accepted, fault.as_ref());
         let status = if answer.damage == Damage::Reset { 0 } else { answer.status };
-        self.calls.push(Call { operation: accepted.operation.clone(), service, instance, status });
+        let call = Call { operation: accepted.operation.clone(), service, instance, status };
+        self.revision += u64::from(call.is_write());
+        self.calls.push(call);
         self.touch();
         self.guard.compare(&format!("after {}", accepted.operation), &self.services);
         self.check_watches(&format!("after {}", accepted.operation));

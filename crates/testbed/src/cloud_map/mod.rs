@@ -155,6 +155,11 @@ impl CloudMap {
         state.operations.end_hanging(now);
     }
 
+    /// A number that grows with all that may have changed something.
+    pub fn revision(&self) -> u64 {
+        self.look().revision
+    }
+
     /// All calls over the wire that named an operation, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.look().calls.clone()

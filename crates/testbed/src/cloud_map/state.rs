@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) region: String,
     pub(super) account: String,
     pub(super) now: Instant,
+    /// Grows with all that may have changed something.
+    pub(super) revision: u64,
     began: (Instant, f64),
     pub(super) ids: Ids,
     pub(super) namespaces: BTreeMap<String, Namespace>,
@@ -60,6 +62,7 @@ impl State {
             region: region.to_owned(),
             account: account.to_owned(),
             now,
+            revision: 0,
             began: (now, since_epoch.as_secs_f64()),
             ids: Ids::new(&format!("{account}/{region}")),
             namespaces: BTreeMap::new(),
@@ -85,6 +88,7 @@ impl State {
     pub(super) fn touch(&mut self) {
         self.now = self.now.max(Instant::now());
         while let Some((id, ended)) = self.operations.settle_next(self.now) {
+            self.revision += 1;
             self.take_effect(&id, ended);
             self.guard.compare(&format!("after operation {id}"), &self.services);
             self.check_watches(&format!("after operation {id}"));
@@ -95,6 +99,7 @@ impl State {
     /// Lets another party change the registry: what it does to foreign instances is no violation.
     pub(super) fn by_another_party<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         self.touch();
+        self.revision += 1;
         let changed = change(self);
         self.guard.accept(&self.services);
         self.check_watches("after another party");

@@ -105,6 +105,11 @@ impl KubernetesServer {
         self.world().access.admin_token.clone()
     }
 
+    /// The revision of its objects, which grows with each change.
+    pub fn revision(&self) -> u64 {
+        self.world().store.now().0
+    }
+
     /// Every request since the start or the last `forget_requests`.
     pub fn requests(&self) -> Vec<RequestLine> {
         self.world().requests.clone()

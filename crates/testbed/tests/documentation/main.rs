@@ -5,6 +5,7 @@ mod commands;
 mod links;
 mod pages;
 mod releases;
+mod schemas;
 mod settings;
 mod terraform;
 mod wording;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::count;
 use crate::actions::doctor::Check;
-use crate::clusterset::conditions::{ExportOutcome, invalid};
+use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::{members, record};
 use crate::model::Registry;
@@ -17,7 +17,7 @@ use crate::reconcile::Joined;
 const LISTED: usize = 10;
 
 /// Checks the exports as a sync would publish them.
-pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check>) {
+pub(super) fn check(exported: &Exported, joined: &Joined<'_>, checks: &mut Vec<Check>) {
     let exports = exported.exports().len();
     let detail = format!("{} of at most {MAXIMUM}", count(exports, "ServiceExport"));
     checks.push(if exports > MAXIMUM {
@@ -26,14 +26,8 @@ pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check
         Check::ok("exports", detail)
     });
     let problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
-        let problem = match outcome.of_run() {
-            ExportOutcome::Exported(_) | ExportOutcome::AsBefore(_) => return None,
-            ExportOutcome::Invalid(obstacle) => invalid(*obstacle).1.to_owned(),
-            ExportOutcome::HeldBack(line)
-            | ExportOutcome::Failed(line)
-            | ExportOutcome::Waiting(line) => line.clone(),
-            ExportOutcome::TimeRanOut => "the time ran out".to_owned(),
-        };
+        let is_exported = matches!(outcome.of_run(), ExportOutcome::Exported(_));
+        let (_, problem) = outcome.problem().filter(|_| !is_exported)?;
         Some(format!("{service} is not exported: {problem}"))
     });
     let problems: Vec<String> = problems.collect();
@@ -52,7 +46,7 @@ pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check
 }
 
 /// The ports of the endpoints: whether clients of other clusters reach them cannot be tested from here.
-fn check_ports(exported: &Exported, joined: &Joined) -> Option<Check> {
+fn check_ports(exported: &Exported, joined: &Joined<'_>) -> Option<Check> {
     let services = exported.overlay.desired.services.values();
     let endpoints = services
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
@@ -75,7 +69,7 @@ fn check_ports(exported: &Exported, joined: &Joined) -> Option<Check> {
 }
 
 /// Checks the records of the clusterset, and the signs of AWS's controller, in Cloud Map.
-pub(super) fn check_registry(joined: &Joined, registry: &Registry, checks: &mut Vec<Check>) {
+pub(super) fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Check>) {
     let member = &joined.member;
     let name = record::namespace(&member.clusterset);
     let of_records = registry.namespaces.values().filter(|namespace| namespace.name == name);

@@ -14,8 +14,9 @@ use crate::error::chain;
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::Member;
 use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
+use crate::publish::exports::INSTALL;
 use crate::publish::observe::SharedRegistry;
-use crate::reconcile::{INSTALL, Invocation, Joined};
+use crate::reconcile::Invocation;
 use crate::report::Obstacle;
 use crate::settings::{Cluster, MultiCluster};
 
@@ -52,7 +53,11 @@ impl Invocation<'_> {
             checks.push(Check::ok("imports", format!("has {}", count(imports, "ServiceImport"))));
         }
         if joined.exports() {
-            self.check_exports((cluster, &joined), registry, checks).await;
+            match joined.export(registry, &Selection::Everything, drop).await {
+                Ok(Some(exported)) => exports::check(&exported, &joined, checks),
+                Ok(None) => {}
+                Err(refused) => checks.push(failed("exports", &refused)),
+            }
         }
         if let Some(read) = registry.known().await {
             exports::check_registry(&joined, &read, checks);
@@ -76,19 +81,6 @@ impl Invocation<'_> {
             "switch it on again, or end it: {{\"action\":\"purge\",\"cluster\":\"{arn}\"}}"
         );
         Some(Check::note("clusterset", detail, fix))
-    }
-
-    async fn check_exports(
-        &self,
-        (cluster, joined): (&Cluster, &Joined),
-        registry: &SharedRegistry,
-        checks: &mut Vec<Check>,
-    ) {
-        match self.export_alone((cluster, joined), registry, &Selection::Everything).await {
-            Ok(Some(exported)) => exports::check(&exported, joined, checks),
-            Ok(None) => {}
-            Err(refused) => checks.push(failed("exports", &refused)),
-        }
     }
 }
 

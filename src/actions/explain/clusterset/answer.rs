@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::exporter::{exporters, unread};
-use super::{ExporterLine, Facts, ImportFate, ImportedLine, endpoint};
-use crate::actions::explain::{Fact, fact};
+use super::Facts;
+use super::endpoint::{ImportFate, ImportedLine, endpoints};
+use crate::actions::age::age;
+use crate::actions::explain::answer::{Fact, fact};
 use crate::clusterset::conditions::is_bad;
-use crate::clusterset::merge::ports_of_some;
+use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
-use crate::import::plan::{NamespaceState, Present, ServiceImport};
-use crate::model::clusterset::{ClusterId, ExportedPort};
+use crate::import::plan::{NamespaceState, Present, Read, ServiceImport};
+use crate::model::clusterset::{ClusterId, Export, ExportedPort};
 use crate::model::{Condition, ConditionStatus};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 
@@ -108,7 +109,7 @@ impl ClustersetExplanation {
     }
 
     fn add_import(&mut self, facts: &Facts<'_>, imported: Option<Imported>) {
-        let (Some(imported), Some(objects)) = (imported, facts.joined.objects()) else {
+        let (Some(imported), Some(objects)) = (imported, &facts.joined.objects) else {
             return self.add(
                 false,
                 "import",
@@ -121,24 +122,16 @@ impl ClustersetExplanation {
         };
         let namespace = &facts.name.namespace;
         let state = objects.namespace(namespace);
-        match state {
-            NamespaceState::Active | NamespaceState::Excluded => {
-                self.add_service_import(facts, &present);
-            }
-            NamespaceState::Absent => {
-                self.add(
-                    false,
-                    "import",
-                    format!("none: the cluster has no namespace {namespace}"),
-                );
-            }
+        let none = match state {
+            NamespaceState::Active | NamespaceState::Excluded => None,
+            NamespaceState::Absent => Some(format!("the cluster has no namespace {namespace}")),
             NamespaceState::Terminating => {
-                self.add(
-                    false,
-                    "import",
-                    format!("none: the namespace {namespace} is being deleted"),
-                );
+                Some(format!("the namespace {namespace} is being deleted"))
             }
+        };
+        match none {
+            Some(why) => self.add(false, "import", format!("none: {why}")),
+            None => self.add_service_import(facts, &present),
         }
         let is_barred = imported.held_back.iter().any(|line| line.reason.bars_endpoints());
         let mut report = MultiClusterReport::default();
@@ -149,12 +142,12 @@ impl ClustersetExplanation {
         let can_import = state == NamespaceState::Active && !is_barred;
         self.held_back = report.held_back;
         if state == NamespaceState::Active {
-            self.endpoints = endpoint::endpoints(facts, &present, can_import);
+            self.endpoints = endpoints(facts, &present, can_import);
         }
     }
 
     fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present) {
-        let owner = facts.joined.owner();
+        let owner = &facts.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         match (import, self.imported) {
             (Some(import), is_exported) => {
@@ -214,4 +207,54 @@ fn describe_import(import: &ServiceImport) -> String {
         (!ports.is_empty()).then(|| format!("ports {}", ports.join(", "))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// One exporter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExporterLine {
+    /// Its cluster id.
+    pub member: String,
+    /// `OWNER_ID` of the installation that runs it; absent if AWS's controller does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The creation of its ServiceExport.
+    pub created: String,
+    /// The age of its ServiceExport.
+    pub age: String,
+    /// The properties of the import that it decides.
+    pub decides: Vec<String>,
+}
+
+/// All exporters, in precedence.
+pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
+    let mut exports: Vec<&Export> = facts.known.exports.iter().collect();
+    exports.sort_by_key(|export| (export.created, &export.cluster));
+    let merged = facts.known.merged.as_deref();
+    let decided: Vec<Decision> =
+        merged.map(|merged| decisions(&merged.service, &facts.known.exports)).unwrap_or_default();
+    let line = |export: &&Export| {
+        let decides = decided.iter().filter(|it| it.by == export.cluster);
+        ExporterLine {
+            member: export.cluster.to_string(),
+            owner: owner(facts, &export.cluster, own),
+            created: export.created.to_string(),
+            age: age(export.created, facts.now),
+            decides: decides.map(|it| it.property.clone()).collect(),
+        }
+    };
+    exports.iter().map(line).collect()
+}
+
+/// The members of which nothing is known about the name.
+pub(super) fn unread<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ClusterId> {
+    let members = facts.known.sources.by_cluster.iter();
+    members.filter(|(_, read)| **read == Read::Unread).map(|(cluster, _)| cluster)
+}
+
+fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {
+    if facts.members.is_read_there(cluster, facts.name) {
+        return Some(own.to_owned());
+    }
+    facts.members.owner_of(cluster, facts.name).map(|owner| owner.id.clone())
 }

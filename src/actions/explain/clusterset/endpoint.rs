@@ -56,7 +56,7 @@ pub(super) fn endpoints(
     present: &Present,
     can_import: bool,
 ) -> Vec<ImportedLine> {
-    let owner = facts.joined.owner();
+    let owner = &facts.joined.owner;
     let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
     let in_slices = own.flat_map(|slice| {
         let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::address);

@@ -1,28 +1,24 @@
 //! The part of an explanation about a clusterset: the export and the import of one name, in one member. It reads what a
 //! targeted sync of the name reads, plans both, and writes nothing. The other members are as Cloud Map has them.
 //!
-//! `answer` has it as data, with the `exporter`s and the `endpoint`s, and `text` prints it.
+//! `answer` has it as data, with the `endpoint`s.
 
 mod answer;
 mod endpoint;
-mod exporter;
-mod text;
 
-use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
-use crate::error::chain;
+use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
 use crate::import::sources::{Allows, Members, MergedName};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
 use crate::publish::observe::{Served, SharedRegistry};
 use crate::publish::plan::{self, Observed, Plan};
-use crate::reconcile::{Invocation, Joined};
+use crate::reconcile::{Invocation, Joined, unread};
 use crate::report::Obstacle;
 use crate::settings::Cluster;
 
-pub use answer::ClustersetExplanation;
+pub use answer::{ClustersetExplanation, ExporterLine};
 pub use endpoint::{ImportFate, ImportedLine};
-pub use exporter::ExporterLine;
 
 /// The clusterset part of an explanation, and the export in Cloud Map with its plan.
 #[derive(Default)]
@@ -35,7 +31,7 @@ pub(super) struct Explained {
 /// All that is known about the name.
 struct Facts<'a> {
     name: &'a ServiceRef,
-    joined: &'a Joined,
+    joined: &'a Joined<'a>,
     export: Option<&'a ServiceExport>,
     outcome: Option<&'a ExportOutcome>,
     known: &'a MergedName,
@@ -57,37 +53,31 @@ impl Invocation<'_> {
             Ok(joined) => joined,
             Err(obstacle) => return Some(Explained::refused(&obstacle)),
         };
-        let explained = self.explain_member((cluster, &joined), registry, name, &selection).await;
+        let explained = self.explain_member(&joined, registry, name).await;
         Some(explained.unwrap_or_else(|obstacle| Explained::refused(&obstacle)))
     }
 
     async fn explain_member(
         &self,
-        (cluster, joined): (&Cluster, &Joined),
+        joined: &Joined<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
-        selection: &Selection,
     ) -> Result<Explained, Obstacle> {
-        let failed = |error: &dyn std::error::Error| Obstacle {
-            reason: "Unreadable".into(),
-            detail: chain(error),
-            failed: true,
-        };
-        let exported = self.export_alone((cluster, joined), registry, selection).await?;
-        let clusterset = &joined.member.clusterset;
+        let (clusterset, selection) = (&joined.member.clusterset, &joined.selection);
+        let exported = joined.export(registry, selection, drop).await?;
         let own = exported.iter().map(|it| (joined.member.cluster.clone(), it.overlay.clone()));
         let own_record = |_| (joined.member.cluster.clone(), joined.arn().clone());
         let members = exported.iter().map(own_record).collect();
         let served = Served { overlays: own.collect(), members, is_fresh: true };
         let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
-        let read = read.map_err(|error| failed(&*error))?;
+        let read = read.map_err(|error| unread(&*error))?;
         let overlay = served.overlays;
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
-        let allows = |namespace: &str, it| self.allows(joined, namespace, it);
+        let allows = |namespace: &str, it| joined.allows(namespace, it);
         let members = Members::new(&read.registry, clusterset, &overlay, &lifetimes);
         let members = if read.has_all_members { members } else { members.may_lack_members() };
         let known = members.known(name, (joined.arn(), &allows));
-        let imported = self.import(joined, &members, (true, OwnRecord::Unknown)).await;
+        let imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let facts = Facts {
             name,
             joined,
@@ -102,8 +92,8 @@ impl Invocation<'_> {
         let is_exported = |it: &Exported| it.overlay.desired.services.contains_key(name);
         let instances = match &exported {
             Some(exported) if is_exported(exported) => {
-                let world = self.exporting(cluster, joined, registry);
-                let observed = world.observe(selection).await.map_err(|error| failed(&error))?;
+                let observed = joined.exporting(registry).observe(selection).await;
+                let observed = observed.map_err(|error| unread(&error))?;
                 let plan = plan::plan(observed.basis());
                 Some((observed, plan))
             }
@@ -123,9 +113,7 @@ impl Facts<'_> {
     /// The conditions that a sync would write, if they differ from those of the export.
     fn conditions_to_come(&self) -> Vec<Condition> {
         let (Some(export), Some(outcome)) = (self.export, self.outcome) else { return Vec::new() };
-        let observed =
-            ObservedExport { generation: export.generation, conditions: &export.conditions };
-        conditions_to_apply(observed, outcome, self.known.merged.as_deref(), self.now)
+        conditions_to_apply(export, outcome, self.known.merged.as_deref(), self.now)
             .unwrap_or_default()
     }
 }

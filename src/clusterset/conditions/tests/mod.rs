@@ -5,10 +5,12 @@ mod table;
 mod worse;
 mod writes;
 
-use super::{ExportOutcome, ObservedExport, conditions_to_apply};
-use crate::clusterset::merge::{Conflict, ConflictReason, Merged, merge};
+use std::collections::BTreeMap;
+
+use super::{ExportOutcome, conditions_to_apply};
+use crate::clusterset::merge::{Conflict, Merged, merge};
 use crate::model::clusterset::{ClusterId, Export, ImportType};
-use crate::model::{Condition, ServiceRef, Timestamp};
+use crate::model::{Condition, ServiceExport, ServiceRef, Timestamp};
 
 /// The time of an earlier run, and of this one.
 const EARLIER: Timestamp = Timestamp::constant(1_000, 0);
@@ -19,7 +21,7 @@ fn cluster(id: &str) -> ClusterId {
 }
 
 /// A merged service with these conflicts.
-fn merged(reasons: &[ConflictReason]) -> Merged {
+fn merged(reasons: &[&'static str]) -> Merged {
     let export = Export {
         cluster: cluster("blue"),
         created: EARLIER,
@@ -43,11 +45,24 @@ fn agreed() -> Merged {
 }
 
 fn in_conflict() -> Merged {
-    merged(&[ConflictReason::Type])
+    merged(&["TypeConflict"])
 }
 
 fn exported() -> ExportOutcome {
     ExportOutcome::Exported(String::new())
+}
+
+/// A ServiceExport with these conditions.
+fn export(conditions: &[Condition]) -> ServiceExport {
+    ServiceExport {
+        uid: String::new(),
+        created: EARLIER,
+        generation: 3,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        conditions: conditions.to_vec(),
+        obstacle: None,
+    }
 }
 
 /// The conditions to apply in this run.
@@ -56,14 +71,12 @@ fn apply(
     outcome: &ExportOutcome,
     merged: Option<&Merged>,
 ) -> Option<Vec<Condition>> {
-    let export = ObservedExport { generation: 3, conditions: present };
-    conditions_to_apply(export, outcome, merged, NOW)
+    conditions_to_apply(&export(present), outcome, merged, NOW)
 }
 
 /// The conditions that an earlier run applied.
 fn written(outcome: &ExportOutcome, merged: &Merged) -> Vec<Condition> {
-    let export = ObservedExport { generation: 3, conditions: &[] };
-    conditions_to_apply(export, outcome, Some(merged), EARLIER).expect("a write")
+    conditions_to_apply(&export(&[]), outcome, Some(merged), EARLIER).expect("a write")
 }
 
 /// The conditions to apply in this run, as text.

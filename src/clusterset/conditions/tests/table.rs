@@ -4,7 +4,6 @@ use insta::assert_snapshot;
 
 use super::{agreed, applied, apply, exported, in_conflict, merged};
 use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::merge::ConflictReason;
 use crate::model::{ConditionStatus, NotExportable};
 
 #[test]
@@ -14,7 +13,6 @@ fn every_outcome_has_its_conditions() {
         ExportOutcome::Exported("1000 of 1200 endpoints are registered.".into()),
         ExportOutcome::HeldBack("ExportTooLarge".into()),
         ExportOutcome::Failed("AccessDenied".into()),
-        ExportOutcome::Waiting("The guard holds the export.".into()),
         ExportOutcome::TimeRanOut,
         ExportOutcome::AsBefore(Box::new(ExportOutcome::Failed("AccessDenied".into()))),
         ExportOutcome::Invalid(NotExportable::NoService),
@@ -37,10 +35,6 @@ fn every_outcome_has_its_conditions() {
 
     Valid=True Valid #3 @2000
     Ready=False Failed #3 @2000 AccessDenied
-    Conflict=False NoConflicts #3 @2000
-
-    Valid=True Valid #3 @2000
-    Ready=False Pending #3 @2000 The guard holds the export.
     Conflict=False NoConflicts #3 @2000
 
     Valid=True Valid #3 @2000
@@ -73,7 +67,7 @@ fn conflict_changes_nothing_about_ready() {
 
 #[test]
 fn several_conflicts_are_joined() {
-    let several = merged(&[ConflictReason::Port, ConflictReason::Type, ConflictReason::Labels]);
+    let several = merged(&["PortConflict", "TypeConflict", "LabelsConflict"]);
     assert_snapshot!(applied(&[], &exported(), Some(&several)), @r"
     Valid=True Valid #3 @2000
     Ready=True Exported #3 @2000

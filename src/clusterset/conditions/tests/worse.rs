@@ -1,15 +1,14 @@
 //! When a condition becomes a Warning.
 
-use super::{agreed, apply, exported, in_conflict, merged, written};
-use crate::clusterset::conditions::{ExportOutcome, ObservedExport, turned_bad};
-use crate::clusterset::merge::{ConflictReason, Merged};
+use super::{agreed, apply, export, exported, in_conflict, merged, written};
+use crate::clusterset::conditions::{ExportOutcome, turned_bad};
+use crate::clusterset::merge::Merged;
 use crate::model::{Condition, NotExportable};
 
 /// The Warnings of a run, as reason and note.
 fn told(present: &[Condition], outcome: &ExportOutcome, merged: &Merged) -> Vec<(String, String)> {
     let wanted = apply(present, outcome, Some(merged)).unwrap_or_default();
-    let export = ObservedExport { generation: 3, conditions: present };
-    turned_bad(export, &wanted).into_iter().map(|it| (it.reason, it.note)).collect()
+    turned_bad(&export(present), &wanted)
 }
 
 #[test]
@@ -18,7 +17,7 @@ fn condition_that_turns_bad_is_told_once() {
     let held_back = ExportOutcome::HeldBack("Namespace: it is missing".into());
     let invalid = ExportOutcome::Invalid(NotExportable::ExternalName);
     let none = ExportOutcome::Invalid(NotExportable::NoService);
-    let two = merged(&[ConflictReason::Port, ConflictReason::Type]);
+    let two = merged(&["PortConflict", "TypeConflict"]);
     let cases: [(_, _, &[&str]); 11] = [
         ((exported(), agreed()), (exported(), agreed()), &[]),
         ((exported(), agreed()), (exported(), in_conflict()), &["TypeConflict A TypeConflict."]),

@@ -121,7 +121,6 @@ fn earlier_outcome_outlasts_a_run_without_time() {
         assert_eq!(apply(&written(&outcome, &agreed()), &late, Some(&agreed())), None);
     }
     for outcome in [
-        ExportOutcome::Waiting("The guard holds the export.".into()),
         ExportOutcome::Invalid(NotExportable::NoService),
         ExportOutcome::Invalid(NotExportable::ExternalName),
     ] {

@@ -11,7 +11,7 @@ fn decided(lines: &str) -> Vec<String> {
     let decisions = decisions(&service, &exports);
     let of = |cluster: &str| {
         let own = decisions.iter().filter(|it| it.by.as_str() == cluster);
-        let own: Vec<String> = own.map(|it| it.property.to_string()).collect();
+        let own: Vec<String> = own.map(|it| it.property.clone()).collect();
         format!("{cluster}: {}", own.join(", "))
     };
     let clusters = exports.iter().map(|export| of(export.cluster.as_str()));

@@ -3,8 +3,7 @@
 use insta::assert_snapshot;
 
 use super::notation::{exports, merge_all, merged};
-use crate::clusterset::merge::families_in;
-use crate::model::Family::{self, V4, V6};
+use crate::model::Family::{V4, V6};
 
 #[test]
 fn oldest_decides_the_families_of_a_virtual_ip() {
@@ -52,19 +51,4 @@ fn export_that_states_no_families_neither_decides_nor_disagrees() {
 fn repeated_family_counts_once() {
     let repeated = exports("blue@1 http:80 v4 v4 v6");
     assert_eq!(merge_all(&repeated).service.families, [V4, V6]);
-}
-
-#[test]
-fn cluster_takes_the_families_that_it_has_in_the_order_of_the_service() {
-    let cases: [(&str, &[Family], &[Family]); 5] = [
-        ("v6 v4", &[V4, V6], &[V6, V4]),
-        ("v6 v4", &[V4], &[V4]),
-        ("v4", &[V6, V4], &[V4]),
-        ("v4", &[V6], &[]),
-        ("v4 v6", &[], &[]),
-    ];
-    for (families, cluster, expected) in cases {
-        let service = merge_all(&exports(&format!("blue@1 http:80 {families}"))).service;
-        assert_eq!(families_in(&service, cluster), expected, "{families} in {cluster:?}");
-    }
 }

@@ -64,7 +64,7 @@ fn with_properties(properties: Properties) -> ExportRecord {
 }
 
 fn written(record: &ExportRecord) -> Attributes {
-    record.write().expect("it fits").attributes
+    record.write().expect("it fits")
 }
 
 fn with(key: &str, value: &str) -> Attributes {
@@ -112,13 +112,11 @@ proptest! {
         let record = ExportRecord { owner, service, export, is_empty };
         match record.write() {
             Ok(written) => {
-                limits::assert_accepted(&written.attributes);
-                let mut expected = record.clone();
-                if let (true, Some(it)) = (written.lacks_labels, &mut expected.export.properties) {
-                    (it.labels, it.annotations) = Default::default();
-                }
+                limits::assert_accepted(&written);
+                let export = as_recorded(&record.export);
+                let expected = ExportRecord { export, ..record.clone() };
                 let id = id::export_record(&record.service);
-                let read = read(&record.export.cluster, &id, &written.attributes);
+                let read = read(&record.export.cluster, &id, &written);
                 prop_assert_eq!(read, Ok(Some(Record::Export(expected))));
             }
             Err(error) => prop_assert!(error.characters > 4000, "{}", error),

@@ -51,16 +51,16 @@ fn a_record_that_cannot_be_used_has_a_problem() {
     not JSON: its JSON is invalid: expected value at line 1 column 1
     more after it: its JSON is invalid: trailing characters at line 1 column 428
     no type: its JSON is invalid: missing field `type` at line 1 column 405
-    other type: its type "NodePort" is not valid
-    no time: its created "yesterday" is not valid
-    family: its ipFamilies[1] "IPv8" is not valid
+    other type: its JSON is invalid: type: unknown variant `NodePort`, expected `ClusterSetIP` or `Headless` at line 1 column 422
+    no time: its JSON is invalid: created: failed to parse four digit integer as year: invalid digit, expected 0-9 but got y at line 1 column 57
+    family: its JSON is invalid: ipFamilies[1]: unknown variant `IPv8`, expected `IPv4` or `IPv6` at line 1 column 128
     affinity: its sessionAffinity "Cookie" is not valid
-    policy: its internalTrafficPolicy "Node" is not valid
+    policy: its JSON is invalid: internalTrafficPolicy: unknown variant `Node`, expected `Cluster` or `Local` at line 1 column 99
     timeout: its JSON is invalid: sessionAffinityTimeout: invalid value: integer `-1`, expected u32 at line 1 column 365
     port 0: its ports[1].port "0" is not valid
     port 70000: its JSON is invalid: ports[1].port: invalid value: integer `70000`, expected u16 at line 1 column 292
     port name: its ports[1].name "http_2" is not valid
-    protocol: its ports[0].protocol "tcp" is not valid
+    protocol: its JSON is invalid: ports[0].protocol: unknown variant `tcp`, expected one of `TCP`, `UDP`, `SCTP` at line 1 column 228
     label: its JSON is invalid: labels.app: invalid type: integer `7`, expected a string at line 1 column 147
     "#);
 }

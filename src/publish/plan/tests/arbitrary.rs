@@ -19,7 +19,7 @@ use crate::model::{
     Attributes, CloudMapService, Endpoint, Family, Health, KnownHealth, NamespaceKind, ServiceKind,
     SignedDuration, Tags,
 };
-use crate::publish::plan::instances::identity::{Identity, new_id};
+use crate::publish::plan::instance::{Identity, new_id};
 use crate::publish::plan::{Guard, NamePolicy, Policy, Rules, ServiceLimit};
 
 /// A guard that holds nothing.

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use super::simulation::Simulation;
 use super::world::tagged;
 use crate::model::{
-    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, ServiceKey, ServiceKind,
+    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, NewService, ServiceKey,
+    ServiceKind, ServiceUpdate,
 };
 use crate::publish::passes::{Effect, Outcome};
-use crate::publish::plan::instances::health;
-use crate::publish::plan::{Change, NewService, ServiceUpdate, Stage};
+use crate::publish::plan::health;
+use crate::publish::plan::{Change, Stage};
 
 /// The error text of Cloud Map if a namespace is full.
 const FULL: &str = "ResourceLimitExceeded: the namespace is full";

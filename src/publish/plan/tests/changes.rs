@@ -4,11 +4,12 @@ use insta::assert_snapshot;
 
 use super::world::{HTTP, World, foreign, key, named, ours, owner_of, with};
 use crate::model::attributes::{EXPORT, HEARTBEAT, PORT};
-use crate::model::{Attributes, Flow, Health, Marks, Namespace, Owner, RoutingPolicy, ServiceName};
-use crate::publish::plan::change::describe;
-use crate::publish::plan::{
-    Change, DeregisterReason, Exchange, Foreign, Former, NewService, Place,
+use crate::model::{
+    Attributes, Flow, Foreign, Health, Marks, Namespace, NewService, Owner, Place, RoutingPolicy,
+    ServiceName,
 };
+use crate::publish::plan::change::describe;
+use crate::publish::plan::{Change, DeregisterReason, Exchange, Former};
 
 fn place() -> Place {
     Place::of(&key("http/web"), &World::new().0.registry)

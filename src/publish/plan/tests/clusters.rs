@@ -13,7 +13,7 @@ use super::seeds::config;
 use super::simulation::{Course, Simulation};
 use super::world::{World, owner_of};
 use crate::model::{Attributes, Owner, Registry, Selection, ServiceKey};
-use crate::publish::plan::{Policy, Reason, Rules, Setting};
+use crate::publish::plan::{Policy, Reason, Rules};
 
 /// A sync of another cluster that begins after this number of calls of a sync.
 #[derive(Clone, Debug)]
@@ -150,7 +150,7 @@ fn waits_for_another(reason: &Reason) -> bool {
             | Reason::RecordTypeMismatch { .. }
             | Reason::RecordsMisfit { .. }
             | Reason::PortNeeded { .. }
-            | Reason::Setting(Setting::NoCustomHealth)
+            | Reason::NoCustomHealth
     )
 }
 

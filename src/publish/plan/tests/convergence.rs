@@ -16,11 +16,11 @@ use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{
     Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
-use crate::publish::plan::instances::health;
-use crate::publish::plan::instances::identity::Identity;
+use crate::publish::plan::health;
+use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{
-    Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit,
-    Setting, Stage, WaitsFor,
+    Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Stage,
+    WaitsFor,
 };
 
 /// After this number of undisturbed syncs there is nothing left to do: the result of one sync may be the condition for
@@ -256,7 +256,7 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
             let remark = matches!(
                 held_back.reason,
-                Reason::Setting(Setting::SharedName { .. })
+                Reason::SharedName { .. }
                     | Reason::NotPublishable(_)
                     | Reason::AddressNotAllowed { .. }
             );

@@ -1,15 +1,13 @@
-//! The description of a plan for people: the state of each endpoint under each name, remarks on a name, the owners of
-//! the instances in each service, and the largest number of instances during a run.
+//! The description of a plan for people: the state of each endpoint under each name, remarks on a name, and the largest number of instances during a run.
 
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, Kubernetes, SRV, World, foreign, named, of_other_cluster, ours, own, pod, pods,
-    service, with,
+    A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, pods, service, with,
 };
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
-use crate::publish::plan::{Found, found, parties, peaks, plan};
+use crate::publish::plan::{Found, found, peaks, plan};
 
 /// The description of one Service under each of its names.
 fn described(world: &World, of: &str) -> Vec<Found> {
@@ -24,9 +22,9 @@ fn states(world: &World) -> String {
     let names = described(world, "shop/web").into_iter();
     let lines = names.flat_map(|name| {
         let held = if name.held { "" } else { " (not held)" };
-        name.endpoints.into_iter().map(move |(endpoint, fate)| {
+        name.endpoints.into_iter().map(move |(endpoint, _, detail)| {
             let addresses: Vec<String> = endpoint.addresses().map(|it| it.to_string()).collect();
-            format!("{}{held} {}: {fate}", name.place, addresses.join("+"))
+            format!("{}{held} {}: {detail}", name.place, addresses.join("+"))
         })
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -92,7 +90,7 @@ fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
     };
     let registered = |instances: [(&'static str, Attributes); 3]| {
         let names = described(&world(instances), "shop/web").remove(0).endpoints;
-        names.into_iter().map(|(_, fate)| fate.to_string().contains("registered as")).collect()
+        names.into_iter().map(|(_, _, detail)| detail.contains("registered as")).collect()
     };
     let all: Vec<bool> = registered([
         ("a", at("fd00::1", "8080")),
@@ -126,7 +124,7 @@ fn remarks(claims: Kubernetes, place: &str, kind: Option<ServiceKind>) -> Vec<St
         Some(kind) => world.cloud_map(place, kind, []),
         None => world,
     };
-    described(&world, "shop/web").remove(0).remarks.iter().map(ToString::to_string).collect()
+    described(&world, "shop/web").remove(0).remarks
 }
 
 #[test]
@@ -153,43 +151,6 @@ fn port_of_the_pods_is_remarked_if_records_carry_none() {
     for kind in [Some(SRV), Some(HTTP), None] {
         assert_eq!(remark(&[("http", 8080)], kind), "", "{kind:?}");
     }
-}
-
-#[test]
-fn owners_of_the_instances_in_each_service() {
-    let ecs = |name: &str| with(foreign("10.0.0.3"), "ECS_SERVICE_NAME", name);
-    let world = World::new()
-        .cloud_map(
-            "http/web",
-            HTTP,
-            [
-                own("a", "shop/web", "10.0.0.1"),
-                own("b", "shop/mail", "10.0.0.2"),
-                ("c", of_other_cluster("shop/web", "10.0.0.1")),
-                ("d", ecs("web")),
-                ("e", with(ecs("web"), "ECS_CLUSTER_NAME", "blue")),
-                ("0123456789abcdef0123456789abcdef", foreign("10.0.0.4")),
-                ("f", foreign("10.0.0.5")),
-            ],
-        )
-        .cloud_map("dns/web", A, []);
-    let all = parties(&world.0.registry);
-    let lines = all.iter().flat_map(|it| {
-        let place = it.place.to_string();
-        let none = it.instances.is_empty().then(|| format!("{place}: none"));
-        let parties = it.instances.iter();
-        none.into_iter()
-            .chain(parties.map(move |(party, count)| format!("{place}: {count} {party:?}")))
-    });
-    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
-    dns/web: none
-    http/web: 2 Cluster { cluster: "arn:aws:eks:eu-central-1:111122223333:cluster/blue", owner: "cloud-map-sync" }
-    http/web: 1 Cluster { cluster: "arn:aws:eks:eu-central-1:111122223333:cluster/green", owner: "cloud-map-sync" }
-    http/web: 1 Ecs { service: None }
-    http/web: 1 Ecs { service: Some("blue/web") }
-    http/web: 1 Ecs { service: Some("default/web") }
-    http/web: 1 Other(Unknown)
-    "#);
 }
 
 #[test]

@@ -4,10 +4,8 @@
 use insta::assert_snapshot;
 
 use super::world::{HTTP, World, foreign, named, own, owner_of, pod, service, tell};
-use crate::model::{Attributes, Flow, Marks, Owner, Selection};
-use crate::publish::plan::{
-    Adoption, DeregisterReason, Foreign, adopt, marked_owners, purge, seen_as_ours,
-};
+use crate::model::{Attributes, Flow, Foreign, Marks, Owner, Selection};
+use crate::publish::plan::{Adoption, DeregisterReason, adopt, marked_owners, purge, seen_as_ours};
 use crate::publish::report;
 
 fn exported(cluster: &str, address: &str) -> Attributes {

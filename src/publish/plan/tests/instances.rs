@@ -7,8 +7,8 @@ use super::world::{
     A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
-use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
-use crate::publish::plan::{Change, Foreign};
+use crate::model::{Attributes, Foreign, Selection, ServiceKind, ServiceRef};
+use crate::publish::plan::Change;
 
 /// A Service with one pod, and an instance of ours as it is in Cloud Map.
 fn registered(instance: Attributes) -> World {

@@ -9,8 +9,8 @@ use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     Endpoint, Health, HealthSource, InstanceKey, PublishedService, ServiceKey, ServiceRef,
 };
-use crate::publish::plan::instances::health;
-use crate::publish::plan::instances::identity::Identity;
+use crate::publish::plan::health;
+use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{Basis, Change, Holders, Observation, Plan, plan};
 
 impl Simulation {

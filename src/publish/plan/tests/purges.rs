@@ -7,7 +7,8 @@ use insta::assert_snapshot;
 use super::world::{
     A, HTTP, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
-use crate::publish::plan::{Change, DeregisterReason, Foreign, purge};
+use crate::model::Foreign;
+use crate::publish::plan::{Change, DeregisterReason, purge};
 use crate::publish::report;
 
 fn crowded() -> World {

@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
 use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
-use crate::publish::plan::{Note, Policy, Reason, SetBy, Setting};
+use crate::publish::plan::{MendedBy, Note, Policy, Reason, SetBy};
 
 fn reasons() -> Vec<Reason> {
     let held = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]).plan().guard.expect("it is held");
@@ -49,9 +49,9 @@ fn reasons() -> Vec<Reason> {
         Reason::NamespaceInDeletion("team".to_owned()),
         Reason::ServiceInUse,
         Reason::Unreadable("no".into()),
-        Reason::Setting(Setting::NotInDns),
-        Reason::Setting(Setting::TagsUnreadable("no".into())),
-        Reason::Setting(Setting::HealthUnreadable("no".into())),
+        Reason::NotInDns,
+        Reason::TagsUnreadable("no".into()),
+        Reason::HealthUnreadable("no".into()),
     ]
 }
 
@@ -60,10 +60,9 @@ fn what_follows_from_each_reason() {
     let lines = reasons().into_iter().map(|reason| {
         let follows = [
             (reason.keeps_out(), "kept out"),
-            (reason.concerns_owner(), "event"),
+            (reason.mended_by() == MendedBy::Owner, "event"),
             (reason.is_about_capacity(), "capacity"),
-            (reason.is_failure(), "failed"),
-            (reason.is_remark(), "remark"),
+            (reason.mended_by() == MendedBy::Retry, "failed"),
         ];
         let follows = follows.into_iter().filter_map(|(holds, word)| holds.then_some(word));
         let follows = follows.collect::<Vec<_>>().join(", ");
@@ -101,9 +100,9 @@ fn what_follows_from_each_reason() {
     NamespaceInDeletion: kept out, event
     ServiceInUse: kept out, event
     Unreadable: kept out, failed
-    NotInDns: event, remark
-    TagsUnreadable: failed, remark
-    HealthUnreadable: failed, remark
+    NotInDns: event
+    TagsUnreadable: failed
+    HealthUnreadable: failed
     ");
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use insta::assert_snapshot;
 
 use super::world::{HTTP, World, key, named, own, owner_of, tell, with, written};
-use crate::model::{Attributes, Flow, Marks, Owner, Selection, ServiceName};
-use crate::publish::plan::{Place, Plan, Policy, Records, Rules};
+use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection, ServiceName};
+use crate::publish::plan::{Plan, Policy, Records, Rules};
 
 fn owner(cluster: &str) -> Owner {
     Owner { flow: Flow::Exports, ..owner_of(cluster) }

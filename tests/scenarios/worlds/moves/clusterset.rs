@@ -8,7 +8,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 
 use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter};
-use super::super::oracle::clusterset::{derived, has_records};
+use super::super::oracle::clusterset::{IMPORT, MANAGED_BY, derived, has_records};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, OTHER_ACCOUNT, SHOP};
 use super::{Move, Table};
@@ -37,6 +37,8 @@ pub fn of_others() -> Table {
         (3, import_is_edited().boxed()),
         (3, derived_service_is_deleted().boxed()),
         (2, slice_is_edited().boxed()),
+        (2, slice_loses_a_label().boxed()),
+        (3, server_is_upgraded().boxed()),
         (3, definitions_leave().boxed()),
         (2, definitions_return().boxed()),
         (2, second_namespace_is_shared().boxed()),
@@ -70,13 +72,21 @@ fn exporter() -> impl Strategy<Value = Exporter> {
     let rarely = || prop::bool::weighted(0.2);
     let http = prop_oneof![6 => Just(80_u16), 1 => Just(81)];
     let pods = option::weighted(0.9, pods());
-    (0..4_u8, (rarely(), rarely(), rarely()), http, pods, prop::bool::weighted(0.8)).prop_map(
-        |(created, (is_headless, has_more_ports, is_sticky), http, pods, is_exported)| Exporter {
+    let flags = (rarely(), rarely(), rarely(), rarely());
+    (0..4_u8, flags, http, pods, prop::bool::weighted(0.8)).prop_map(
+        |(
+            created,
+            (is_headless, has_more_ports, is_sticky, prefers_zone),
+            http,
+            pods,
+            is_exported,
+        )| Exporter {
             created,
             is_headless,
             http,
             has_more_ports,
             is_sticky,
+            prefers_zone,
             pods,
             is_exported,
         },
@@ -183,6 +193,31 @@ fn slice_is_edited() -> impl Strategy<Value = Move> {
             endpoints.push(json!({"addresses": ["10.9.9.9"], "conditions": {"ready": true}}));
             server.put(slice);
         })
+    })
+}
+
+/// Without `managed-by` other controllers may take the slice for theirs; without the other one it is of no import.
+fn slice_loses_a_label() -> impl Strategy<Value = Move> {
+    let labels = select(&[MANAGED_BY, IMPORT][..]);
+    (place(), labels).prop_map(|(place, label)| {
+        let sentence = format!("a person takes {label} from a slice of import {}", named(place));
+        Move::new(sentence, move |scene| {
+            let server = scene.cluster(place.0).clone();
+            let Some(mut slice) = slices(&server, EXPORTED[place.1]).into_iter().next() else {
+                return;
+            };
+            scene.imports.unsettle(place.1);
+            slice["metadata"]["labels"].as_object_mut().expect("labels").remove(label);
+            server.put(slice);
+        })
+    })
+}
+
+/// Or downgraded: before 1.33 an API server refuses a value that others have.
+fn server_is_upgraded() -> impl Strategy<Value = Move> {
+    (0..CLUSTERS.len(), select(&[32_u32, 33][..])).prop_map(|(cluster, minor)| {
+        let sentence = format!("the API server of {} has version 1.{minor}", CLUSTERS[cluster]);
+        Move::new(sentence, move |scene| scene.cluster(cluster).set_minor_version(minor))
     })
 }
 

@@ -50,6 +50,8 @@ fn call_fails() -> impl Strategy<Value = Move> {
         "DeregisterInstance",
         "GetOperation",
         "GetInstance",
+        "GetInstancesHealthStatus",
+        "UpdateInstanceCustomHealthStatus",
         "*",
     ];
     let kinds = [
@@ -128,7 +130,7 @@ type Outage = (&'static str, fn(&Scene));
 
 /// Something fails until it is mended.
 fn outage() -> impl Strategy<Value = Move> {
-    const OUTAGES: [Outage; 6] = [
+    const OUTAGES: [Outage; 8] = [
         ("Cloud Map is away", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
         }),
@@ -141,12 +143,21 @@ fn outage() -> impl Strategy<Value = Move> {
         }),
         ("the API server of blue is away", |scene| is_away(scene, 0)),
         ("the API server of green is away", |scene| is_away(scene, 1)),
+        ("EKS knows no cluster", |scene| {
+            describes_no_cluster(scene, AwsFaultKind::Refused(404, "ResourceNotFoundException"));
+        }),
+        ("EKS does not answer", |scene| describes_no_cluster(scene, AwsFaultKind::Reset)),
         ("the role of green may not be assumed", |scene| {
             scene.fleet.sandbox.aws().identities.refuse_role(READER);
         }),
     ];
     select(&OUTAGES[..])
         .prop_map(|(sentence, begin)| Move::new(sentence, move |scene| begin(scene)))
+}
+
+fn describes_no_cluster(scene: &Scene, kind: AwsFaultKind) {
+    let (operation, after, times) = ("DescribeCluster".to_owned(), 0, usize::MAX);
+    scene.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
 }
 
 fn is_away(scene: &Scene, cluster: usize) {

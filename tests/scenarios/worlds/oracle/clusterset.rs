@@ -15,6 +15,10 @@ use testbed::kubernetes::KubernetesServer;
 /// A port of a Service: its name and number.
 type Port = (&'static str, u16);
 
+/// The labels by which a slice belongs to its controller, and to its import.
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub const IMPORT: &str = "multicluster.kubernetes.io/service-name";
+
 /// The derived Service that an import names.
 pub fn derived(cluster: &KubernetesServer, name: &str) -> Option<String> {
     let import = cluster.service_import(SHOP, name)?;
@@ -170,6 +174,7 @@ struct Exports<'a> {
     ports: Vec<Port>,
     /// What its record says; AWS's controller has no record.
     affinity: Option<&'static str>,
+    prefers_zone: bool,
     pods: &'a BTreeSet<u8>,
 }
 
@@ -180,7 +185,8 @@ fn exporters(clusterset: &Clusterset, name: usize) -> Vec<Exports<'_>> {
         let pods = it.pods.as_ref().filter(|_| it.is_exported)?;
         let (id, created, ports) = (clusterset.ids[*cluster], it.created(), it.ports());
         let (cluster, affinity, is_headless) = (*cluster, Some(it.affinity()), it.is_headless);
-        Some(Exports { cluster, id, created, is_headless, ports, affinity, pods })
+        let prefers_zone = it.prefers_zone;
+        Some(Exports { cluster, id, created, is_headless, ports, affinity, prefers_zone, pods })
     });
     let amber = Exports {
         cluster: CLUSTERS.len(),
@@ -189,6 +195,7 @@ fn exporters(clusterset: &Clusterset, name: usize) -> Vec<Exports<'_>> {
         is_headless: false,
         ports: vec![("http", 80)],
         affinity: None,
+        prefers_zone: false,
         pods: &clusterset.amber,
     };
     // AWS's controller has no export without endpoints.
@@ -214,7 +221,20 @@ pub fn at_rest(scene: &Scene) -> Result<(), String> {
         same(&there, &exporters.iter().flat_map(pods).collect(), "addresses in Cloud Map")?;
         conditions(scene, number, &exporters)?;
     }
+    (0..CLUSTERS.len()).try_for_each(|it| labels(scene.cluster(it)))?;
     records(scene)
+}
+
+// Slices: each of ours has the labels by which others know whose it is.
+fn labels(cluster: &KubernetesServer) -> Result<(), String> {
+    for slice in cluster.objects("endpointslices", SHOP) {
+        let labels = &slice["metadata"]["labels"];
+        let has_all = [MANAGED_BY, IMPORT].iter().all(|it| labels[*it].is_string());
+        if labels["cloud-map-sync/owner"].is_string() {
+            same(&has_all, &true, &format!("whether a slice has its labels: {labels}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn same<T: PartialEq + Debug>(found: &T, wanted: &T, what: &str) -> Result<(), String> {
@@ -312,6 +332,11 @@ fn conditions(scene: &Scene, name: usize, exporters: &[Exports<'_>]) -> Result<(
         let affinities = affinities(exporters);
         if !first.is_headless && affinities.iter().any(|it| *it != affinities[0]) {
             conflicts.insert("SessionAffinityConflict");
+        }
+        let mut with_ip = exporters.iter().filter(|it| !it.is_headless && it.affinity.is_some());
+        let first_with_ip = with_ip.next().filter(|_| !first.is_headless);
+        if first_with_ip.is_some_and(|one| with_ip.any(|it| it.prefers_zone != one.prefers_zone)) {
+            conflicts.insert("TrafficDistributionConflict");
         }
     }
     let all = scene.world.clusterset.exporters.iter();

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, Claim, NAMES, Service, World};
 use super::{
-    Held, Key, MOST, Registry, Seen, endpoints, is_served, marks, opted_in, possible_keys,
+    Held, Key, MOST, Registry, Seen, addresses_of, endpoints, is_served, marks, opted_in,
+    possible_keys,
 };
 use crate::fleet::Attributes;
 use testbed::cloud_map::{NamespaceKind, RecordType};
@@ -27,6 +28,7 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
             view.names()?;
             view.leftovers()?;
             view.attributes()?;
+            view.health()?;
         } else {
             unserved(world, start, rest, cluster)?;
         }
@@ -283,6 +285,9 @@ impl View<'_> {
         let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
         let mut may: BTreeSet<Entry> =
             serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
+        // With the health of its pods a Service also has those that are not ready, where the service has the check.
+        let reporting = published.clone().filter(|(_, it)| it.claim.reports_health);
+        may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
         if !self.rest.contains_key(key) {
             // Nothing is created for an endpoint that the new records would not take.
             wanted.retain(|_| self.creates(key, holders));
@@ -411,7 +416,7 @@ impl View<'_> {
                 let is_alone = self.claimants(key).len() == 1;
                 let fits = wanted.len() >= ready.len();
                 if ready.is_empty() {
-                    return is_alone && !service.claim.keeps_last;
+                    return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
                 }
                 fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
             })
@@ -453,6 +458,49 @@ impl View<'_> {
                         "{id} in {key:?} has team {team:?} of {:?}",
                         service.claim
                     ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same Service as if those of its endpoints were ready that are not.
+fn unready(service: &Service) -> Service {
+    let mut service = service.clone();
+    service.endpoints.values_mut().for_each(|it| it.is_ready = !it.is_ready);
+    service
+}
+
+// Health: what a Service that reports it has alone, in a service with the check, is as healthy as its pod is ready. While
+// none is, one that keeps the last ones leaves their health alone.
+impl View<'_> {
+    fn health(&self) -> Result<(), String> {
+        for (key, held) in self.rest {
+            let [(number, service)] = self.claimants(key)[..] else { continue };
+            let addresses = |service: &Service| -> BTreeSet<String> {
+                let seen = endpoints(self.cluster, service, false).into_iter();
+                seen.flat_map(|it| it.v4.into_iter().chain(it.v6)).collect()
+            };
+            let (ready, unready) = (addresses(service), addresses(&unready(service)));
+            let Claim { reports_health, keeps_last, .. } = service.claim;
+            let is_owed = self.world.settings.policy == "sync" && service.claim.bad.is_none();
+            if !is_owed || !reports_health || keeps_last && ready.is_empty() {
+                continue;
+            }
+            for (id, status) in &held.health {
+                let attributes = &held.instances[id];
+                let is_own = marks(self.world, attributes) == Some((self.cluster, NAMES[number]));
+                let is_full = attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15;
+                let all_in =
+                    |set: &BTreeSet<String>| addresses_of(attributes).all(|it| set.contains(it));
+                let wanted = match (all_in(&ready), all_in(&unready)) {
+                    (true, _) => "HEALTHY",
+                    (_, true) => "UNHEALTHY",
+                    _ => continue,
+                };
+                if is_own && !is_full && *status != wanted {
+                    return Err(format!("{id} in {key:?} is {status}, and its pod is {wanted}"));
                 }
             }
         }

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use super::{Shop, confirmed, held, lost, marks, shops, stand};
 use crate::model::attributes::{POD, SIGHTING};
-use crate::model::{GuardState, Selection};
+use crate::model::{GuardState, Place, Selection};
 use crate::publish::plan::tests::world::{
     HTTP, NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
 };
-use crate::publish::plan::{
-    Change, DeregisterReason, Exchange, Extent, Judged, Place, Plan, Stage, plan,
-};
+use crate::publish::plan::{Change, DeregisterReason, Exchange, Extent, Judged, Plan, Stage, plan};
 
 /// A Service with so many instances, all of whose pods were replaced by so many others.
 type Replaced<'a> = (&'a str, usize, u8);

@@ -1,0 +1,486 @@
+//! The command line, parsed by clap: the verbs, the options of several verbs, named as in kubectl and the AWS CLI, and those
+//! of pipelines. The doc comments here are the help texts.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+
+use cloud_map_sync::model::SignedDuration;
+use cloud_map_sync::settings::value::{annotation_prefix, duration};
+
+/// The parsed command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-cloudmap",
+    bin_name = "kubectl cloudmap",
+    version,
+    about = "Syncs Kubernetes Services to AWS Cloud Map through the function cloud-map-sync",
+    after_help = "Exit codes: 0 in sync, 1 for an error or an incomplete answer, 2 with changes to make."
+)]
+pub struct Arguments {
+    /// The verb.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show the changes that a sync would make; writes nothing
+    Plan(Plan),
+    /// Sync the Services to Cloud Map now
+    Sync(Run),
+    /// Adopt instances of other owners that have the address of a Service's endpoint
+    Adopt(Adopt),
+    /// Carry out the removals that the guard against mass deletion holds
+    Confirm(Approved),
+    /// Deregister all instances of one cluster
+    Purge(Purge),
+    /// Delete empty services and purge dead clusters, as the settings allow it, after a look at all clusters
+    Cleanup(Cleanup),
+    /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
+    Status(Shown),
+    /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes
+    Report(Report),
+    /// Check everything that the function needs, and show a fix for each failed check
+    Doctor(Status),
+    /// Show the result for each endpoint of one Service, and the answer that clients get
+    Explain(Targeted),
+    /// Wait until a Service is registered, or has no instance left; writes nothing
+    Wait(Wait),
+    /// Compare two plans: a comment in Markdown for a pull request
+    Diff(Diff),
+    /// Judge the annotations in manifests, without a cluster
+    Validate(Validate),
+    /// Print the admission policy that refuses a Service with a wrong annotation
+    Admission(Admission),
+    /// Print the program kubectl_complete-cloudmap, by which kubectl completes this plugin's words
+    Completion(Completion),
+}
+
+/// The arguments of `completion`.
+#[derive(Debug, Args)]
+pub struct Completion {
+    /// The words to complete, as that program passes them
+    #[arg(last = true, hide = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+}
+
+/// The arguments of `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Write one HTML page to standard output
+    #[arg(long, required = true)]
+    pub html: bool,
+    /// The output of an earlier `status -o json`: the page shows the changes since then
+    #[arg(long, value_name = "FILE")]
+    pub since: Option<PathBuf>,
+    /// The clusters.
+    #[command(flatten)]
+    pub clusters: Clusters,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+}
+
+/// The arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// Plan again and again, and print each plan that differs from the one before
+    #[arg(short, long)]
+    pub watch: bool,
+    /// The scope, the function and the output.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// The arguments of `status`.
+#[derive(Debug, Args)]
+pub struct Shown {
+    /// One Cloud Map service, with its Cloud Map namespace or without; default: all of them
+    #[arg(value_name = "[NAMESPACE/]NAME")]
+    pub name: Option<String>,
+    /// The services of one Cloud Map namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Only the services that this installation created and that have no instance, with the commands to delete them
+    #[arg(long)]
+    pub created: bool,
+    /// Read again and again, and print each status that differs from the one before
+    #[arg(short, long)]
+    pub watch: bool,
+    /// The clusters, the function and the output.
+    #[command(flatten)]
+    pub status: Status,
+}
+
+/// The arguments of `doctor`, and of `status` besides.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The clusters.
+    #[command(flatten)]
+    pub clusters: Clusters,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The arguments of `cleanup`, which has no scope.
+#[derive(Debug, Args)]
+pub struct Cleanup {
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The arguments of `adopt`.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// The former OWNER_ID of the instances to adopt
+    #[arg(long, value_name = "ID")]
+    pub owner: Option<String>,
+    /// The approval.
+    #[command(flatten)]
+    pub approval: Approval,
+    /// The scope, the function and the output.
+    #[command(flatten)]
+    pub targeted: Targeted,
+}
+
+/// The arguments of a verb that changes one whole cluster and needs an approval.
+#[derive(Debug, Args)]
+pub struct Approved {
+    /// The cluster.
+    #[command(flatten)]
+    pub whole: WholeCluster,
+    /// The approval.
+    #[command(flatten)]
+    pub approval: Approval,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The arguments of `purge`. The cluster must be named: the current context is no default.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("named").args(["cluster", "context"]).required(true))]
+pub struct Purge {
+    /// Only the Cloud Map of this account and Region; default: every Cloud Map in the settings
+    #[arg(long, value_name = "ACCOUNT/REGION")]
+    pub registry: Option<String>,
+    /// The cluster, the function and the output.
+    #[command(flatten)]
+    pub approved: Approved,
+}
+
+/// The arguments of a verb about Services.
+#[derive(Debug, Args)]
+pub struct Targeted {
+    /// The scope.
+    #[command(flatten)]
+    pub place: Place,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The approval of a change.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Approval {
+    /// Approve at once: skip the plan and the question
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// The scope: clusters, namespace, Service.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Scope")]
+pub struct Place {
+    /// A Service of the namespace; default: all of them
+    #[arg(value_name = "service/NAME", value_parser = parse_service)]
+    pub service: Option<String>,
+    /// The Kubernetes namespace; default: that of the context
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// All namespaces of the cluster
+    #[arg(short = 'A', long, conflicts_with_all = ["namespace", "service"])]
+    pub all_namespaces: bool,
+    /// The kubectl context of the cluster; default: the current one
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// The kubeconfig file; default: $KUBECONFIG, then ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The EKS cluster by name or ARN; the kubeconfig is not read then
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
+    pub cluster: Option<String>,
+    /// All configured clusters of the function
+    #[arg(
+        long,
+        conflicts_with_all = ["cluster", "context", "kubeconfig", "namespace", "service"]
+    )]
+    pub all_clusters: bool,
+}
+
+/// The function, and the credentials to invoke it.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Function and credentials")]
+pub struct Aws {
+    /// The Lambda function to invoke; with --local, the function to read the settings from
+    #[arg(
+        long,
+        env = "CLOUD_MAP_SYNC_FUNCTION",
+        value_name = "NAME",
+        required_unless_present = "local"
+    )]
+    pub function: Option<String>,
+    /// A version or an alias of the function
+    #[arg(long, value_name = "QUALIFIER", requires = "function")]
+    pub qualifier: Option<String>,
+    /// Run the same code in this process, with the credentials of this terminal
+    #[arg(long)]
+    pub local: bool,
+    /// The AWS profile
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<String>,
+    /// The AWS Region of the function
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
+}
+
+/// The output.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Output {
+    /// The output format
+    #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "table")]
+    pub format: Format,
+}
+
+/// The output formats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table
+    #[default]
+    Table,
+    /// The table with more columns: the Kubernetes Service, or each owner
+    Wide,
+    /// The function's response
+    Json,
+    /// The function's response as YAML
+    Yaml,
+    /// Markdown, for a pull request
+    Md,
+    /// The names in Cloud Map, one a line: of a plan or sync those with changes
+    Name,
+}
+
+/// A whole cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct WholeCluster {
+    /// The EKS cluster by name or ARN; an ARN if it is no longer configured
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
+    pub cluster: Option<String>,
+    /// The kubectl context of the cluster; default: the current one, except for purge
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// The kubeconfig file; default: $KUBECONFIG, then ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+impl From<WholeCluster> for Place {
+    fn from(whole: WholeCluster) -> Self {
+        let WholeCluster { cluster, context, kubeconfig } = whole;
+        Self { cluster, context, kubeconfig, all_namespaces: true, ..Self::default() }
+    }
+}
+
+/// One whole cluster, or all clusters.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Clusters {
+    /// The cluster.
+    #[command(flatten)]
+    pub whole: WholeCluster,
+    /// All configured clusters of the function
+    #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
+    pub all_clusters: bool,
+}
+
+impl From<Clusters> for Place {
+    fn from(Clusters { whole, all_clusters }: Clusters) -> Self {
+        Self { all_clusters, ..whole.into() }
+    }
+}
+
+/// Parses `service/web`, in kubectl's spellings, or the bare name.
+fn parse_service(text: &str) -> Result<String, String> {
+    match text.split_once('/') {
+        None => Ok(text.to_owned()),
+        Some(("service" | "services" | "svc", name)) if !name.is_empty() => Ok(name.to_owned()),
+        Some(_) => Err("expected service/NAME".to_owned()),
+    }
+}
+
+/// The arguments of `plan` and `sync`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// End with an error, exit code 1, if something of this kind is in the answer
+    #[arg(long, value_name = "KIND")]
+    pub fail_on: Vec<FailOn>,
+    /// The scope, the function and the output.
+    #[command(flatten)]
+    pub targeted: Targeted,
+}
+
+/// What a pipeline may take for a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// A Service, an endpoint, an export or an import is held back
+    HeldBack,
+}
+
+/// The arguments of `wait`.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// The state to wait for
+    #[arg(long = "for", value_name = "STATE")]
+    pub state: State,
+    /// The longest time to wait, for instance 90s or 5m
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    pub timeout: Duration,
+    /// The Service.
+    #[command(flatten)]
+    pub place: Place,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+}
+
+/// A state of a Service in Cloud Map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Each of its names has all instances that it shall have, and at least one
+    Registered,
+    /// None of its names has an instance of it
+    Empty,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Registered => "registered",
+            Self::Empty => "empty",
+        })
+    }
+}
+
+/// The arguments of `diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The output of an earlier `plan -o json`; `-` is the standard input
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The output of a later `plan -o json` of the same scope; `-` is the standard input
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+}
+
+/// The arguments of `validate`.
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// A manifest; `-` is the standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub filenames: Vec<PathBuf>,
+    /// The function's ANNOTATION_PREFIX
+    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
+    pub prefix: String,
+}
+
+/// The arguments of `admission`.
+#[derive(Debug, Args)]
+pub struct Admission {
+    /// The function's ANNOTATION_PREFIX
+    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
+    pub prefix: String,
+    /// Warn, and refuse nothing
+    #[arg(long)]
+    pub warn: bool,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let time = duration(Some(text), SignedDuration::ZERO)?;
+    Duration::try_from(time).map_err(|error| error.to_string())
+}
+
+fn prefix(text: &str) -> Result<String, String> {
+    annotation_prefix(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn options_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn prefix_that_no_key_can_have_is_refused_with_the_form() {
+        let parsed = |prefix| {
+            Arguments::try_parse_from(["kubectl cloudmap", "admission", "--prefix", prefix])
+        };
+        let refusal = parsed("Upper/").expect_err("no prefix").to_string();
+        let form = "\"Upper/\" is not a lower-case DNS name with a '/' at its end";
+        assert!(refusal.contains(form), "{refusal}");
+        let Verb::Admission(admission) = parsed("example.com").expect("a prefix").verb else {
+            panic!("another verb")
+        };
+        assert_eq!(admission.prefix, "example.com/");
+    }
+
+    #[test]
+    fn contradictory_options_and_a_missing_function_are_rejected() {
+        let local = ["plan", "--local"].as_slice();
+        for more in [
+            ["-A", "-n", "shop"].as_slice(),
+            &["-A", "svc/web"],
+            &["--cluster", "blue", "--context", "blue"],
+            &["--all-clusters", "-n", "shop"],
+        ] {
+            let words = [&["kubectl cloudmap"], local, more].concat();
+            assert!(Arguments::try_parse_from(&words).is_err(), "{words:?}");
+        }
+        let current = Arguments::try_parse_from(["kubectl cloudmap", "purge", "--local"]);
+        assert!(current.is_err(), "the current context's cluster is not purged by chance");
+        let refusal =
+            Arguments::try_parse_from(["kubectl cloudmap", "plan"]).expect_err("no function");
+        assert!(refusal.to_string().contains("--function <NAME>"), "{refusal}");
+    }
+
+    #[test]
+    fn a_service_is_named_as_kubectl_names_it() {
+        for text in ["web", "svc/web", "service/web", "services/web"] {
+            assert_eq!(parse_service(text), Ok("web".to_owned()), "{text}");
+        }
+        for text in ["pod/web", "service/"] {
+            assert!(parse_service(text).is_err(), "{text}");
+        }
+    }
+}

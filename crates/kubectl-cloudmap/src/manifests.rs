@@ -1,0 +1,366 @@
+//! The verbs about manifests, which need neither the function nor a cluster. `validate` judges the annotations of their
+//! Services by the parsers of the function, for pipelines, before anything is applied. `admission` prints the policy by which
+//! an API server refuses a Service with a wrong annotation, for another prefix of the annotations, or as a warning.
+
+use crate::answer::read_text;
+use crate::arguments::{Admission, Validate};
+use crate::outside::{Output, escape};
+use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, Documented};
+use cloud_map_sync::kubernetes::desired::{self, Reading};
+use cloud_map_sync::kubernetes::object::Service;
+use cloud_map_sync::kubernetes::services::is_headless;
+use cloud_map_sync::model::{PortReference, PublishedService};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+
+/// The namespace of Services whose manifest names none.
+const NO_NAMESPACE: &str = "default";
+
+/// A manifest could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read {}", .path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{} is no YAML", .path.display())]
+    Yaml { path: PathBuf, source: Box<serde_saphyr::Error> },
+    #[error("Service {name} of {} has a field of another type than the API", .path.display())]
+    Service { path: PathBuf, name: String, source: serde_json::Error },
+}
+
+/// The judgement of all manifests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    services: Vec<JudgedService>,
+    /// The Kubernetes objects, with those of lists.
+    objects: usize,
+    /// The objects that are no Services, by API version and kind.
+    others: BTreeMap<String, usize>,
+    /// The documents that are no Kubernetes objects, each with its file.
+    unread: Vec<String>,
+}
+
+/// An annotated Service, and its problems.
+#[derive(Debug, PartialEq, Eq)]
+struct JudgedService {
+    name: String,
+    problems: Vec<String>,
+    /// Remarks that are no mistakes.
+    notes: Vec<String>,
+}
+
+impl Judged {
+    /// Whether no Service has a problem. Nothing is valid if no object was read, as from a program that failed.
+    pub fn is_valid(&self) -> bool {
+        self.objects > 0 && self.services.iter().all(|service| service.problems.is_empty())
+    }
+}
+
+impl Display for Judged {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for JudgedService { name, problems, notes } in &self.services {
+            if problems.is_empty() {
+                writeln!(f, "= {name}")?;
+            }
+            problems.iter().try_for_each(|problem| writeln!(f, "! {name}: {problem}"))?;
+            notes.iter().try_for_each(|note| writeln!(f, "~ {name}: {note}"))?;
+        }
+        for unread in &self.unread {
+            writeln!(f, "~ not read: {unread}")?;
+        }
+        if !self.others.is_empty() {
+            let others = self.others.iter().map(|(kind, count)| format!("{count} {kind}"));
+            writeln!(f, "~ not judged: {}", others.collect::<Vec<_>>().join(", "))?;
+        }
+        if self.objects == 0 {
+            return writeln!(f, "! no Kubernetes object was read");
+        }
+        let wrong = self.services.iter().filter(|it| !it.problems.is_empty()).count();
+        match self.services.len() {
+            0 => writeln!(f, "no Service is annotated"),
+            all => writeln!(f, "{all} annotated, {wrong} with mistakes"),
+        }
+    }
+}
+
+/// Judges all Services in these files; `-` is the standard input.
+///
+/// # Errors
+/// Returns an error if a file cannot be read.
+pub fn judge(arguments: &Validate) -> Result<Judged, Error> {
+    let reading = Reading { prefix: arguments.prefix.clone(), default_namespace: None };
+    let mut judged = Judged::default();
+    for path in &arguments.filenames {
+        let text = read_text(path).map_err(|source| Error::File { path: path.clone(), source })?;
+        judged.read(&text, path, &reading)?;
+    }
+    Ok(judged)
+}
+
+impl Judged {
+    fn read(&mut self, text: &str, path: &Path, reading: &Reading) -> Result<(), Error> {
+        // An error is one line.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+            .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
+        for (index, document) in documents.iter().enumerate().filter(|(_, it)| !it.is_null()) {
+            let place = || format!("document {} of {}", index + 1, path.display());
+            self.add(document, &place, path, reading)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an object, or those of a list: a `List`, one of a kind such as `ServiceList`, or a list of lists.
+    fn add(
+        &mut self,
+        object: &Value,
+        place: &dyn Fn() -> String,
+        path: &Path,
+        reading: &Reading,
+    ) -> Result<(), Error> {
+        let (Some(version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str())
+        else {
+            let unread = format!("{} is no Kubernetes object, with apiVersion and kind", place());
+            self.unread.push(escape(&unread, Output::Terminal));
+            return Ok(());
+        };
+        if let (Some(of), Some(items)) = (kind.strip_suffix("List"), object["items"].as_array()) {
+            for (index, item) in items.iter().enumerate() {
+                let place = || format!("item {} of {}", index + 1, place());
+                self.add(&with_kind(item, version, of), &place, path, reading)?;
+            }
+            return Ok(());
+        }
+        self.objects += 1;
+        if (version, kind) != ("v1", "Service") {
+            let of_kind = escape(&format!("{version} {kind}"), Output::Terminal);
+            *self.others.entry(of_kind).or_default() += 1;
+            return Ok(());
+        }
+        let service = parse(object).map_err(|source| {
+            let name = name_of(object);
+            Error::Service { path: path.to_owned(), name, source }
+        })?;
+        self.services.extend(judge_service(&service, object, reading));
+        Ok(())
+    }
+}
+
+/// An item of a list. The API server leaves out the kind of the items of a list of one kind.
+fn with_kind<'a>(item: &'a Value, version: &str, kind: &str) -> Cow<'a, Value> {
+    match item.as_object() {
+        Some(fields) if !kind.is_empty() && !fields.contains_key("kind") => {
+            let mut fields = fields.clone();
+            fields.insert("apiVersion".to_owned(), json!(version));
+            fields.insert("kind".to_owned(), json!(kind));
+            Cow::Owned(Value::Object(fields))
+        }
+        _ => Cow::Borrowed(item),
+    }
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or("without a name").to_owned()
+}
+
+fn parse(object: &Value) -> serde_json::Result<Service> {
+    let mut service = Service::deserialize(object)?;
+    if service.metadata.namespace.is_empty() {
+        NO_NAMESPACE.clone_into(&mut service.metadata.namespace);
+    }
+    Ok(service)
+}
+
+/// `None` if the Service is not annotated.
+fn judge_service(service: &Service, object: &Value, reading: &Reading) -> Option<JudgedService> {
+    let published = desired::annotated(service, reading)?;
+    let mut problems: Vec<String> = match &published.claims {
+        Ok(claims) => claims.ports.iter().filter_map(|it| missing_port(&published, it)).collect(),
+        Err(mistakes) => mistakes.iter().map(ToString::to_string).collect(),
+    };
+    if !is_headless(service) {
+        problems.push("it is not headless (clusterIP: None), so it is ignored".to_owned());
+    }
+    let namespace = object["metadata"]["namespace"].as_str().map(|it| format!("{it}/"));
+    let name = format!("{}{}", namespace.unwrap_or_default(), name_of(object));
+    let name = escape(&name, Output::Terminal);
+    let escaped = |lines: Vec<String>| -> Vec<String> {
+        lines.iter().map(|line| escape(line, Output::Terminal)).collect()
+    };
+    let (problems, notes) = (escaped(problems), escaped(unknown_keys(service, &reading.prefix)));
+    Some(JudgedService { name, problems, notes })
+}
+
+fn missing_port(published: &PublishedService, port: &PortReference) -> Option<String> {
+    published.port(port).is_none().then(|| format!("port {port} is not a port of the Service"))
+}
+
+/// A key with our prefix that is none of ours: misspelt, or of another controller with the same prefix.
+fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
+    let keys = service.metadata.annotations.keys();
+    let ours = keys.filter_map(|key| key.strip_prefix(prefix));
+    let is_known = |key: &&str| DOCUMENTED.iter().any(|known: &Documented| known.name == *key);
+    let unknown = ours.filter(|key| !is_known(key));
+    unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
+}
+
+/// The file for the default prefix.
+const POLICY: &str = include_str!("../../../deploy/admission.yaml");
+const PREFIX: &str = "cloudmap.controller/";
+
+/// The policy for these arguments.
+pub fn policy(arguments: &Admission) -> String {
+    // The usage in its head stays as it is.
+    let (head, objects) = POLICY.split_once("\napiVersion").unwrap_or_default();
+    let mut objects = objects.replace(PREFIX, &arguments.prefix);
+    if arguments.warn {
+        objects = objects.replace("validationActions: [Deny]", "validationActions: [Warn]");
+    }
+    format!("{head}\napiVersion{objects}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(text: &str) -> Judged {
+        let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
+        let mut judged = Judged::default();
+        judged.read(text, Path::new("web.yaml"), &reading).expect("readable");
+        judged
+    }
+
+    const WEB: &str = "apiVersion: v1
+kind: Service
+metadata:
+  name: web
+  annotations: {cloudmap.controller/hostname: web, cloudmap.controller/port: http}
+spec: {clusterIP: None, ports: [{name: http, port: 80}]}
+";
+
+    #[test]
+    fn annotated_services_of_all_documents_and_lists_are_judged() {
+        let other = "apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Service
+  metadata:
+    name: api
+    namespace: shop
+    annotations:
+      cloudmap.controller/hostname: api
+      cloudmap.controller/ttl: a minute
+      cloudmap.controller/port: https
+      cloudmap.controller/hostnames: api
+  spec: {clusterIP: None}
+- {apiVersion: v1, kind: Service, metadata: {name: plain}, spec: {}}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: cart, annotations: {cloudmap.controller/hostname: cart, cloudmap.controller/port: https}}
+  spec: {ports: [{port: 80}]}
+- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}
+";
+        let judged = judged(&format!("# nothing\n---\n{WEB}---\n{other}"));
+        assert!(!judged.is_valid());
+        insta::assert_snapshot!(judged, @r#"
+        = web
+        ! shop/api: annotation cloudmap.controller/ttl is "a minute": it must be whole seconds from 0 to 2147483647
+        ~ shop/api: the function reads no annotation cloudmap.controller/hostnames
+        ! cart: port https is not a port of the Service
+        ! cart: it is not headless (clusterIP: None), so it is ignored
+        ~ not judged: 1 apps/v1 Deployment
+        3 annotated, 2 with mistakes
+        "#);
+    }
+
+    #[test]
+    fn manifest_without_mistakes_is_valid() {
+        assert!(judged(WEB).is_valid());
+        for (text, is_valid, shown) in [
+            (
+                "{apiVersion: v1, kind: ConfigMap}",
+                true,
+                "~ not judged: 1 v1 ConfigMap\nno Service is annotated\n",
+            ),
+            ("# nothing\n---\n", false, "! no Kubernetes object was read\n"),
+            ("{apiVersion: v1, kind: List, items: []}", false, "! no Kubernetes object was read\n"),
+            (
+                "---\nkind: Service\n---\n[a]\n",
+                false,
+                "~ not read: document 1 of web.yaml is no Kubernetes object, with apiVersion and kind\n\
+                 ~ not read: document 2 of web.yaml is no Kubernetes object, with apiVersion and kind\n\
+                 ! no Kubernetes object was read\n",
+            ),
+        ] {
+            let none = judged(text);
+            assert_eq!((none.is_valid(), none.to_string().as_str()), (is_valid, shown), "{text}");
+        }
+    }
+
+    #[test]
+    fn manifest_that_cannot_be_read_names_its_file() {
+        let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
+        for (text, expected) in [
+            ("a: [", "web.yaml is no YAML"),
+            (
+                "{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {a/b: 1}}, spec: {}}",
+                "Service web of web.yaml has a field of another type than the API",
+            ),
+        ] {
+            let read = Judged::default().read(text, Path::new("web.yaml"), &reading);
+            let refused = read.expect_err("refused");
+            assert_eq!(refused.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn services_of_every_kind_of_list_are_judged() {
+        let web = "{metadata: {name: web, annotations: {cloudmap.controller/hostname: a b}}, spec: {clusterIP: None}}";
+        let whole = format!("{{apiVersion: v1, kind: Service, {}", &web[1..]);
+        for list in [
+            format!("{{apiVersion: v1, kind: ServiceList, items: [{web}]}}"),
+            format!("{{apiVersion: v1, kind: ServiceList, items: [{whole}]}}"),
+            format!("{{apiVersion: v1, kind: List, items: [{whole}]}}"),
+            format!(
+                "{{apiVersion: v1, kind: List, items: [{{apiVersion: v1, kind: List, items: [{whole}]}}]}}"
+            ),
+            format!(
+                "{{apiVersion: v1, kind: List, items: [{{apiVersion: v1, kind: ServiceList, items: [{web}]}}]}}"
+            ),
+            format!(
+                "{{apiVersion: config.kubernetes.io/v1, kind: ResourceList, items: [{whole}]}}"
+            ),
+        ] {
+            let judged = judged(&list);
+            assert!(!judged.is_valid(), "{list}: {judged}");
+            assert!(
+                judged.to_string().contains("1 annotated, 1 with mistakes"),
+                "{list}: {judged}"
+            );
+        }
+    }
+
+    fn printed(prefix: &str, warn: bool) -> String {
+        policy(&Admission { prefix: prefix.to_owned(), warn })
+    }
+
+    #[test]
+    fn default_prefix_is_that_of_the_file() {
+        assert_eq!(printed(PREFIX, false), POLICY);
+    }
+
+    #[test]
+    fn another_prefix_stands_in_every_expression() {
+        let other = printed("discovery.example.com/", true);
+        let (_, objects) = other.split_once("\napiVersion").expect("objects");
+        assert!(!objects.contains("cloudmap.controller"));
+        assert!(
+            objects.contains("'discovery.example.com/hostname' in object.metadata.annotations")
+        );
+        assert!(objects.contains("validationActions: [Warn]") && !objects.contains("[Deny]"));
+    }
+}

@@ -1,0 +1,387 @@
+//! A request to the function: an action with its scope is the payload of a direct invocation (`Command`). The deployed
+//! function runs it, through Lambda, or with `--local` the same handler in this process, with the credentials of the
+//! terminal. Meanwhile standard error has a line with the progress, if it is a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{Region, SdkConfig};
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::primitives::Blob;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, interval};
+
+use super::answer::complain;
+use super::arguments::Aws;
+use super::outside::{Output, escape};
+use super::place::Place;
+use cloud_map_sync::error::chain;
+use cloud_map_sync::function::{Error as FunctionError, Function};
+use cloud_map_sync::report::RELEASE;
+use cloud_map_sync::settings::{self, LoadError, Settings};
+use cloud_map_sync::time::Deadline;
+
+/// Lambda's longest timeout of a function, and some time for the response.
+pub const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
+/// The timeout of a run in this process without a deployed function.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {action} the function {name}: {problem}{hint}")]
+    Refused { action: &'static str, name: String, problem: String, hint: &'static str },
+    #[error("the function {name} failed with {kind}: {message}")]
+    Failed { name: String, kind: String, message: String },
+    #[error("the response of the function {0} is not JSON")]
+    NotJson(String, #[source] serde_json::Error),
+    #[error("Lambda did not return the settings of the function {name}: {problem}")]
+    NoSettings { name: String, problem: String },
+    #[error("the settings {source_of} cannot be used")]
+    Settings {
+        source_of: String,
+        #[source]
+        source: LoadError,
+    },
+    #[error("{}", .0.kind())]
+    FailedHere(#[source] FunctionError),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub action: &'static str,
+    pub place: Place,
+    /// The former owner id of the instances to adopt.
+    pub owner: Option<String>,
+    /// The Cloud Map to purge; absent: all.
+    pub registry: Option<String>,
+    /// Whether to carry out the plan.
+    pub confirm: bool,
+    /// Whether the status is of what the installation created, and has no instance.
+    pub created: bool,
+}
+
+impl Command {
+    /// A command without optional fields.
+    pub fn new(action: &'static str, place: Place) -> Self {
+        Self { action, place, owner: None, registry: None, confirm: false, created: false }
+    }
+
+    /// Whether the function refuses a cluster of the same name in another Region. It reads no Region with other actions,
+    /// whose answers show the ARN.
+    fn writes(&self) -> bool {
+        matches!(self.action, "adopt" | "confirm" | "purge" | "sync")
+    }
+
+    /// The payload. Absent values have no field.
+    pub fn payload(&self) -> Value {
+        let Place { cluster, region, namespace, service } = self.place.clone();
+        let fields = [
+            ("action", Some(self.action.to_owned())),
+            ("cluster", cluster),
+            ("region", region.filter(|_| self.writes())),
+            ("namespace", namespace),
+            ("service", service),
+            ("owner", self.owner.clone()),
+            ("registry", self.registry.clone()),
+        ];
+        let named =
+            fields.into_iter().filter_map(|(key, value)| Some((key, Value::String(value?))));
+        let flags = [("confirm", self.confirm), ("created", self.created)];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
+        let fields = named.chain(flags.map(|(key, _)| (key, Value::Bool(true))));
+        let fields = fields.map(|(key, value)| (key.to_owned(), value));
+        Value::Object(fields.collect::<Map<_, _>>())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.action, self.place)
+    }
+}
+
+/// Runs a command, and shows the progress meanwhile.
+pub async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
+    let config = sdk_config(aws).await;
+    let named = aws.function.as_ref();
+    let deployed = named.map(|name| Deployed::new(&config, name, aws.qualifier.as_deref()));
+    let by = match &deployed {
+        Some(function) if !aws.local => format!("by {function}"),
+        Some(function) => format!("in this process, with the settings of {function}"),
+        None => "in this process".to_owned(),
+    };
+    let payload = command.payload();
+    let run = async {
+        match &deployed {
+            Some(function) if !aws.local => function.invoke(&payload).await,
+            deployed => Box::pin(run_here(config, deployed.as_ref(), &payload)).await,
+        }
+    };
+    let answer = show_during(&format!("{command} {by}"), run).await?;
+    hint(&answer).iter().for_each(|hint| complain(hint));
+    Ok(answer)
+}
+
+/// The SDK's configuration, from the environment and the options.
+async fn sdk_config(aws: &Aws) -> SdkConfig {
+    let mut loader = cloud_map_sync::clients::sdk_config();
+    if let Some(profile) = &aws.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &aws.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    loader.load().await
+}
+
+/// Runs the function once in this process, with the settings of `deployed` if one is named, else of the environment.
+async fn run_here(
+    config: SdkConfig,
+    deployed: Option<&Deployed>,
+    payload: &Value,
+) -> Result<Value, Error> {
+    let (source_of, configuration) = match deployed {
+        Some(function) => (format!("of the function {function}"), function.configuration().await?),
+        None => ("in the environment".to_owned(), Configuration::of_process()),
+    };
+    let variable = |name: &str| configuration.environment.get(name).cloned();
+    let settings = Box::pin(settings::load(variable, &config)).await;
+    let settings = settings.map_err(|source| Error::Settings { source_of, source })?;
+    // No function is invoked: IAM decides on the terminal's credentials.
+    let settings = Settings { admin_alias: None, ..settings };
+    let function = Function::new(settings, config);
+    let timeout = configuration.timeout.unwrap_or(TIMEOUT);
+    let answer = Box::pin(function.invoke(payload, Deadline::after(timeout))).await;
+    answer.response.map_err(Error::FailedHere)
+}
+
+struct Configuration {
+    environment: BTreeMap<String, String>,
+    timeout: Option<Duration>,
+}
+
+impl Configuration {
+    fn of_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self { environment: std::env::vars_os().filter_map(text).collect(), timeout: None }
+    }
+}
+
+/// A function by name or ARN, with an optional version or alias.
+struct Deployed {
+    client: Client,
+    name: String,
+    qualifier: Option<String>,
+}
+
+/// Lambda's payload instead of a response if the function failed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Failure {
+    error_type: String,
+    error_message: String,
+}
+
+impl Default for Failure {
+    fn default() -> Self {
+        let error_message = "the cause is in its log".to_owned();
+        Self { error_type: "an error".to_owned(), error_message }
+    }
+}
+
+impl Deployed {
+    fn new(config: &SdkConfig, name: &str, qualifier: Option<&str>) -> Self {
+        // The connection has no traffic while the function runs.
+        let timeouts = config.timeout_config().map_or_else(TimeoutConfig::builder, |timeouts| {
+            timeouts.to_builder().operation_attempt_timeout(LONGEST_RUN)
+        });
+        let config = aws_sdk_lambda::config::Builder::from(config)
+            .timeout_config(timeouts.build())
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .build();
+        let (name, qualifier) = (name.to_owned(), qualifier.map(str::to_owned));
+        Self { client: Client::from_conf(config), name, qualifier }
+    }
+
+    async fn invoke(&self, payload: &Value) -> Result<Value, Error> {
+        let invoke = self.client.invoke().function_name(&self.name);
+        let invoke = invoke.set_qualifier(self.qualifier.clone());
+        let sent = invoke.payload(Blob::new(payload.to_string())).send().await;
+        let answer = sent.map_err(|error| self.refused("invoke", &error))?;
+        let payload = answer.payload().map(Blob::as_ref).unwrap_or_default();
+        if answer.function_error().is_some() {
+            let failure: Failure = serde_json::from_slice(payload).unwrap_or_default();
+            let Failure { error_type: kind, error_message: message } = failure;
+            return Err(Error::Failed { name: self.name.clone(), kind, message });
+        }
+        serde_json::from_slice(payload).map_err(|error| Error::NotJson(self.name.clone(), error))
+    }
+
+    async fn configuration(&self) -> Result<Configuration, Error> {
+        let read = self.client.get_function_configuration().function_name(&self.name);
+        let read = read.set_qualifier(self.qualifier.clone()).send().await;
+        let answer = read.map_err(|error| self.refused("read the settings of", &error))?;
+        let environment = answer.environment();
+        if let Some(error) = environment.and_then(|environment| environment.error()) {
+            let (name, problem) = (self.name.clone(), error.message().unwrap_or("no reason given"));
+            return Err(Error::NoSettings { name, problem: problem.to_owned() });
+        }
+        let variables = environment.and_then(|environment| environment.variables());
+        let timeout = answer.timeout().and_then(|seconds| u64::try_from(seconds).ok());
+        Ok(Configuration {
+            environment: variables.cloned().unwrap_or_default().into_iter().collect(),
+            timeout: timeout.map(Duration::from_secs),
+        })
+    }
+
+    fn refused<E>(&self, action: &'static str, error: &SdkError<E>) -> Error
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        let code = error.as_service_error().and_then(ProvideErrorMetadata::code);
+        let message = error.as_service_error().and_then(ProvideErrorMetadata::message);
+        let problem = match code {
+            Some(code) => format!("{code}: {}", message.unwrap_or("no message")),
+            None => chain(error),
+        };
+        let hint = match code {
+            Some("ResourceNotFoundException") => "; check --region and --profile",
+            Some("AccessDeniedException") => {
+                "; this needs lambda:InvokeFunction, and lambda:GetFunctionConfiguration for --local"
+            }
+            _ => "",
+        };
+        Error::Refused { action, name: self.name.clone(), problem, hint }
+    }
+}
+
+impl fmt::Display for Deployed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.qualifier.iter().try_for_each(|qualifier| write!(f, ":{qualifier}"))
+    }
+}
+
+/// A hint, if the function is of another release than the plugin. Answers of one release can be read by others, but fields
+/// that are new may be missing from the tables.
+fn hint(answer: &Value) -> Option<String> {
+    let of_function = answer["release"].as_str();
+    let named = of_function.unwrap_or("an earlier one");
+    (of_function != Some(RELEASE)).then(|| {
+        format!(
+            "note: the function's release is {named}, and this plugin's is {RELEASE}: with the same one no line is missing"
+        )
+    })
+}
+
+/// Moves the cursor to the start of the line, and clears the line.
+const CLEAR: &str = "\r\x1b[K";
+
+/// Waits for the work, and shows its label meanwhile.
+async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
+    if !io::stderr().is_terminal() {
+        return work.await;
+    }
+    let label = escape(label, Output::Terminal);
+    let (start, mut every) = (Instant::now(), interval(Duration::from_secs(1)));
+    let _line = Line;
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = every.tick() => {
+                write_terminal(&format!("{CLEAR}{label} … {} s", start.elapsed().as_secs()));
+            }
+        }
+    }
+}
+
+/// The line of a work. It is cleared when the work ends, also if its time is over.
+struct Line;
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        write_terminal(CLEAR);
+    }
+}
+
+/// Writes to the terminal. An error is ignored, since the command must not fail for it.
+fn write_terminal(text: &str) {
+    let mut terminal = io::stderr().lock();
+    let _ = terminal.write_all(text.as_bytes()).and_then(|()| terminal.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use cloud_map_sync::event::{self, Invocation};
+
+    #[test]
+    fn the_function_reads_each_command_as_intended() {
+        let place = |cluster: Option<&str>, namespace: Option<&str>, service: Option<&str>| {
+            let [cluster, namespace, service] =
+                [cluster, namespace, service].map(|name| name.map(str::to_owned));
+            Place { cluster, namespace, service, region: None }
+        };
+        let rows = [
+            ("plan", place(None, None, None), "plan every cluster"),
+            ("cleanup", place(None, None, None), "cleanup every cluster"),
+            ("sync", place(Some("blue"), None, None), "sync blue"),
+            ("plan", place(Some("blue"), Some("shop"), None), "plan blue/shop"),
+            ("sync", place(Some("blue"), Some("shop"), Some("web")), "sync blue/shop/web"),
+        ];
+        for (action, place, meant) in rows {
+            let command = read(&Command::new(action, place));
+            assert_eq!(format!("{} {}", command.action, command.scope), meant);
+        }
+        let blue = place(Some("blue"), None, None);
+        let owner = Some("team-a".to_owned());
+        let adopt = read(&Command { owner, ..Command::new("adopt", blue.clone()) });
+        assert_eq!((adopt.owner.as_deref(), adopt.confirm), (Some("team-a"), false));
+        let registry = Some("111122223333/eu-central-1".to_owned());
+        let purge = Command { registry, confirm: true, ..Command::new("purge", blue.clone()) };
+        let purge = read(&purge);
+        assert!(purge.registry.is_some());
+        assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
+        assert_eq!(read(&Command::new("confirm", blue.clone())).scope.to_string(), "blue");
+        let created = |created| read(&Command { created, ..Command::new("status", blue.clone()) });
+        assert_eq!([created(false).created, created(true).created], [false, true]);
+        let region = Some("eu-west-1".to_owned());
+        let blue = Place { region: region.clone(), ..blue };
+        for action in ["adopt", "confirm", "purge", "sync"] {
+            assert_eq!(read(&Command::new(action, blue.clone())).region, region, "{action}");
+        }
+        for action in ["plan", "status", "doctor"] {
+            assert_eq!(read(&Command::new(action, blue.clone())).region, None, "{action}");
+        }
+    }
+
+    fn read(command: &Command) -> event::Command {
+        match event::read(&command.payload()) {
+            Ok(Invocation::Direct(read)) => read,
+            other => panic!("{command}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn another_release_is_named_beside_that_of_the_plugin() {
+        assert_eq!(hint(&json!({"release": RELEASE})), None);
+        for (answer, named) in
+            [(json!({"release": "9.9.9"}), "9.9.9"), (json!({}), "an earlier one")]
+        {
+            let said = hint(&answer).expect("a hint");
+            assert!(said.contains(&format!("is {named}, ")) && said.contains(RELEASE), "{said}");
+        }
+    }
+}

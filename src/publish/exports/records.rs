@@ -1,0 +1,402 @@
+//! The records of a member, as they are in Cloud Map: those of ended exports are taken away first, and those of exports
+//! are written last. Each of both is a plan of its own, which is carried out like any other.
+//!
+//! Records under an id that the cluster had before go once everything has its record under the present id: at no time is
+//! an export without one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::outcome::{Refused, failures};
+use crate::clusterset::conditions::ExportOutcome;
+use crate::clusterset::id::{self, CLUSTER_RECORD};
+use crate::clusterset::metadata;
+use crate::clusterset::record::{self, ClusterRecord, ExportRecord};
+use crate::model::attributes::{EMPTY, SIGHTING};
+use crate::model::clusterset::{Export, Member};
+use crate::model::{
+    Attributes, Desired, Owner, Place, Policy, Registry, Selection, ServiceKey, ServiceName,
+    ServiceRef, SignedDuration, Timestamp,
+};
+use crate::publish::observe::World;
+use crate::publish::plan::{
+    Basis, Change, DeregisterReason, Extent, Holders, Observation, Observed, Plan, Records,
+    no_service,
+};
+use crate::publish::{Options, Published, Task, carry_out};
+use crate::report::ClusterReport;
+
+/// The age at which a full sync writes the heartbeat again.
+const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
+/// The age at which the record of a cluster that exported, and has no exports, becomes that of one that only imports.
+const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
+/// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
+pub const MAXIMUM: usize = 999;
+
+/// Records by their ids, each with its Service.
+type Wanted = BTreeMap<String, (ServiceRef, Attributes)>;
+
+/// The records that a member has in Cloud Map.
+pub(super) struct Kept<'w> {
+    world: &'w World<'w>,
+    member: &'w Member,
+    observation: Observation,
+    key: ServiceKey,
+    /// The name of the Cloud Map service: the cluster id.
+    name: ServiceName,
+    /// Whether the member only imports.
+    pub(super) only_imports: bool,
+    /// The records under other ids of the member.
+    former: Registry,
+}
+
+/// The result of writing records.
+pub(super) struct Written {
+    pub report: ClusterReport,
+    pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
+    /// Whether the cluster has its own record now.
+    pub has_cluster_record: bool,
+}
+
+impl<'w> Kept<'w> {
+    /// # Errors
+    /// Returns the reason if the records could not be read, or another cluster or installation holds the id.
+    pub(super) async fn new(
+        world: &'w World<'w>,
+        member: &'w Member,
+        read: Option<(Observation, ServiceKey)>,
+        selection: &Selection,
+    ) -> Result<Self, Refused> {
+        let namespace = record::namespace(&member.clusterset);
+        let ambiguous = || Refused::AmbiguousNamespace(namespace.clone());
+        let (observation, key) = read.ok_or_else(ambiguous)?;
+        let exists = observation.registry.namespaces.get(&key.namespace);
+        let exists = exists.is_some_and(|namespace| namespace.arn.is_some());
+        if let Some(why) = observation.rules.obstacle_to_records(&namespace).filter(|_| !exists) {
+            return Err(Refused::NoNamespace { namespace, why });
+        }
+        let service = observation.registry.services.get(&key);
+        if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
+            return Err(Refused::Unreadable(problem));
+        }
+        if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
+            && !world.owner.owns(attributes)
+        {
+            let holder = ClusterRecord::parse(attributes).ok().map(|record| record.owner);
+            return Err(match holder {
+                Some(Owner { id: owner, cluster, .. }) if cluster == world.owner.cluster => {
+                    let id = member.cluster.to_string();
+                    Refused::OtherOwner { namespace, id, owner }
+                }
+                holder => Refused::taken(&member.cluster, holder.as_ref()),
+            });
+        }
+        let name = ServiceName::parse(member.cluster.as_str());
+        let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;
+        let former = former(world, member, selection).await;
+        Ok(Self { world, member, observation, key, name, only_imports: false, former })
+    }
+
+    pub(super) fn has_cluster_record(&self) -> bool {
+        self.has_record(CLUSTER_RECORD)
+    }
+
+    fn has_record(&self, id: &str) -> bool {
+        self.observation.registry.instance(&self.key, id).is_some()
+    }
+
+    /// Whether this may be another Cloud Map than that of the member's imports: it has no record of the cluster, under
+    /// any id.
+    pub(super) fn is_unfamiliar(&self) -> bool {
+        !self.has_cluster_record() && self.former.services.is_empty()
+    }
+
+    /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
+    pub(super) async fn write_own(
+        &mut self,
+        selection: &Selection,
+        options: Options,
+    ) -> (ClusterReport, Option<ExportOutcome>) {
+        let wanted = self.cluster_record(selection, options.now);
+        let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
+        (report, failures.remove(CLUSTER_RECORD))
+    }
+
+    /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
+    /// exported until they go.
+    pub(super) fn ended(
+        &self,
+        observed: &Observed,
+        plan: &Plan,
+        selection: &Selection,
+    ) -> BTreeSet<ServiceRef> {
+        let exported = &observed.observation.desired.services;
+        let held = plan.guard.iter().filter(|guard| guard.state.holds());
+        let held: BTreeSet<&ServiceRef> =
+            held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
+        let mut ended: BTreeSet<ServiceRef> = self.exports().collect();
+        ended.retain(|service| {
+            selection.contains(service)
+                && !exported.contains_key(service)
+                && !held.contains(service)
+        });
+        ended
+    }
+
+    /// The Services with a record.
+    fn exports(&self) -> impl Iterator<Item = ServiceRef> {
+        let records = self.observation.marked(&self.key);
+        records.filter(|record| record.id != CLUSTER_RECORD).map(|record| record.service)
+    }
+
+    /// Takes the records of ended exports away.
+    pub(super) async fn take_away(
+        &mut self,
+        ended: BTreeSet<ServiceRef>,
+        options: Options,
+    ) -> ClusterReport {
+        self.change(Wanted::new(), ended, options).await.0
+    }
+
+    /// Takes back that these exports have no endpoints in Cloud Map: they get some.
+    pub(super) async fn fill(&mut self, plan: &Plan, options: Options) -> ClusterReport {
+        let registers = |service: &ServiceRef| {
+            let mut changes = plan.changes.get(service).into_iter().flatten();
+            changes.any(|change| matches!(change, Change::Register { .. }))
+        };
+        let empty = self.observation.registry.instances(&self.key).filter_map(|(id, record)| {
+            let service = self.world.owner.service_of(record)?;
+            let is_filled = record.get(EMPTY).is_some() && registers(&service);
+            let mut record = record.clone();
+            record.remove(EMPTY);
+            is_filled.then(|| (id.clone(), (service, record)))
+        });
+        let filled = empty.collect();
+        self.change(filled, BTreeSet::new(), options).await.0
+    }
+
+    /// Changes records, and knows them then as they are. Also returns the outcomes of those that failed.
+    async fn change(
+        &mut self,
+        wanted: Wanted,
+        ended: BTreeSet<ServiceRef>,
+        options: Options,
+    ) -> (ClusterReport, BTreeMap<String, ExportOutcome>) {
+        if wanted.is_empty() && ended.is_empty() {
+            return Default::default();
+        }
+        let mut records = self.records(wanted);
+        records.ended = ended;
+        let mut published = self.apply(&records, options).await;
+        let failures = failures(&published);
+        let services = &mut self.observation.registry.services;
+        services.append(&mut published.created);
+        if let Some(service) = services.get_mut(&self.key) {
+            let present = service.instances.get_or_insert_default();
+            let Records { wanted, ended, .. } = records;
+            let owner = &self.world.owner;
+            present.retain(|_, it| !owner.service_of(it).is_some_and(|it| ended.contains(&it)));
+            let written = wanted.into_iter().filter(|(id, _)| !failures.contains_key(id));
+            present.extend(written.map(|(id, (_, record))| (id, record)));
+        }
+        (published.report, failures)
+    }
+
+    fn records(&self, wanted: Wanted) -> Records {
+        let place = Place::of(&self.key, &self.observation.registry);
+        let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
+        let (name, ended) = (self.name.clone(), BTreeSet::new());
+        Records { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
+    }
+
+    async fn apply(&self, records: &Records, options: Options) -> Published {
+        if records.wanted.contains_key(CLUSTER_RECORD) {
+            self.world.registry.forget_cluster_record(&self.key);
+        }
+        let (observation, holders) = (&self.observation, &Holders::default());
+        let basis = Basis { observation, holders, affected: &BTreeSet::new() };
+        carry_out(&Task::Records(self.world.registry, records), basis, options).await
+    }
+
+    /// The cluster's own record, if it is to be written.
+    fn cluster_record(&self, selection: &Selection, now: Timestamp) -> Wanted {
+        let mut instances = self.observation.registry.instances(&self.key);
+        let is_due = self.present().is_none_or(|present| {
+            let age = now.duration_since(present.heartbeat);
+            let is_due = match (present.only_imports, self.only_imports) {
+                // Another function may publish exports of this cluster.
+                (false, true) => age > ABANDONED && instances.all(|(id, _)| id == CLUSTER_RECORD),
+                (true, true) => false,
+                (true, false) => true,
+                (false, false) => age > HEARTBEAT && *selection == Selection::Everything,
+            };
+            is_due || present.clusterset != self.member.clusterset
+        });
+        if is_due { self.own_record(self.only_imports, now) } else { Wanted::new() }
+    }
+
+    fn own_record(&self, only_imports: bool, heartbeat: Timestamp) -> Wanted {
+        let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
+        let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
+        Wanted::from([(CLUSTER_RECORD.to_owned(), (no_service(), record.write()))])
+    }
+
+    /// The cluster's own record as it is in Cloud Map, if it can be read.
+    fn present(&self) -> Option<ClusterRecord> {
+        let attributes = self.observation.registry.instance(&self.key, CLUSTER_RECORD)?;
+        ClusterRecord::parse(attributes).ok()
+    }
+
+    /// Writes a note about a loss of imports to the record of the cluster, or takes it off.
+    pub(super) async fn note(&self, text: Option<String>, options: Options) -> ClusterReport {
+        let only_imports = self.present().is_some_and(|present| present.only_imports);
+        let mut wanted = self.own_record(only_imports, options.now);
+        let taken_off = if text.is_none() { vec![SIGHTING] } else { Vec::new() };
+        for (_, record) in wanted.values_mut() {
+            record.extend(text.iter().map(|text| (SIGHTING.to_owned(), text.clone())));
+        }
+        let records = Records { taken_off, ..self.records(wanted) };
+        self.apply(&records, options).await.report
+    }
+
+    /// The exports without a record that get none, since there is no room or they do not fit: they count for no member.
+    pub(super) fn refused(&self, desired: &Desired) -> BTreeSet<ServiceRef> {
+        let exports = desired.services.iter();
+        let exports = exports.filter_map(|(name, it)| Some((name, &it.export.as_ref()?.export)));
+        let none = BTreeSet::new();
+        let refused = self.fit(exports, &none).filter(|(_, record)| record.is_err());
+        let refused = refused.map(|(service, _)| service.clone());
+        refused.filter(|service| !self.has_record(&id::export_record(service))).collect()
+    }
+
+    /// The record of each of these exports with a remark about it, or the reason why it gets none.
+    fn fit<'e>(
+        &self,
+        exports: impl Iterator<Item = (&'e ServiceRef, &'e Export)>,
+        empty: &BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = (&'e ServiceRef, Result<(Attributes, Option<String>), String>)> {
+        let mut count = self.exports().count();
+        exports.map(move |(service, export)| {
+            let is_new = !self.has_record(&id::export_record(service));
+            if is_new && count >= MAXIMUM {
+                let why = format!("TooManyExports: a cluster can have {MAXIMUM} exports");
+                return (service, Err(why));
+            }
+            let record = ExportRecord {
+                owner: self.world.owner.clone(),
+                service: service.clone(),
+                export: export.clone(),
+                is_empty: empty.contains(service),
+            };
+            let written = record.write().map_err(|error| format!("ExportTooLarge: {error}"));
+            count += usize::from(is_new && written.is_ok());
+            let written = written.map(|attributes| (attributes, left_out(export)));
+            (service, written)
+        })
+    }
+
+    /// Writes the records of the exports that stand and that of the cluster if it is due, and completes the outcomes.
+    /// Cloud Map has no endpoint of those that are `empty`.
+    pub(super) async fn write(
+        &self,
+        desired: &Desired,
+        (mut outcomes, empty): (BTreeMap<ServiceRef, ExportOutcome>, &BTreeSet<ServiceRef>),
+        selection: &Selection,
+        options: Options,
+    ) -> Written {
+        let mut wanted = self.cluster_record(selection, options.now);
+        let has_cluster_record = self.has_cluster_record() || !wanted.is_empty();
+        let standing = desired.services.iter().filter_map(|(service, published)| {
+            let stands = matches!(outcomes.get(service)?, ExportOutcome::Exported(_));
+            stands.then_some((service, &published.export.as_ref()?.export))
+        });
+        let fitting: Vec<_> = self.fit(standing, empty).collect();
+        for (service, record) in fitting {
+            let outcome = outcomes.get_mut(service);
+            match (record, outcome) {
+                (Ok((record, remark)), Some(ExportOutcome::Exported(remarks))) => {
+                    let separator = if remarks.is_empty() { "" } else { "; " };
+                    remarks.extend(remark.map(|remark| format!("{separator}{remark}")));
+                    wanted.insert(id::export_record(service), (service.clone(), record));
+                }
+                (Err(reason), Some(outcome)) => *outcome = ExportOutcome::HeldBack(reason),
+                _ => {}
+            }
+        }
+        let published = self.apply(&self.records(wanted), options).await;
+        let failures = failures(&published);
+        let of_cluster = failures.get(CLUSTER_RECORD);
+        for (service, outcome) in &mut outcomes {
+            let id = id::export_record(service);
+            if let ExportOutcome::Exported(_) = outcome
+                && let Some(failure) = failures.get(&id).or(of_cluster)
+            {
+                *outcome = failure.clone();
+            }
+            let is_left =
+                !matches!(outcome, ExportOutcome::Exported(_) | ExportOutcome::Invalid(_));
+            if is_left && self.has_record(&id) {
+                let of_run = std::mem::replace(outcome, ExportOutcome::TimeRanOut);
+                *outcome = ExportOutcome::AsBefore(Box::new(of_run));
+            }
+        }
+        let has_cluster_record = has_cluster_record && of_cluster.is_none();
+        Written { report: published.report, outcomes, has_cluster_record }
+    }
+
+    /// Takes the records under other ids away, those of exports first, or plans it. Instances that the policy leaves
+    /// under such an id count by its records.
+    pub(super) async fn take_former_away(&mut self, options: Options) -> ClusterReport {
+        let Self { world, former, .. } = self;
+        if self.only_imports {
+            // Records of exports are those of another function, which publishes them and moves them to the present id.
+            former.services.retain(|_, service| {
+                service.instances.iter().flatten().all(|(id, _)| id == CLUSTER_RECORD)
+            });
+        }
+        let mut report = ClusterReport::default();
+        if world.rules.policy != Policy::Sync || former.services.is_empty() {
+            return report;
+        }
+        let task = Task::Purge(world.registry, &DeregisterReason::ClusterIdChanged);
+        for registry in record::parts(former) {
+            let observation = Observation {
+                owner: world.owner.clone(),
+                rules: world.rules.clone(),
+                now: world.now,
+                extent: Extent::Part,
+                judged: None,
+                desired: Desired::default(),
+                registry,
+            };
+            let observed = Observed::of_no_claims(observation);
+            report = report.with(carry_out(&task, observed.basis(), options).await.report);
+        }
+        report
+    }
+}
+
+/// The records under other ids of the member. A sync of a few Services does not look for them.
+async fn former(world: &World<'_>, member: &Member, selection: &Selection) -> Registry {
+    let known =
+        if *selection == Selection::Everything { world.registry.known().await } else { None };
+    let mut registry = known.unwrap_or_default();
+    let own = record::namespace(&member.clusterset);
+    let Registry { namespaces, services, .. } = &mut registry;
+    services.retain(|key, service| {
+        let Some(namespace) = namespaces.get(&key.namespace) else { return false };
+        let is_own = namespace.name == own && service.name == member.cluster.as_str();
+        let mut records = service.instances.iter().flatten();
+        record::is_namespace(&namespace.name)
+            && !is_own
+            && records.any(|(_, attributes)| world.owner.owns(attributes))
+    });
+    registry
+}
+
+/// A sentence about the labels and annotations of an export that its imports lack.
+fn left_out(export: &Export) -> Option<String> {
+    if record::as_recorded(export) != *export {
+        return Some("labels and annotations are left out, since they do not fit".to_owned());
+    }
+    export.properties.as_ref().and_then(metadata::left_out)
+}

@@ -1,0 +1,404 @@
+//! The adoption of instances of other owners, if a person requests it. An adopted instance keeps its id and counts as ours
+//! from then on; the next sync does the rest, under the guard. Every instance that is not adopted is reported with the
+//! reason.
+//!
+//! [`Adoption`] has the conditions for annotated Services. If another instance of ours has the same address, one of the
+//! two is deregistered after the adoption, like any duplicate.
+//!
+//! [`adopt_exports`] takes over the instances that AWS's controller registered for a member of a clusterset, and
+//! [`adopt_former`] all that the exports of a cluster have from a former `OWNER_ID`. Both adopt all of them, also those
+//! that no endpoint asks for, since nothing else deregisters them any more. Their readers count them before and after, so
+//! no name has a gap.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::slice::from_ref;
+
+use super::change::Change;
+use super::claims::Holders;
+use super::instance::{beyond_limits, carry_over};
+use super::observation::{Basis, Observation};
+use super::ownership::{foreign, is_ecs, likely_owner, may_be_ecs};
+use super::plan;
+use super::present::{Present, assign_shared};
+use super::reason::Reason;
+use super::removals::DeregisterReason;
+use super::result::Plan;
+use super::wanted::{Wanted, wanted, wanted_by_holder};
+use crate::clusterset::attributes::{is_of_a_clusterset, read};
+use crate::guard::Extent;
+use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
+use crate::model::clusterset::{ClusterId, ClustersetId, Member};
+use crate::model::{Attributes, Foreign, Marks, Owner, Place, ServiceKey, ServiceRef, Tags};
+
+/// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
+/// must have been read.
+pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
+    let Basis { observation, holders, affected } = basis;
+    let (registry, owner) = (&observation.registry, &observation.owner);
+    let mut adopting = Plan::default();
+    for key in holders.keys().filter(|key| registry.services.contains_key(key)) {
+        let asking = holders.asking(key, affected);
+        if asking.is_empty() {
+            continue;
+        }
+        let place = Place::of(key, registry);
+        match wanted_to_adopt(observation, key, holders.holders(key)) {
+            Ok(all) => {
+                for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
+                    let all = all.iter().filter(|wanted| asking.contains(&&wanted.holder));
+                    let looks = all.map(|it| (&it.holder, adoption.of(other, it, owner)));
+                    // The first holder whose conditions it meets; if there is none, the oldest gets the reason.
+                    if let Some((holder, look)) = looks.min_by_key(|(_, look)| look.is_err()) {
+                        adopting.add_adoption(holder, &place, other, look);
+                    }
+                }
+            }
+            Err(reason) => {
+                for holder in asking {
+                    adopting.hold_back(holder, &place, reason.clone());
+                }
+            }
+        }
+    }
+    // An adoption loses no instances, so the guard is not needed.
+    let mut after = Observation { extent: Extent::Remainder, ..observation.clone() };
+    let mut adopted = BTreeSet::new();
+    for (service, changes) in &adopting.changes {
+        for change in changes {
+            after.note(service, change);
+            adopted.insert(change.place().key.clone());
+        }
+    }
+    let decided = Holders::decide(&after);
+    let after = Basis { observation: &after, holders: &decided, affected };
+    adopting.add_duplicates(plan(after), |key| adopted.contains(key));
+    adopting.note_foreign(after);
+    adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
+    adopting.adopted_on(observation)
+}
+
+/// The instances that the holders of a name request, if registrations are possible there: an adoption is one.
+fn wanted_to_adopt<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    holders: &[ServiceRef],
+) -> Result<Vec<Wanted<'a>>, Reason> {
+    let mut all = wanted(observation, key, holders)?;
+    if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
+        assign_shared(&mut all, &Present::of(observation, key, tells_ports_apart));
+    }
+    let service = &observation.registry.services[key];
+    if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
+        return Err(Reason::ServiceConnect);
+    }
+    match all.iter().find_map(|wanted| wanted.refused.clone()) {
+        Some(refused) => Err(refused),
+        None => Ok(all),
+    }
+}
+
+/// The instances that the caller allows us to adopt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Adoption {
+    /// The former `OWNER_ID` in their marks; `None` means instances without marks.
+    pub owner: Option<String>,
+    /// Whether the exports of the cluster are adopted, too. Then the annotated Services leave the instances of exports
+    /// alone.
+    pub exports: bool,
+}
+
+/// The owner of an instance before its adoption.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Former {
+    /// The instance had no marks of this function.
+    Unmarked(Foreign),
+    /// The instance had marks with this `OWNER_ID`, for the same cluster.
+    Owner(String),
+}
+
+/// The reason why an instance is not adopted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum NotAdopted {
+    /// ECS deregisters its own instances.
+    #[error("it is a task of ECS")]
+    Ecs,
+    /// The id of an unmarked instance is one that tasks of ECS have.
+    #[error("it may be a task of ECS, since its id is a UUID")]
+    MaybeEcs,
+    /// It has marks, and the caller named no former owner.
+    #[error("it is marked as another cluster's or another owner's")]
+    Marked,
+    /// It has no marks of the named owner for this cluster.
+    #[error("it is not marked as {0}'s for this cluster")]
+    NotOf(String),
+    /// Cloud Map accepts no attributes besides this one, so no marks.
+    #[error("Cloud Map allows no marks together with its AWS_EC2_INSTANCE_ID")]
+    Ec2Instance,
+    /// The Service does not request it.
+    #[error("the Service has no ready endpoint with this address and port to register")]
+    NotWanted,
+    /// With our marks it would exceed Cloud Map's limits for attributes.
+    #[error("with our marks it would have {0}")]
+    BeyondLimits(String),
+    /// AWS's controller registered it for a `ServiceExport`.
+    #[error("it belongs to a ServiceExport")]
+    Exported,
+    /// Another writer changed it after it was read.
+    #[error("it was changed or deregistered a moment ago")]
+    Changed,
+}
+
+impl Adoption {
+    /// The former owner of the instance, and its attributes after the adoption.
+    fn of(
+        &self,
+        (instance, present): (&String, &Attributes),
+        wanted: &Wanted,
+        owner: &Owner,
+    ) -> Result<(Former, Attributes), NotAdopted> {
+        let former = self.former(instance, present, owner)?;
+        if present.contains_key(EC2_INSTANCE) {
+            return Err(NotAdopted::Ec2Instance);
+        }
+        let attributes = wanted.attributes_of(present).ok_or(NotAdopted::NotWanted)?;
+        Ok((former, within_limits(without_notes(carry_over(present, attributes)))?))
+    }
+
+    fn former(
+        &self,
+        instance: &str,
+        present: &Attributes,
+        owner: &Owner,
+    ) -> Result<Former, NotAdopted> {
+        if is_ecs(instance, present) {
+            return Err(NotAdopted::Ecs);
+        }
+        if may_be_ecs(instance, present) {
+            return Err(NotAdopted::MaybeEcs);
+        }
+        let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
+        match (&self.owner, foreign(instance, present, owner)) {
+            (Some(id), _) => {
+                let is_former = owner.formerly(id).owns(present);
+                is_former
+                    .then(|| Former::Owner(id.clone()))
+                    .ok_or_else(|| NotAdopted::NotOf(id.clone()))
+            }
+            (None, Some(_)) if self.exports && is_of_a_clusterset(present) => {
+                Err(NotAdopted::Exported)
+            }
+            (None, Some(kind)) if !marked => Ok(Former::Unmarked(kind)),
+            (None, _) => Err(NotAdopted::Marked),
+        }
+    }
+}
+
+impl fmt::Display for Former {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmarked(unknown @ Foreign::Unknown) => unknown.fmt(f),
+            Self::Unmarked(controller) => {
+                write!(f, "of the {controller}, which must not run any more")
+            }
+            Self::Owner(id) => write!(f, "of the owner {id}"),
+        }
+    }
+}
+
+/// The exports of a member that are adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportAdoption {
+    pub member: Member,
+    /// The exports that have a record, so that their instances count for the member with our marks, too.
+    pub recorded: BTreeSet<ServiceRef>,
+}
+
+/// Whether an instance without our marks is an endpoint of the member, as AWS's controller registers it.
+fn is_of_aws(
+    id: &str,
+    attributes: &Attributes,
+    (cluster, clusterset): (&ClusterId, &ClustersetId),
+) -> bool {
+    let is_marked = attributes.keys().any(|key| key.starts_with(MARK_PREFIX));
+    if is_marked || is_ecs(id, attributes) || may_be_ecs(id, attributes) {
+        return false;
+    }
+    let instance = read(attributes, clusterset).ok().flatten();
+    instance.is_some_and(|instance| instance.cluster == *cluster)
+}
+
+/// The instances of AWS's controller for the member under a name.
+fn of_aws<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    member: (&'a ClusterId, &'a ClustersetId),
+) -> impl Iterator<Item = (&'a String, &'a Attributes)> {
+    let instances = observation.registry.instances(key);
+    instances.filter(move |(id, attributes)| is_of_aws(id, attributes, member))
+}
+
+/// An export under whose name AWS's controller registered instances for the same cluster waits until they are adopted:
+/// otherwise each endpoint would be registered twice, and that controller would deregister ours if it came back.
+///
+/// # Errors
+/// Returns the reason if there are such instances.
+pub fn must_be_adopted(
+    observation: &Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+) -> Result<(), Reason> {
+    let published = observation.desired.services.get(holder);
+    let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
+        return Ok(());
+    };
+    let member = (&exported.export.cluster, &exported.clusterset);
+    match of_aws(observation, key, member).count() {
+        0 => Ok(()),
+        instances => {
+            let cluster = observation.owner.cluster.clone();
+            Err(Reason::ExportNotAdopted { instances, cluster })
+        }
+    }
+}
+
+/// The exports with instances of AWS's controller, which have their records before these are adopted.
+pub fn to_adopt(basis: Basis<'_>, member: &Member) -> BTreeSet<ServiceRef> {
+    let Basis { observation, holders, .. } = basis;
+    let member = (&member.cluster, &member.clusterset);
+    let held = holders.held();
+    let found = held.filter(|(key, _)| of_aws(observation, key, member).next().is_some());
+    found.map(|(_, holder)| holder.clone()).collect()
+}
+
+/// Plans the adoption of all instances that AWS's controller registered for the member.
+pub fn adopt_exports(basis: Basis<'_>, adoption: &ExportAdoption) -> Plan {
+    let Basis { observation, holders, .. } = basis;
+    let member = (&adoption.member.cluster, &adoption.member.clusterset);
+    let mut plan = Plan::with_unreadable(observation);
+    for (key, service) in &observation.registry.services {
+        let Some(namespace) = observation.registry.namespaces.get(&key.namespace) else { continue };
+        let name = ServiceRef::new(&namespace.name, &service.name);
+        let is_exported = observation.desired.services.contains_key(&name);
+        if is_exported && !(holders.holds(key, &name) && adoption.recorded.contains(&name)) {
+            continue;
+        }
+        let place = Place::of(key, &observation.registry);
+        let wanted = is_exported.then(|| of_export(observation, key, &name)).transpose();
+        for (id, present) in of_aws(observation, key, member) {
+            match &wanted {
+                Ok(wanted) => {
+                    let attributes = adopted(observation, &name, wanted.as_ref(), present);
+                    let former = Former::Unmarked(likely_owner(id, present));
+                    let adopted = attributes.map(|attributes| (former, attributes));
+                    plan.add_adoption(&name, &place, (id, present), adopted);
+                }
+                Err(reason) => plan.hold_back(&name, &place, reason.clone()),
+            }
+        }
+    }
+    plan.adopted_on(observation)
+}
+
+/// The instances that an export wants under its name.
+fn of_export<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    name: &ServiceRef,
+) -> Result<Wanted<'a>, Reason> {
+    let wanted = wanted_by_holder(observation, key, name, from_ref(name))?;
+    match &wanted.refused {
+        Some(refused) => Err(refused.clone()),
+        None => Ok(wanted),
+    }
+}
+
+/// The attributes of an instance after its adoption: those that a sync registers for its endpoint, so that the next one
+/// finds no difference, or its own if no endpoint asks for it.
+fn adopted(
+    observation: &Observation,
+    name: &ServiceRef,
+    wanted: Option<&Wanted<'_>>,
+    present: &Attributes,
+) -> Result<Attributes, NotAdopted> {
+    if present.contains_key(EC2_INSTANCE) {
+        return Err(NotAdopted::Ec2Instance);
+    }
+    let mut marked = present.clone();
+    marked.extend(&Marks { service: name.clone(), pod: None }.write(&observation.owner));
+    let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
+    within_limits(asked.map_or(marked.clone(), |asked| carry_over(&marked, asked)))
+}
+
+/// Plans the adoption of everything that belongs to `former`: another installation for the same cluster.
+pub fn adopt_former(observation: &Observation, former: &Owner) -> Plan {
+    let mut plan = Plan::with_unreadable(observation);
+    for key in observation.registry.services.keys().filter(|_| *former != observation.owner) {
+        let place = Place::of(key, &observation.registry);
+        for (id, present) in observation.registry.instances(key) {
+            let Some(name) = former.service_of(present) else { continue };
+            let mut attributes = without_notes(present.clone());
+            observation.owner.mark(&mut attributes);
+            let former = Former::Owner(former.id.clone());
+            let adopted = within_limits(attributes).map(|attributes| (former, attributes));
+            plan.add_adoption(&name, &place, (id, present), adopted);
+        }
+    }
+    plan.adopted_on(observation)
+}
+
+/// Without the notes of another owner, which concern its own runs.
+fn without_notes(mut attributes: Attributes) -> Attributes {
+    for note in [SIGHTING, ORPHANED] {
+        attributes.remove(note);
+    }
+    attributes
+}
+
+fn within_limits(attributes: Attributes) -> Result<Attributes, NotAdopted> {
+    match beyond_limits(&attributes) {
+        Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
+        None => Ok(attributes),
+    }
+}
+
+impl Plan {
+    /// Adds the adoption of an instance, or the reason why it stays as it is.
+    fn add_adoption(
+        &mut self,
+        service: &ServiceRef,
+        place: &Place,
+        (id, present): (&String, &Attributes),
+        adopted: Result<(Former, Attributes), NotAdopted>,
+    ) {
+        let (instance, present) = (id.clone(), present.clone());
+        match adopted {
+            Ok((former, attributes)) => {
+                let place = place.clone();
+                let change = Change::Adopt { place, instance, present, attributes, former };
+                self.changes.entry(service.clone()).or_default().push(change);
+            }
+            Err(why) => self.hold_back(service, place, Reason::NotAdopted { instance, why }),
+        }
+    }
+
+    fn adopted_on(mut self, observation: &Observation) -> Self {
+        observation.rules.policy.restrict(&mut self);
+        self.note_present(&observation.registry);
+        self.in_order()
+    }
+
+    /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
+    pub fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
+        for (service, mut changes) in of_sync.changes {
+            changes.retain(|change| {
+                let duplicate = matches!(
+                    change,
+                    Change::Deregister { because: DeregisterReason::Duplicate, .. }
+                );
+                duplicate && among(&change.place().key)
+            });
+            self.changes.entry(service).or_default().extend(changes);
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Capacity of Cloud Map for instances. A service has a limit of 1,000, which is counted beforehand. A namespace is
+//! full when Cloud Map refuses a registration, since no API reports that quota.
+//!
+//! A new endpoint without capacity is registered under the id of a surplus instance of ours under the same name: an
+//! exchange is an update of RegisterInstance, so it needs no further capacity, and the name is never empty. A renamed
+//! Service gives up instances under its old name for those under its new one. All other registrations are held back, and
+//! Services with the fewest instances come first. A registered instance is never removed only to get below a limit.
+
+use std::collections::BTreeMap;
+
+use super::change::{Change, Difference};
+use super::compare::{Compared, Comparison};
+use super::instance::hash_of;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::removals::{Exchange, WaitsFor};
+use super::result::Plan;
+use crate::model::attributes::{ORPHANED, SIGHTING};
+use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
+
+/// The limit of Cloud Map for instances in one service, counting all owners. AWS does not raise it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceLimit(pub usize);
+
+impl Default for ServiceLimit {
+    fn default() -> Self {
+        Self(1000)
+    }
+}
+
+/// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
+pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
+    let capacity = &observation.registry.capacity;
+    let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
+    for (place, pending) in take_pending(observation, compared, plan) {
+        let is_full = capacity.refusal(&place.key).is_some();
+        let mut free = observation.free_places(&place.key);
+        let mut without = Vec::new();
+        for pending in pending {
+            let freed = freed
+                .entry((pending.service.clone(), place.key.namespace.clone()))
+                .or_insert_with(|| capacity.freed(&pending.service, &place.key));
+            if free > 0 && (!is_full || *freed > 0) {
+                free -= 1;
+                *freed = freed.saturating_sub(1);
+                let Pending { service, instance, attributes } = pending;
+                let register = Change::Register { place: place.clone(), instance, attributes };
+                plan.changes.entry(service).or_default().push(register);
+            } else {
+                without.push(pending);
+            }
+        }
+        if !without.is_empty() {
+            let refused = exchange(observation, &place, without, plan);
+            hold_back(observation, compared, (&place, free), &refused, plan);
+        }
+    }
+}
+
+impl Observation {
+    /// The number of further instances that a Cloud Map service can take by its own limit.
+    fn free_places(&self, key: &ServiceKey) -> usize {
+        self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
+    }
+}
+
+/// Adds one line for each Service with refused registrations; the Cloud Map service can take `free` more by its own limit.
+fn hold_back(
+    observation: &Observation,
+    compared: &Compared,
+    (place, free): (&Place, usize),
+    refused: &[Pending],
+    plan: &mut Plan,
+) {
+    let mut by_service: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
+    for pending in refused {
+        *by_service.entry(&pending.service).or_default() += 1;
+    }
+    for (service, count) in by_service {
+        let wanted = compared.of(&place.key, service).map_or(count, Comparison::wanted);
+        let fit = wanted.saturating_sub(count);
+        let reason = match observation.registry.capacity.refusal(&place.key) {
+            None => {
+                let limit = observation.rules.service_limit.0;
+                let instances = observation.registry.instances(&place.key);
+                let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
+                Reason::ServiceFull { wanted, fit, limit, others }
+            }
+            Some(message) => {
+                let old = give_up(observation, service, place, count.min(free), plan);
+                Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
+            }
+        };
+        plan.hold_back(service, place, reason);
+    }
+}
+
+/// A registration that was taken out of the plan.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pending {
+    /// The Service with the turn in which it is registered.
+    service: ServiceRef,
+    instance: String,
+    attributes: Attributes,
+}
+
+/// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
+fn take_pending(
+    observation: &Observation,
+    compared: &Compared,
+    plan: &mut Plan,
+) -> BTreeMap<Place, Vec<Pending>> {
+    let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
+    for change in plan.changes.values().flatten() {
+        if let Change::Register { place, .. } = change {
+            *counts.entry(place.clone()).or_default() += 1;
+        }
+    }
+    counts.retain(|place, count| {
+        observation.registry.capacity.refusal(&place.key).is_some()
+            || *count > observation.free_places(&place.key)
+    });
+    let is_pending = |change: &mut Change| {
+        matches!(change, Change::Register { .. }) && counts.contains_key(change.place())
+    };
+    let mut places: BTreeMap<Place, Vec<Pending>> = BTreeMap::new();
+    for (service, changes) in &mut plan.changes {
+        for change in changes.extract_if(.., is_pending) {
+            if let Change::Register { place, instance, attributes } = change {
+                let service = service.clone();
+                places.entry(place).or_default().push(Pending { service, instance, attributes });
+            }
+        }
+    }
+    for (place, pending) in &mut places {
+        let staying =
+            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, Comparison::staying);
+        sort(pending, staying);
+    }
+    places
+}
+
+/// Sorts by the number of instances that the Service has at its turn.
+///
+/// In the order of names, `api` with 100 new pods would get all of 10 free places, and `web` with 2 would not be found at
+/// all. By turns, each of them gets its first instance before any gets a second.
+fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
+    pending.sort_by(|a, b| hash_of(&a.instance).cmp(hash_of(&b.instance)).then_with(|| a.cmp(b)));
+    let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
+    pending.sort_by_cached_key(|pending| {
+        let service = &pending.service;
+        let count = counts.entry(service.clone()).or_insert_with(|| staying(service));
+        *count += 1;
+        *count
+    });
+}
+
+/// Joins pending registrations with removals under the same name into exchanges, in order, and returns the registrations
+/// without an instance to displace.
+fn exchange(
+    observation: &Observation,
+    place: &Place,
+    pending: Vec<Pending>,
+    plan: &mut Plan,
+) -> Vec<Pending> {
+    let mut surplus = take_surplus(observation, place, plan, pending.len());
+    let mut refused = Vec::new();
+    for pending in pending {
+        let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
+        match own.or((!surplus.is_empty()).then_some(0)).map(|index| surplus.remove(index)) {
+            Some(Change::Deregister { instance, marked, address, because, .. }) => {
+                let newcomer = pending.instance;
+                let exchange = Exchange { newcomer, marked, address, because };
+                let change =
+                    rewritten(observation, place, (instance, pending.attributes), exchange);
+                plan.changes.entry(pending.service).or_default().push(change);
+            }
+            _ => refused.push(pending),
+        }
+    }
+    refused
+}
+
+/// Takes up to `count` removals under a name out of the plan: only removals without a wait, or with a wait for an
+/// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
+fn take_surplus(
+    observation: &Observation,
+    place: &Place,
+    plan: &mut Plan,
+    count: usize,
+) -> Vec<Change> {
+    let may_be_displaced = |change: &mut Change| {
+        let Change::Deregister { place: here, waits_for, .. } = change else { return false };
+        let may_wait = matches!(
+            waits_for.as_deref(),
+            None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_))
+        );
+        here == place && may_wait
+    };
+    let mut candidates = Vec::new();
+    for (turn, changes) in &mut plan.changes {
+        for change in changes.extract_if(.., may_be_displaced) {
+            let instance = change.instance().unwrap_or_default().to_owned();
+            let noted = is_noted(observation.registry.instance(&place.key, &instance));
+            let waits = change.waits_for().is_some();
+            candidates.push(((noted, waits, turn.clone(), instance), change));
+        }
+    }
+    candidates.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for ((_, _, turn, _), change) in candidates.split_off(count.min(candidates.len())) {
+        plan.changes.entry(turn).or_default().push(change);
+    }
+    candidates.into_iter().map(|(_, change)| change).collect()
+}
+
+fn is_noted(attributes: Option<&Attributes>) -> bool {
+    attributes.is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED))
+}
+
+/// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are dropped,
+/// since they describe the old endpoint; a note of ours stays, since it is about the cluster.
+fn rewritten(
+    observation: &Observation,
+    place: &Place,
+    (instance, mut attributes): (String, Attributes),
+    exchange: Exchange,
+) -> Change {
+    let empty = Attributes::new();
+    let present = observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
+    for note in [SIGHTING, ORPHANED] {
+        attributes.extend(present.get(note).map(|text| (note, text)));
+    }
+    let differences = Difference::between(present, &attributes);
+    let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
+    Change::Rewrite { place, instance, attributes, differences, exchange }
+}
+
+/// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
+/// as two operations, and clients still find most of the Service meanwhile.
+const PART: usize = 4;
+
+/// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
+/// name if its last instance has to wait for one under the new name.
+///
+/// Cloud Map reports a full namespace only by refusing a registration. If a renamed web waited until all its pods are
+/// under the new name, it would wait forever in a full namespace: its own old instances take the places.
+fn give_up(
+    observation: &Observation,
+    service: &ServiceRef,
+    new: &Place,
+    count: usize,
+    plan: &mut Plan,
+) -> Option<String> {
+    let is_found = stays_registered(observation, service, new, plan);
+    let mut removals: Vec<&mut Change> = plan
+        .changes
+        .values_mut()
+        .flatten()
+        .filter(|change| gives_way(change, service, new))
+        .collect();
+    let last = removals.last().map(|change| change.place().to_string())?;
+    let part = removals.len().div_ceil(PART).min(count);
+    let stays = usize::from(!is_found);
+    let is_closed = observation.registry.capacity.is_closed(&new.key);
+    let may_go = if is_closed { 0 } else { removals.len().saturating_sub(stays).min(part) };
+    let mut gone = 0;
+    let mut left = BTreeMap::new();
+    for change in &mut removals {
+        let key = change.place().key.clone();
+        let left = left.entry(key.clone()).or_insert_with(|| observation.ours(&key).count());
+        let keeps_last = matches!(change.waits_for(), Some(WaitsFor::HolderAndNewName { .. }));
+        if gone < may_go && (*left > 1 || !keeps_last) {
+            change.release();
+            *left -= 1;
+            gone += 1;
+        }
+    }
+    (gone == 0 && !is_found).then_some(last)
+}
+
+/// Whether the Service has an instance at `new` that the plan neither removes nor exchanges for one of another Service.
+fn stays_registered(
+    observation: &Observation,
+    service: &ServiceRef,
+    new: &Place,
+    plan: &Plan,
+) -> bool {
+    let loses = |id: &str| {
+        plan.changes.iter().any(|(of, changes)| {
+            changes.iter().any(|change| {
+                let is_lost = matches!(change, Change::Deregister { .. })
+                    || change.exchange().is_some() && of != service;
+                is_lost && change.place() == new && change.instance() == Some(id)
+            })
+        })
+    };
+    let mut marked = observation.marked(&new.key);
+    marked.any(|it| it.service == *service && !loses(it.id))
+}
+
+/// Whether a change removes an instance that only waits for the registrations under the new name of its Service.
+fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
+    let Some(WaitsFor::NewName(renamed) | WaitsFor::HolderAndNewName { renamed, .. }) =
+        change.waits_for()
+    else {
+        return false;
+    };
+    let same_namespace = change.place().key.namespace == new.key.namespace;
+    renamed == service && same_namespace && change.marked() == Some(service)
+}
+
+impl Change {
+    /// Removes the wait of a removal.
+    fn release(&mut self) {
+        if let Self::Deregister { waits_for, .. } = self {
+            *waits_for = None;
+        }
+    }
+}
+
+/// A service or namespace with a number of instances near its quota or above it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The namespace, or the service in it.
+    pub of: String,
+    /// The largest number of instances during the run.
+    pub count: usize,
+    pub quota: Quota,
+}
+
+/// A quota of Cloud Map for instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// Per service: fixed.
+    Service(usize),
+    /// Per namespace, unless AWS has raised it: no API reports that.
+    Namespace(usize),
+}
+
+/// AWS's default of the quota "instances per namespace".
+pub const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
+
+/// The largest service and the largest namespace, counting the instances of all owners.
+pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
+    let registry = &observation.registry;
+    let mut services: BTreeMap<Place, usize> = BTreeMap::new();
+    for (key, service) in &registry.services {
+        let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
+        let known = service.instances.as_ref().map_or(listed, |it| it.len());
+        *services.entry(Place::of(key, registry)).or_default() += known;
+    }
+    for change in plan.changes.values().flatten() {
+        if let Change::Register { place, .. } = change {
+            *services.entry(place.clone()).or_default() += 1;
+        }
+    }
+    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, count) in &services {
+        *namespaces.entry(&place.namespace).or_default() += count;
+    }
+    let service = services.iter().max_by_key(|(_, count)| **count);
+    let service = service.map(|(place, count)| {
+        (place.to_string(), *count, Quota::Service(observation.rules.service_limit.0))
+    });
+    let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
+    let namespace = namespace
+        .map(|(name, count)| (name.to_owned(), count, Quota::Namespace(DEFAULT_NAMESPACE_QUOTA)));
+    let peaks = service.into_iter().chain(namespace);
+    peaks.map(|(of, count, quota)| Peak { of, count, quota }).collect()
+}

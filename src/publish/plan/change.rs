@@ -1,0 +1,390 @@
+//! One change to Cloud Map: all data that its API call needs, the stage in which it is made, and its text for people. The
+//! changes of a Service are sorted by stage: creations first, then registrations, and removals last.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::adopt::Former;
+use super::removals::{DeregisterReason, Exchange, WaitsFor};
+use crate::model::attributes::{
+    EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT, SCHEMA,
+};
+use crate::model::{
+    Attributes, Health, InstanceKey, NewService, Owner, Place, RoutingPolicy, ServiceKind,
+    ServiceRef, ServiceUpdate, Verb,
+};
+
+/// One call that changes Cloud Map. What few changes have is boxed, since a first sync has tens of thousands of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Create the HTTP namespace of a Cloud Map service that will be created.
+    CreateNamespace {
+        /// The service that needs it.
+        place: Place,
+        name: String,
+    },
+    CreateService {
+        place: Place,
+        service: NewService,
+    },
+    /// Change the TTL of the records of a Cloud Map service that is tagged ours.
+    UpdateService {
+        place: Place,
+        /// The new TTL, and the other settings that the API call must repeat.
+        update: ServiceUpdate,
+    },
+    /// Write a note into an attribute of a Cloud Map service that is tagged ours, or remove it.
+    NoteOnService {
+        place: Place,
+        difference: Difference,
+        /// The note.
+        text: Option<String>,
+    },
+    /// Register an instance under an unused id.
+    Register {
+        place: Place,
+        instance: String,
+        attributes: Attributes,
+    },
+    /// Register an instance of ours again, since its attributes differ or its id passes to another endpoint.
+    Rewrite {
+        place: Place,
+        instance: String,
+        /// All its attributes, including those carried over.
+        attributes: Attributes,
+        differences: Vec<Difference>,
+        /// The instance that the endpoint displaces, if there is no capacity for both.
+        exchange: Option<Box<Exchange>>,
+    },
+    /// Report the health of an instance of ours.
+    Health {
+        place: Place,
+        instance: String,
+        /// The address in its attributes, for the reader.
+        address: String,
+        /// The health in Cloud Map.
+        present: Health,
+        /// The health to report.
+        wanted: Health,
+    },
+    /// Register an instance of another owner again under its own id, with our marks.
+    Adopt {
+        place: Place,
+        instance: String,
+        /// All its attributes as they were read. If they have changed since, the instance is left alone.
+        present: Attributes,
+        /// All its attributes after the adoption.
+        attributes: Attributes,
+        /// The former owner.
+        former: Former,
+    },
+    /// Deregister an instance of ours.
+    Deregister {
+        place: Place,
+        instance: String,
+        /// The Service in its marks.
+        marked: ServiceRef,
+        /// The address in its attributes, for the reader.
+        address: String,
+        because: DeregisterReason,
+        /// The condition that Cloud Map must meet first.
+        waits_for: Option<Box<WaitsFor>>,
+    },
+}
+
+impl Change {
+    pub fn place(&self) -> &Place {
+        match self {
+            Self::CreateNamespace { place, .. }
+            | Self::CreateService { place, .. }
+            | Self::UpdateService { place, .. }
+            | Self::NoteOnService { place, .. }
+            | Self::Register { place, .. }
+            | Self::Rewrite { place, .. }
+            | Self::Adopt { place, .. }
+            | Self::Health { place, .. }
+            | Self::Deregister { place, .. } => place,
+        }
+    }
+
+    pub fn instance(&self) -> Option<&str> {
+        match self {
+            Self::CreateNamespace { .. }
+            | Self::CreateService { .. }
+            | Self::UpdateService { .. }
+            | Self::NoteOnService { .. } => None,
+            Self::Register { instance, .. }
+            | Self::Rewrite { instance, .. }
+            | Self::Adopt { instance, .. }
+            | Self::Health { instance, .. }
+            | Self::Deregister { instance, .. } => Some(instance),
+        }
+    }
+
+    /// The instance it changes, with its Cloud Map service.
+    pub fn instance_key(&self) -> Option<InstanceKey> {
+        Some(InstanceKey::new(&self.place().key, self.instance()?))
+    }
+
+    pub fn is_about(&self, instance: &InstanceKey) -> bool {
+        self.place().key == instance.service && self.instance() == Some(instance.id.as_str())
+    }
+
+    /// Whether the API call is `RegisterInstance`.
+    pub fn is_registration(&self) -> bool {
+        matches!(self, Self::Register { .. } | Self::Rewrite { .. } | Self::Adopt { .. })
+    }
+
+    /// The name of the namespace that must be created first.
+    pub fn missing_namespace(&self) -> Option<&str> {
+        match self {
+            Self::CreateNamespace { name, .. } => Some(name),
+            Self::CreateService { service, .. } if service.namespace.arn.is_none() => {
+                Some(&service.namespace.name)
+            }
+            _ => None,
+        }
+    }
+
+    /// The change in the number of instances under its name. A removal that waits for a registration under that name
+    /// does not empty it.
+    pub fn difference(&self) -> isize {
+        match self {
+            Self::Register { .. } => 1,
+            Self::Deregister { waits_for: Some(wait), .. } if wait.keeps_the_name() => 0,
+            Self::Deregister { .. } => -1,
+            _ => 0,
+        }
+    }
+
+    /// The Service in the marks of a deregistered instance. It may differ from the Service of this turn.
+    pub fn marked(&self) -> Option<&ServiceRef> {
+        match self {
+            Self::Deregister { marked, .. } => Some(marked),
+            _ => None,
+        }
+    }
+
+    /// The Service that loses an instance by the change.
+    pub fn loses(&self) -> Option<&ServiceRef> {
+        self.marked().or_else(|| self.exchange().map(|exchange| &exchange.marked))
+    }
+
+    /// The condition that must be met before the change is made.
+    pub fn waits_for(&self) -> Option<&WaitsFor> {
+        match self {
+            Self::Deregister { waits_for, .. } => waits_for.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The instance that it displaces.
+    pub fn exchange(&self) -> Option<&Exchange> {
+        match self {
+            Self::Rewrite { exchange, .. } => exchange.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The kind of change, for tables and logs.
+    pub fn verb(&self) -> Verb {
+        match self {
+            Self::CreateNamespace { .. } => Verb::CreateNamespace,
+            Self::CreateService { .. } => Verb::Create,
+            Self::UpdateService { .. } | Self::NoteOnService { .. } => Verb::Update,
+            Self::Register { .. } => Verb::Register,
+            Self::Rewrite { .. } => Verb::Rewrite,
+            Self::Adopt { .. } => Verb::Adopt,
+            Self::Health { .. } => Verb::Health,
+            Self::Deregister { .. } => Verb::Deregister,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Cloud Map namespaces.
+    CreateNamespace,
+    /// Cloud Map services.
+    Create,
+    /// Instances of other owners that become ours.
+    Adopt,
+    /// New and rewritten instances.
+    Register,
+    /// The health of instances.
+    Health,
+    /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
+    Update,
+    /// Notes on Cloud Map services for later runs.
+    Note,
+    /// Removals of instances.
+    Deregister,
+    /// Removals of such notes: if an instance is left, so is the note.
+    Forget,
+}
+
+impl Stage {
+    pub const ALL: [Self; 9] = [
+        Self::CreateNamespace,
+        Self::Create,
+        Self::Adopt,
+        Self::Register,
+        Self::Health,
+        Self::Update,
+        Self::Note,
+        Self::Deregister,
+        Self::Forget,
+    ];
+}
+
+impl Change {
+    /// The stage in which the change is made.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::CreateNamespace { .. } => Stage::CreateNamespace,
+            Self::CreateService { .. } => Stage::Create,
+            Self::UpdateService { .. } => Stage::Update,
+            Self::NoteOnService { text: Some(_), .. } => Stage::Note,
+            Self::NoteOnService { text: None, .. } => Stage::Forget,
+            Self::Adopt { .. } => Stage::Adopt,
+            Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
+            Self::Health { .. } => Stage::Health,
+            Self::Deregister { .. } => Stage::Deregister,
+        }
+    }
+
+    /// The sort key of changes: place, then stage, then instance.
+    pub fn order(&self) -> impl Ord {
+        (self.place(), self.stage(), self.instance())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub attribute: String,
+    /// The registered value.
+    pub present: Option<String>,
+    /// The value that it should have.
+    pub wanted: Option<String>,
+}
+
+impl Difference {
+    /// The attributes that differ. The version in the marks and the initial health are not compared.
+    pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
+        let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
+        let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
+        differing
+            .filter(|key| present.get(key) != wanted.get(key))
+            .map(|key| Self {
+                attribute: key.to_owned(),
+                present: present.get(key).map(str::to_owned),
+                wanted: wanted.get(key).map(str::to_owned),
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
+    }
+}
+
+impl Change {
+    /// Details of the change: address and pod, differences, or the reason of a removal.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
+            Self::CreateService { service, .. } => service.to_string(),
+            Self::UpdateService { update, .. } => update.to_string(),
+            Self::NoteOnService { difference, .. } => difference.to_string(),
+            Self::Register { attributes, .. } => {
+                let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
+                format!("{}{}", describe(attributes), health.unwrap_or_default())
+            }
+            Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
+                let Exchange { address, because, .. } = &**exchange;
+                format!("{} in place of {address}: {because}", describe(attributes))
+            }
+            Self::Rewrite { differences, .. } => listed(differences),
+            Self::Adopt { present, attributes, former, .. } => {
+                let mut differences = Difference::between(present, attributes);
+                differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
+                let changed = if differences.is_empty() { "" } else { "; " };
+                format!("{}: {former}{changed}{}", describe(present), listed(&differences))
+            }
+            Self::Health { address, present, wanted, .. } => {
+                let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
+                format!("{address}: {present} -> {wanted}, since it is {ready}")
+            }
+            Self::Deregister { address, because, waits_for: None, .. } => {
+                format!("{address}: {because}")
+            }
+            Self::Deregister { address, because, waits_for: Some(wait), .. } => {
+                format!("{address}: {because}; stays {wait}")
+            }
+        }
+    }
+}
+
+fn listed(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
+    texts.join(", ")
+}
+
+/// Address, port and pod of an instance, in one phrase.
+pub fn describe(attributes: &Attributes) -> String {
+    let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
+    let addresses: Vec<&str> = addresses.collect();
+    if let (true, Some(record)) = (addresses.is_empty(), describe_record(attributes)) {
+        return record;
+    }
+    let mut text = addresses.join(" and ");
+    if let Some(port) = attributes.get(PORT) {
+        text = format!("{text} port {port}");
+    }
+    match attributes.get(POD) {
+        Some(pod) => format!("{text} (pod {pod})"),
+        None => text,
+    }
+}
+
+/// A record, which has no address; `None` for any other instance.
+fn describe_record(attributes: &Attributes) -> Option<String> {
+    let text = |key| attributes.get(key).unwrap_or_default();
+    if attributes.contains_key(HEARTBEAT) {
+        return Some(format!("the record of the cluster, synced at {}", text(HEARTBEAT)));
+    }
+    let service = Owner::of(attributes)?.service_of(attributes)?;
+    attributes.contains_key(EXPORT[0]).then(|| format!("the record of the export {service}"))
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self {
+            Self::Health { .. } => "report the health of",
+            _ => self.verb().as_str(),
+        };
+        let place = self.place();
+        match self.instance() {
+            Some(instance) => write!(f, "{verb} {instance} in {place}"),
+            None => write!(f, "{verb} {place}"),
+        }
+    }
+}
+
+impl fmt::Display for NewService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ServiceKind::Http => write!(f, "an HTTP service")?,
+            records @ ServiceKind::Dns(_) => {
+                write!(f, "a DNS service of {records} records, TTL {} s", self.ttl)?;
+                if self.routing_policy == RoutingPolicy::Weighted {
+                    f.write_str(", WEIGHTED")?;
+                }
+            }
+        }
+        f.write_str(if self.custom_health { ", with a custom health check" } else { "" })
+    }
+}

@@ -1,0 +1,250 @@
+//! The claimants of each name in Cloud Map, and its holders. One Kubernetes Service of a cluster holds a key and the
+//! others wait, or all of them share it if all of them ask for that. The same cluster and registry contents always give
+//! the same holders. The names beyond the maximum of a Service are not claimed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::observation::Observation;
+use super::reason::{HeldBack, Reason};
+use crate::model::{Claim, FirstNames, Place, PublishedService, ServiceKey, ServiceRef};
+
+/// Every claim of a cluster, settled.
+#[derive(Debug, Default)]
+pub struct Holders {
+    names: BTreeMap<ServiceKey, Claimants>,
+    services: BTreeMap<ServiceRef, ServiceClaims>,
+}
+
+/// The Services that claim one name.
+#[derive(Debug, Default)]
+struct Claimants {
+    all: BTreeSet<ServiceRef>,
+    /// Those of them that hold it, the oldest first: one or all.
+    holders: Vec<ServiceRef>,
+    /// Those that claim it for themselves alone, if others would share it.
+    alone: Option<FirstNames>,
+}
+
+/// The claims of one Service, and the parts of its annotations that lead to no claim.
+#[derive(Debug, Default)]
+struct ServiceClaims {
+    keys: BTreeSet<ServiceKey>,
+    /// The excluded claims, each with the reason; without a key: all of them, or one without a known key.
+    excluded: Vec<(Option<ServiceKey>, Reason)>,
+    is_unclear: bool,
+}
+
+impl Holders {
+    /// Decides the holders of each claimed key: the present holder while it still claims the key, or may claim it as
+    /// far as its annotations can be read; else the oldest claimant. If all claimants share a key, all hold it.
+    pub fn decide(observation: &Observation) -> Self {
+        let services = observation.desired.services.iter().map(|(service, annotated)| {
+            (service.clone(), ServiceClaims::of(observation, service, annotated))
+        });
+        let mut all = Self { names: BTreeMap::new(), services: services.collect() };
+        for (service, claims) in &all.services {
+            for key in &claims.keys {
+                all.names.entry(key.clone()).or_default().all.insert(service.clone());
+            }
+        }
+        let is_unclear = |it: &ServiceRef| all.services.get(it).is_some_and(|it| it.is_unclear);
+        for (key, claimants) in &mut all.names {
+            match observation.desired.held_elsewhere.get(key) {
+                Some(holder) => claimants.holders = vec![holder.clone()],
+                None => claimants.settle(observation, key, is_unclear),
+            }
+        }
+        all
+    }
+
+    /// The holder of a key: of those that share it the oldest, which decides if they differ.
+    pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
+        self.holders(key).first()
+    }
+
+    /// All holders of a key, the oldest first.
+    pub fn holders(&self, key: &ServiceKey) -> &[ServiceRef] {
+        self.names.get(key).map_or(&[], |claimants| &claimants.holders)
+    }
+
+    /// Whether a Service holds a key, alone or with others.
+    pub fn holds(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
+        self.names.get(key).is_some_and(|claimants| match claimants.holders.as_slice() {
+            [holder] => holder == service,
+            holders => !holders.is_empty() && claimants.all.contains(service),
+        })
+    }
+
+    /// Every key with each of its holders.
+    pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
+        let names = self.names.iter();
+        names.flat_map(|(key, claimants)| claimants.holders.iter().map(move |it| (key, it)))
+    }
+
+    /// Every key that is claimed.
+    pub fn keys(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.names.keys()
+    }
+
+    /// The `affected` Services that hold a key and whose annotations can be read.
+    pub fn asking(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<&ServiceRef> {
+        let asks = |it: &&ServiceRef| affected.contains(*it) && !self.is_unclear(it);
+        self.holders(key).iter().filter(asks).collect()
+    }
+
+    /// The Services and those that share a name with them: an instance that one leaves another may want.
+    pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
+        let keys: BTreeSet<&ServiceKey> = self.claimed_by(services).collect();
+        let shared = keys.into_iter().map(|key| self.holders(key));
+        let shared = shared.filter(|holders| holders.len() > 1);
+        shared.flatten().chain(services).cloned().collect()
+    }
+
+    /// The keys that these Services claim.
+    pub fn claimed_by<'a>(
+        &'a self,
+        services: &'a BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = &'a ServiceKey> {
+        services.iter().filter_map(|service| self.claims(service)).flatten()
+    }
+
+    /// The keys that a Service claims; `None` if it is no annotated headless Service.
+    pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
+        self.services.get(service).map(|claims| &claims.keys)
+    }
+
+    /// Every Service that claims a key, the holder included.
+    pub fn claimants(&self, key: &ServiceKey) -> impl Iterator<Item = &ServiceRef> {
+        self.names.get(key).into_iter().flat_map(|claimants| &claimants.all)
+    }
+
+    /// The claims of a Service that `NAME_POLICY` denies; without a key: all of its claims.
+    pub fn denied(&self, service: &ServiceRef) -> impl Iterator<Item = Option<&ServiceKey>> {
+        let excluded = self.services.get(service).into_iter().flat_map(|it| &it.excluded);
+        let denied = excluded.filter(|(_, reason)| matches!(reason, Reason::NotAllowed(_)));
+        denied.map(|(key, _)| key.as_ref())
+    }
+
+    /// Whether the claims of the Service cannot be read. Its instances stay then, and no other Service gets their
+    /// names.
+    pub fn is_unclear(&self, service: &ServiceRef) -> bool {
+        self.services.get(service).is_some_and(|claims| claims.is_unclear)
+    }
+}
+
+impl ServiceClaims {
+    fn of(observation: &Observation, service: &ServiceRef, annotated: &PublishedService) -> Self {
+        // It may claim nothing, so its annotations do not matter.
+        if let Err(denial) = observation.rule(service) {
+            return Self { excluded: vec![(None, Reason::NotAllowed(denial))], ..Self::default() };
+        }
+        let (mut keys, mut excluded, mut unresolved) = (Vec::new(), Vec::new(), None);
+        match &annotated.claims {
+            Ok(claims) => {
+                for name in claims.names.iter().take(MAXIMUM) {
+                    match observation.key(service, &claims.namespace, name) {
+                        // Names that differ in case are one in a DNS namespace.
+                        Ok(key) if keys.contains(&key) => {}
+                        Ok(key) => keys.push(key),
+                        Err(problem) => {
+                            unresolved = Some(observation.explained(problem, &claims.namespace));
+                        }
+                    }
+                }
+            }
+            Err(mistakes) => {
+                let mistakes = mistakes.iter().cloned().map(Reason::BadAnnotation);
+                excluded.extend(mistakes.map(|mistake| (None, mistake)));
+            }
+        }
+        keys.retain(|key| match observation.permit(service, key) {
+            Ok(_) => true,
+            Err(denial) => {
+                excluded.push((Some(key.clone()), Reason::NotAllowed(denial)));
+                false
+            }
+        });
+        let asked = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
+        let of_rule = observation.max_names(service).filter(|maximum| *maximum < keys.len());
+        keys.truncate(of_rule.unwrap_or(MAXIMUM));
+        if let Some(maximum) = of_rule.or((asked > MAXIMUM).then_some(MAXIMUM)) {
+            let by_policy = of_rule.is_some();
+            excluded.push((None, Reason::TooManyNames { asked, maximum, by_policy }));
+        }
+        let is_unclear = annotated.claims.is_err() || unresolved.is_some();
+        excluded.extend(unresolved.map(|problem| (None, Reason::Namespace(problem))));
+        Self { keys: keys.into_iter().collect(), excluded, is_unclear }
+    }
+}
+
+impl Claimants {
+    /// Decides which of them hold the key. An unclear Service with instances there may claim it, too.
+    fn settle(
+        &mut self,
+        observation: &Observation,
+        key: &ServiceKey,
+        is_unclear: impl Fn(&ServiceRef) -> bool,
+    ) {
+        let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
+        let unclear = marked.iter().filter(|it| is_unclear(it));
+        let unclear = unclear.filter(|it| observation.permit(it, key).is_ok());
+        let unclear: Vec<ServiceRef> = unclear.cloned().collect();
+        // Those that came under the name before stay, though the annotations of one cannot be read any more.
+        let settled = unclear.is_empty() || !self.all.is_disjoint(&marked);
+        if settled && self.all.iter().all(|service| shares(observation, service)) {
+            self.holders = self.all.iter().cloned().collect();
+            self.holders.sort_by_key(|service| age(observation, service));
+        } else {
+            let claimants = self.all.iter().filter(|it| !is_unclear(it));
+            let (sharing, alone): (Vec<&ServiceRef>, Vec<&ServiceRef>) =
+                claimants.partition(|service| shares(observation, service));
+            self.alone = sharing.first().and_then(|_| FirstNames::of(alone));
+            self.all.extend(unclear);
+            // The present holders come first: `false` sorts before `true`.
+            let rank = |it: &&ServiceRef| (!marked.contains(*it), age(observation, it));
+            self.holders = self.all.iter().min_by_key(rank).cloned().into_iter().collect();
+        }
+    }
+}
+
+/// The sort key of the oldest first; of the same age the first by name counts as older.
+fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
+    (observation.desired.services[service].created, service.clone())
+}
+
+fn shares(observation: &Observation, service: &ServiceRef) -> bool {
+    let claims = observation.desired.claims(service);
+    claims.is_some_and(|claims| claims.claim == Claim::Shared)
+}
+
+/// The most names that a Service claims, however many it asks for.
+pub(super) const MAXIMUM: usize = 20;
+
+impl Holders {
+    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds.
+    pub fn held_back(
+        &self,
+        observation: &Observation,
+        affected: &BTreeSet<ServiceRef>,
+    ) -> Vec<HeldBack> {
+        // The first plan has the line about a name that is held elsewhere.
+        let elsewhere = &observation.desired.held_elsewhere;
+        let mut lines = Vec::new();
+        for service in affected {
+            let Some(claims) = self.services.get(service) else { continue };
+            let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
+            let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
+            let conflicts = of_others.filter_map(|key| {
+                let claimants = self.names.get(key)?;
+                let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
+                Some((Some(key.clone()), Reason::DomainConflict { holder, alone }))
+            });
+            let all = claims.excluded.iter().cloned().chain(conflicts);
+            lines.extend(all.map(|(key, reason)| {
+                let place = key.map(|key| Place::of(&key, &observation.registry));
+                HeldBack { service: service.clone(), place, reason }
+            }));
+        }
+        lines
+    }
+}

@@ -1,0 +1,287 @@
+//! The guard against mass deletion. If a full sync would lose most of a cluster's instances at once, the cause may be
+//! an accident: the instances of the losing Services stay, and all other changes are made, until a later full sync sees
+//! the same loss or a person confirms it.
+//!
+//! ```text
+//! changes ──> loss (per Service) ──────────┐
+//! registry ─> the sighting of earlier runs ┴─> verdict ─> the plan without the held removals
+//!                                                 └─────> remember or forget the sighting
+//! ```
+//!
+//! The plan of a run is judged. If the verdict depends on registrations, the plan is judged once more between the pass
+//! that adds and the pass that removes ([`Judged`]). Removals that only the second look finds are not made in that run,
+//! since only announced removals are.
+//!
+//! The memory of the guard is a note on one of the instances that it holds, or if none has room on something else of
+//! ours (`mark`), never on anything of another owner. The note is written once while the loss is held, is carried over on a
+//! rewrite, and is removed when the loss is over or let pass.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::change::Change;
+use super::claims::Holders;
+use super::loss::{Offset, losses};
+use super::mark;
+use super::mark::NotePlace;
+use super::observation::{Basis, Observation};
+use super::reason::{HeldBack, Reason};
+use super::result::Plan;
+use super::result::instances_unread;
+use crate::guard::{
+    Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
+};
+use crate::model::attributes::SIGHTING;
+use crate::model::{Attributes, ClusterArn, Owner, Place, ServiceRef, Timestamp};
+
+impl Circumstances for Observation {
+    fn guard(&self) -> Guard {
+        self.rules.guard
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn cluster(&self) -> &ClusterArn {
+        &self.owner.cluster
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Instances
+    }
+
+    fn was_read(&self, service: &ServiceRef) -> bool {
+        self.desired.was_read(service)
+    }
+}
+
+/// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.
+fn measure(basis: Basis<'_>) -> Measure {
+    let Basis { observation, holders, affected } = basis;
+    let extent = observation.extent;
+    let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
+    let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
+    let instances = marked.count();
+    Measure { extent, instances, unread: instances_unread(observation, holders) }
+}
+
+/// Takes the removals that the guard holds out of a finished plan, and adds the reason.
+///
+/// One judgement is not enough. If all 200 pods of a cluster are replaced, the first plan registers 200 instances and
+/// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So such
+/// a plan is judged again when its registrations are done, by what each Service had before the run.
+pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
+    let observation = basis.observation;
+    let judged = observation.judged.as_deref();
+    let (measure, losses, sighting) = match (observation.extent, judged) {
+        (Extent::Remainder, None) => return,
+        (Extent::Remainder, Some(judged)) => {
+            let losses = losses(observation, plan, Offset::Registered(&judged.before));
+            let unread = instances_unread(observation, basis.holders);
+            (Measure { unread, ..judged.measure }, losses, judged.sighting.clone())
+        }
+        _ => {
+            let losses = losses(observation, plan, Offset::Planned);
+            (measure(basis), losses, recall_sighting(observation))
+        }
+    };
+    let verdict = measure.judge(observation, &losses, sighting.as_ref());
+    let held = verdict.as_ref().map(|verdict| take_out(&verdict.held, plan)).unwrap_or_default();
+    // A run that read only a part does not remove the note.
+    let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
+    let is_noted = match (measure.extent, observation.extent) {
+        (Extent::Part, _) => true,
+        (_, Extent::Remainder) => remember_sighting(observation, verdict.as_ref(), &held, plan),
+        // The second judgement of this run may hold the noted loss.
+        _ if verdict.is_none() && Judged::of(basis, plan).is_some() => true,
+        _ if forgets => keep_sighting(observation, verdict.as_ref(), &held, plan),
+        _ => true,
+    };
+    if let Some(verdict) = verdict {
+        let status = verdict.status(observation);
+        let status =
+            if is_noted { status } else { status.without_note(mark::unreadable(observation)) };
+        let status = Arc::new(status);
+        hold_back(&held, &status, plan);
+        plan.guard = Some(status);
+    }
+}
+
+/// Whether a plan would lose instances, so that the removals held by a full sync matter.
+pub fn would_lose(basis: Basis<'_>) -> bool {
+    let unjudged = Observation { extent: Extent::Remainder, ..basis.observation.clone() };
+    let plan = super::plan(Basis { observation: &unjudged, ..basis });
+    losses(basis.observation, &plan, Offset::Planned).services() > 0
+}
+
+/// Whether everything was read and no instance carries a sighting.
+pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
+    recall_sighting(observation).is_none() && instances_unread(observation, holders) == 0
+}
+
+impl Observation {
+    /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.
+    pub fn is_held(&self, service: &ServiceRef) -> bool {
+        let sighting = recall_sighting(self);
+        sighting
+            .is_some_and(|it| it.age(self.rules.guard, self.now) != Age::Stale && it.has(service))
+    }
+}
+
+/// Takes the removals of the Services that are held out of the plan.
+fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
+    let is_held = |change: &mut Change| change.loses().is_some_and(|service| held.has(service));
+    let changes = plan.changes.values_mut();
+    changes.flat_map(|changes| changes.extract_if(.., is_held)).collect()
+}
+
+/// One line for each Service and Cloud Map service.
+fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
+    let mut stay: BTreeMap<(ServiceRef, Place), usize> = BTreeMap::new();
+    for change in held {
+        if let Some(service) = change.loses() {
+            *stay.entry((service.clone(), change.place().clone())).or_default() += 1;
+        }
+    }
+    plan.held_back.extend(stay.into_iter().map(|((service, place), instances)| {
+        let reason = Reason::Guard { instances, status: status.clone() };
+        HeldBack { service, place: Some(place), reason }
+    }));
+}
+
+/// The input of the second judgement. Registrations that offset a loss are made before any removal, and Cloud Map can
+/// refuse them. If the removals of a plan would exceed the limits without the registrations, they are judged again when
+/// all registrations are done, on the instances that are registered then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The part of the cluster that the run covers, and the instances that the limits are measured on.
+    measure: Measure,
+    /// The number of instances of each Service when the run began.
+    before: BTreeMap<ServiceRef, usize>,
+    /// The sighting that was stored when the run began.
+    sighting: Option<Sighting>,
+}
+
+impl Judged {
+    /// The input for judging the removals of a judged plan again; `None` if they are within the limits even if every
+    /// registration fails.
+    pub fn of(basis: Basis<'_>, plan: &Plan) -> Option<Self> {
+        let (observation, measure) = (basis.observation, measure(basis));
+        let gross = losses(observation, plan, Offset::Nothing);
+        if !measure.is_past(observation, &gross) {
+            return None;
+        }
+        let mut before = BTreeMap::new();
+        for (_, service) in observation.all_marked_services() {
+            *before.entry(service).or_default() += 1;
+        }
+        Some(Self { measure, before, sighting: recall_sighting(observation) })
+    }
+
+    /// Records that an instance passed in place from one Service to another: clients still find it.
+    pub fn pass_on(&mut self, owner: &Owner, from: &Attributes, to: &Attributes) {
+        if let (Some(from), Some(to)) = (owner.service_of(from), owner.service_of(to))
+            && from != to
+            && let Some(before) = self.before.get_mut(&from)
+        {
+            *before = before.saturating_sub(1);
+        }
+    }
+}
+
+/// The sighting that an earlier run stored.
+pub fn recall_sighting(observation: &Observation) -> Option<Sighting> {
+    let marks = mark::carriers(observation, SIGHTING).filter_map(|(_, text)| Sighting::parse(text));
+    marks.min_by_key(|sighting| sighting.first_seen)
+}
+
+/// Adds the note changes of a verdict to the plan; `held` are the removals that were taken out. Returns false if a new
+/// loss that is held has no place for its note.
+pub fn keep_sighting(
+    observation: &Observation,
+    verdict: Option<&Verdict>,
+    held: &[Change],
+    plan: &mut Plan,
+) -> bool {
+    let memory = Memory(observation);
+    match verdict {
+        None => memory.unmark(None, plan),
+        Some(verdict) if verdict.state.holds() => {
+            return remember_sighting(observation, Some(verdict), held, plan);
+        }
+        Some(verdict) => {
+            let goes = going(&verdict.passed, plan);
+            // On a Cloud Map service it would outlast the instances, so there it is removed after them.
+            let is_instance = |at: &NotePlace| matches!(at, NotePlace::Instance(_));
+            memory.mark(&memory.passed(verdict), &goes, is_instance, plan);
+        }
+    }
+    true
+}
+
+/// Adds the note of a new loss that is held to the plan, and removes no note. Returns false if there is no place for it.
+pub fn remember_sighting(
+    observation: &Observation,
+    verdict: Option<&Verdict>,
+    held: &[Change],
+    plan: &mut Plan,
+) -> bool {
+    let new = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new);
+    new.is_none_or(|verdict| {
+        let sighting = Sighting::of(&verdict.held, observation.now);
+        Memory(observation).mark(&sighting, held, |_| true, plan)
+    })
+}
+
+/// The removals that make up a loss.
+fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
+    let changes = plan.changes.values().flatten();
+    let goes = changes.filter(|change| change.loses().is_some_and(|it| losses.has(it)));
+    goes.cloned().collect()
+}
+
+struct Memory<'a>(&'a Observation);
+
+impl Memory<'_> {
+    /// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the
+    /// next one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
+    /// wait.
+    fn passed(&self, verdict: &Verdict) -> Sighting {
+        let Observation { now, rules, .. } = self.0;
+        let ripe = now.saturating_sub(rules.guard.wait).unwrap_or(*now);
+        let first_seen = verdict.first_seen.map_or(ripe, |first_seen| first_seen.min(ripe));
+        recall_sighting(self.0)
+            .filter(|sighting| sighting.first_seen <= ripe)
+            .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, loss)))
+            .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
+    }
+
+    /// Writes the note: on the instance that had it before, else on the first held one with room for it, else elsewhere.
+    /// Returns false if there is no place for it.
+    fn mark(
+        &self,
+        sighting: &Sighting,
+        held: &[Change],
+        may_be_at: impl Fn(&NotePlace) -> bool,
+        plan: &mut Plan,
+    ) -> bool {
+        let text = sighting.to_string();
+        let held = held.iter().filter_map(Change::instance_key);
+        let at = mark::place_for(self.0, (SIGHTING, &text), held, plan).filter(may_be_at);
+        let mut noted = mark::carriers(self.0, SIGHTING);
+        let is_noted = noted.any(|(place, noted)| Some(&place) == at.as_ref() && noted == text);
+        if let Some(at) = at.as_ref().filter(|_| !is_noted) {
+            mark::put(self.0, at, (SIGHTING, Some(&text)), plan);
+        }
+        self.unmark(at.as_ref(), plan);
+        at.is_some()
+    }
+
+    /// Removes the note from every place but one.
+    fn unmark(&self, except: Option<&NotePlace>, plan: &mut Plan) {
+        for (at, _) in mark::carriers(self.0, SIGHTING).filter(|(at, _)| Some(at) != except) {
+            mark::put(self.0, &at, (SIGHTING, None), plan);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Readiness as health. By default only ready endpoints are registered. With `health: custom` all endpoints are, except
+//! for terminating ones: a registration contains the health at its time, and later changes are reported to Cloud Map's
+//! custom health check, which is not part of the attributes.
+//!
+//! A custom health check can only be added when a Cloud Map service is created; in services without one the default
+//! applies.
+
+use std::collections::BTreeSet;
+
+use super::change::Difference;
+use super::observation::Basis;
+use super::reason::Reason;
+use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
+use crate::model::{
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
+};
+
+/// A difference between an instance's health in Cloud Map and that of its endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthDifference {
+    /// The health in Cloud Map.
+    pub present: Health,
+    /// The health of the endpoint.
+    pub wanted: Health,
+}
+
+/// The health with which an endpoint is registered; `None` if it is not.
+pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {
+    match (endpoint.terminating, custom) {
+        (true, _) => (claims.keeps_serving && endpoint.serving).then_some(Health::Healthy),
+        (false, true) => Some(Health::when(endpoint.serving)),
+        (false, false) => endpoint.ready.then_some(Health::Healthy),
+    }
+}
+
+/// The attributes of an instance with a health that we report.
+pub fn attributes(health: Health) -> [(&'static str, &'static str); 2] {
+    [(INITIAL_HEALTH, health.as_str()), (HEALTH, "custom")]
+}
+
+/// Sets the health of a registration with these attributes, if they have one.
+pub fn set_initial(attributes: &mut Attributes, health: Health) {
+    if attributes.contains_key(INITIAL_HEALTH) {
+        attributes.insert(INITIAL_HEALTH, health.as_str());
+    }
+}
+
+/// The health right after a registration with these attributes.
+pub fn initial(attributes: &Attributes) -> Health {
+    let stated = attributes.get(INITIAL_HEALTH).and_then(Health::parse);
+    stated.unwrap_or(Health::Healthy)
+}
+
+/// Whether the health of the Service's instances is reported to a Cloud Map service.
+///
+/// # Errors
+/// Returns the reason if the Service requests it and the Cloud Map service has no custom health check.
+pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
+    match (claims.health, has_check) {
+        (HealthSource::Membership, _) => Ok(false),
+        (HealthSource::Custom, false) => Err(Reason::NoCustomHealth),
+        (HealthSource::Custom, true) => Ok(true),
+    }
+}
+
+/// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
+/// `health: custom`, or if the health of one was reported before.
+pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
+    let Basis { observation, holders, affected } = basis;
+    let wants = |key: &ServiceKey, service: &CloudMapService| {
+        let asking = holders.asking(key, affected).into_iter();
+        let mut claims = asking.filter_map(|holder| observation.desired.claims(holder));
+        claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
+    };
+    let written = |attributes: &Attributes| {
+        let marked = observation.owner.service_of(attributes);
+        attributes.contains_key(HEALTH) && marked.is_some_and(|it| affected.contains(&it))
+    };
+    let services = observation.registry.services.iter();
+    let needed = services.filter(|(key, service)| {
+        let mut ours = observation.registry.instances(key).map(|(_, attributes)| attributes);
+        let wanted = wants(key, service);
+        service.custom_health && ours.any(|it| written(it) || wanted && observation.owner.owns(it))
+    });
+    needed.map(|(key, _)| key.clone()).collect()
+}
+
+/// The health of an instance in Cloud Map. Right after a registration Cloud Map may not report it yet; then it is the
+/// initial health of the attributes.
+pub fn present(service: Option<&CloudMapService>, id: &str, attributes: &Attributes) -> Health {
+    let known = match service.map(|service| &service.health) {
+        Some(KnownHealth::Read(known)) => known.get(id).copied(),
+        _ => None,
+    };
+    known.unwrap_or_else(|| initial(attributes))
+}
+
+/// The attributes to register an instance again without a change. A registration resets the health, so the initial
+/// health is set to the present one.
+pub fn as_it_is(
+    service: Option<&CloudMapService>,
+    id: &str,
+    attributes: &Attributes,
+) -> Attributes {
+    let mut again = attributes.clone();
+    if service.is_some_and(|service| service.custom_health) && attributes.contains_key(HEALTH) {
+        let present = present(service, id, attributes);
+        again.insert(INITIAL_HEALTH, present.as_str());
+    }
+    again
+}
+
+/// The difference between the health in the attributes and `present`, if we report the health of this instance.
+pub fn difference(attributes: &Attributes, present: Health) -> Option<HealthDifference> {
+    let wanted = initial(attributes);
+    let ours = attributes.contains_key(HEALTH);
+    (ours && wanted != present).then_some(HealthDifference { present, wanted })
+}
+
+impl From<HealthDifference> for Difference {
+    fn from(health: HealthDifference) -> Self {
+        let text = |health: Health| Some(health.to_string());
+        let (present, wanted) = (text(health.present), text(health.wanted));
+        Self { attribute: "health".into(), present, wanted }
+    }
+}

@@ -1,0 +1,197 @@
+//! The identity of an instance in a Cloud Map service, the id of a new one, and the attributes to register one of ours
+//! again, with Cloud Map's limits for them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::health;
+use crate::clusterset::attributes::{is_written, service_port};
+use crate::clusterset::id;
+use crate::model::attributes::{
+    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, PORT, REGION, SCHEMA,
+};
+use crate::model::clusterset::PortOfService;
+use crate::model::{Attributes, Flow, Health, Owner, ServiceRef, attributes, fingerprint};
+
+/// The addresses of an instance, with its port if ports distinguish the instances of its service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    pub ipv4: Option<Ipv4Addr>,
+    pub ipv6: Option<Ipv6Addr>,
+    /// `None` except in HTTP and SRV services.
+    pub port: Option<u16>,
+    /// The Service's port that leads to it, if the instance is exported: two of them may lead to one port of a pod. Boxed,
+    /// since most instances have none, and a plan has one identity for each.
+    pub service_port: Option<Box<PortOfService>>,
+}
+
+impl Identity {
+    /// The identity in an instance's attributes. Invalid addresses and ports are ignored.
+    pub fn of(attributes: &Attributes, tells_ports_apart: bool) -> Self {
+        let port = attributes.get(PORT).filter(|_| tells_ports_apart);
+        let is_exported = tells_ports_apart && Flow::Exports.is_of(attributes);
+        Self {
+            ipv4: attributes.get(IPV4).and_then(|text| text.parse().ok()),
+            ipv6: attributes.get(IPV6).and_then(|text| text.parse().ok()),
+            port: port.and_then(|text| text.parse().ok()),
+            service_port: is_exported.then(|| service_port(attributes)).flatten().map(Box::new),
+        }
+    }
+
+    /// The addresses, IPv4 first.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
+    }
+}
+
+/// The id of a new instance in the flow of its owner.
+pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
+    match (owner.flow, identity.addresses().next()) {
+        (Flow::Exports, Some(address)) => {
+            let port = identity.port.zip(identity.service_port.as_deref());
+            id::instance(owner, service, address, port)
+        }
+        _ => id_of_annotated(owner, service, identity),
+    }
+}
+
+/// The id of an instance of an annotated Service: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most 63 characters. The
+/// digits are a hash of owner, cluster, Service, address and port, so no other party and no other cluster makes the
+/// same id. The format must never change: a different id would register every pod a second time.
+fn id_of_annotated(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
+    let address = identity.addresses().next().map(|address| address.to_string());
+    let address = address.unwrap_or_default();
+    let port = identity.port.map(|port| port.to_string()).unwrap_or_default();
+    let cluster = owner.cluster.as_str();
+    let parts = [&owner.id, cluster, &service.namespace, &service.name, &address, &port];
+    let digits = fingerprint::<5>(&parts);
+    let address = address.replace(['.', ':'], "-");
+    let port = identity.port.map(|port| format!("-{port}")).unwrap_or_default();
+    format!("ip-{address}{port}-{digits}")
+}
+
+/// The hash in a new id, which is evenly distributed.
+pub fn hash_of(id: &str) -> &str {
+    id.rsplit('-').next().unwrap_or(id)
+}
+
+/// Whether we set and repair an attribute of an instance of ours. A mark lists the attributes from annotations. All other
+/// attributes were added by hand.
+fn is_managed(key: &str, present: &Attributes) -> bool {
+    let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
+    let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
+    let exported = Flow::Exports.is_of(present) && is_written(key);
+    let place = [AVAILABILITY_ZONE, REGION].contains(&key);
+    aws || annotated || exported || place || attributes::is_known_mark(key)
+}
+
+/// The attributes to register. `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.
+pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
+    let others = present.iter().filter(|(key, _)| !is_managed(key, present));
+    let mut rewritten: Attributes = others.collect();
+    // A registration resets the health, and a registered instance without health reports is ready.
+    health::set_initial(&mut rewritten, Health::Healthy);
+    rewritten.extend(wanted);
+    rewritten.insert(SCHEMA, attributes::schema_over(present.get(SCHEMA)));
+    rewritten
+}
+
+/// The limit of Cloud Map that the attributes exceed: 30 custom attributes, 5,000 characters in all.
+pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
+    let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+    let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len()).sum();
+    match (own > 30, size > 5000) {
+        (true, _) => Some(format!("{own} attributes, and Cloud Map allows 30")),
+        (_, true) => Some(format!("{size} characters of attributes, and Cloud Map allows 5,000")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ClusterArn, Flow};
+
+    fn owner(id: &str) -> Owner {
+        let arn = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+        let cluster = ClusterArn::parse(arn).expect("an ARN");
+        Owner { id: id.into(), cluster, flow: Flow::Annotations }
+    }
+
+    fn identity(ipv4: Option<&str>, ipv6: Option<&str>, port: Option<u16>) -> Identity {
+        Identity {
+            ipv4: ipv4.map(|text| text.parse().expect("IPv4")),
+            ipv6: ipv6.map(|text| text.parse().expect("IPv6")),
+            port,
+            service_port: None,
+        }
+    }
+
+    /// The first release registered these ids.
+    #[test]
+    fn ids_are_frozen() {
+        let web = ServiceRef::new("shop", "web");
+        let cases = [
+            (identity(Some("10.0.1.5"), None, None), "ip-10-0-1-5-feaedf6be2"),
+            (identity(Some("10.0.1.5"), None, Some(8080)), "ip-10-0-1-5-8080-0a3900f928"),
+            (
+                identity(Some("10.0.1.5"), Some("fd00::1"), Some(8080)),
+                "ip-10-0-1-5-8080-0a3900f928",
+            ),
+            (identity(None, Some("fd00::1"), None), "ip-fd00--1-065e1ddfae"),
+        ];
+        for (identity, expected) in cases {
+            assert_eq!(new_id(&owner("cloud-map-sync"), &web, &identity), expected);
+        }
+    }
+
+    #[test]
+    fn parts_that_run_together_give_different_ids() {
+        let identity = identity(Some("10.0.1.5"), None, None);
+        let one = new_id(&owner("a"), &ServiceRef::new("shop", "web"), &identity);
+        let other = new_id(&owner("a"), &ServiceRef::new("shopw", "eb"), &identity);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn instance_of_an_export_has_an_id_of_its_own_format() {
+        let owner = Owner { flow: Flow::Exports, ..owner("cloud-map-sync") };
+        let web = ServiceRef::new("shop", "web");
+        let id = new_id(&owner, &web, &identity(Some("10.0.1.5"), None, None));
+        assert!(id.starts_with("address-10-0-1-5-"), "{id}");
+    }
+
+    #[test]
+    fn the_longest_id_is_a_dns_label() {
+        let longest = identity(None, Some("fd00:1111:2222:3333:4444:5555:6666:7777"), Some(65535));
+        let id = new_id(&owner("cloud-map-sync"), &ServiceRef::new("shop", "web"), &longest);
+        assert!(id.len() <= 63, "{id} has {}", id.len());
+        assert!(id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'-')));
+    }
+
+    #[test]
+    fn attributes_from_annotations_go_with_them_and_others_stay() {
+        let of = |keys: &[(&str, &str)]| -> Attributes {
+            keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let present = of(&[("a", "1"), ("b", "2"), ("by-hand", "3"), (ANNOTATED, "a,b")]);
+        let again = carry_over(&present, &of(&[("b", "4"), (ANNOTATED, "b")]));
+        let found = ["a", "b", "by-hand", ANNOTATED].map(|key| again.get(key));
+        assert_eq!(found, [None, Some("4"), Some("3"), Some("b")]);
+    }
+
+    #[test]
+    fn cloud_map_takes_30_attributes_beside_its_own_and_5000_characters() {
+        let own = |index| (format!("key-{index:02}"), "x".to_owned());
+        let with_own = |count| {
+            let aws = ("AWS_INSTANCE_IPV4".to_owned(), "10.0.0.1".to_owned());
+            (0..count).map(own).chain([aws]).collect::<Attributes>()
+        };
+        assert_eq!(beyond_limits(&with_own(30)), None);
+        let too_many = "31 attributes, and Cloud Map allows 30";
+        assert_eq!(beyond_limits(&with_own(31)).as_deref(), Some(too_many));
+        let of_size = |size: usize| Attributes::from([("key".to_owned(), "x".repeat(size - 3))]);
+        assert_eq!(beyond_limits(&of_size(5000)), None);
+        let too_long = "5001 characters of attributes, and Cloud Map allows 5,000";
+        assert_eq!(beyond_limits(&of_size(5001)).as_deref(), Some(too_long));
+    }
+}

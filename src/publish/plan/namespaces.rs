@@ -1,0 +1,220 @@
+//! The Cloud Map namespace of a name. Several may have the name that its Service refers to: private DNS namespaces of
+//! several VPCs, or one that another account shares beside an own one. Registered instances decide first, so that a
+//! namespace that is new moves nothing. A missing namespace is created together with its first service, if the installation
+//! allows it: an HTTP namespace, since that needs no VPC and no domain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::Change;
+use super::claims::MAXIMUM;
+use super::observation::Observation;
+use super::result::Plan;
+use super::rules::Rules;
+use crate::guard::Extent;
+use crate::model::{
+    Claims, CloudMapService, Namespace, NamespaceReference, Selection, ServiceKey, ServiceName,
+    ServiceRef, UnresolvedNamespace,
+};
+
+/// The ids of the namespaces with instances of the cluster, also by Service.
+#[derive(Default)]
+struct Registered<'a> {
+    of_service: BTreeMap<ServiceRef, BTreeSet<&'a str>>,
+    of_cluster: BTreeSet<&'a str>,
+}
+
+impl Observation {
+    /// The key of a name that a Service claims.
+    ///
+    /// # Errors
+    /// Returns an error if no namespace matches, or several of which none was chosen.
+    pub fn key(
+        &self,
+        service: &ServiceRef,
+        reference: &NamespaceReference,
+        name: &ServiceName,
+    ) -> Result<ServiceKey, UnresolvedNamespace> {
+        let chosen = self.desired.namespaces.get(service).and_then(|of_names| of_names.get(name));
+        let chosen = chosen.and_then(|id| {
+            let candidates = self.registry.candidates(reference);
+            candidates.into_iter().find(|namespace| namespace.id == *id)
+        });
+        let namespace = chosen.map_or_else(|| self.registry.resolve(reference), Ok)?;
+        Ok(ServiceKey::new(namespace, name.as_str()))
+    }
+
+    /// Chooses the namespace of each name that may be in several. A targeted run has not read the rest of the cluster
+    /// and of Cloud Map, so it goes by the instances of the Service alone.
+    pub fn choose_namespaces(&mut self, selection: &Selection) {
+        self.desired.namespaces = self.choices(*selection != Selection::Everything);
+    }
+
+    fn choices(&self, is_targeted: bool) -> BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> {
+        let mut chosen: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> = BTreeMap::new();
+        let mut registered = None;
+        for (service, claims, candidates) in self.ambiguous() {
+            let registered = registered.get_or_insert_with(|| self.registered());
+            for name in claims.names.iter().take(MAXIMUM) {
+                let by_own = self.with_own(service, name, &candidates, registered);
+                let namespace = match by_own {
+                    None if !is_targeted => self.with_others(name, &candidates, registered),
+                    by_own => by_own,
+                };
+                if let Some(namespace) = namespace {
+                    let of_service = chosen.entry(service.clone()).or_default();
+                    of_service.insert(name.clone(), namespace.id.clone());
+                }
+            }
+        }
+        chosen
+    }
+
+    /// All keys that the names of Services may have, if they may be in several namespaces.
+    pub fn keys_to_choose_from(
+        &self,
+        is_asked: impl Fn(&ServiceRef) -> bool,
+    ) -> BTreeSet<ServiceKey> {
+        let mut keys = BTreeSet::new();
+        for (_, claims, candidates) in self.ambiguous().filter(|(service, ..)| is_asked(service)) {
+            for name in claims.names.iter().take(MAXIMUM) {
+                keys.extend(candidates.iter().map(|it| ServiceKey::new(it, name.as_str())));
+            }
+        }
+        keys
+    }
+
+    /// The Services with claims to names in several namespaces.
+    pub fn claims_to_choose(&self) -> impl Iterator<Item = &ServiceRef> {
+        self.ambiguous().map(|(service, ..)| service)
+    }
+
+    /// The claims to names in several namespaces.
+    fn ambiguous(&self) -> impl Iterator<Item = (&ServiceRef, &Claims, Vec<&Namespace>)> {
+        self.desired.services.iter().filter_map(|(service, published)| {
+            let claims = published.claims.as_ref().ok()?;
+            let candidates = self.registry.candidates(&claims.namespace);
+            (candidates.len() > 1).then_some((service, claims, candidates))
+        })
+    }
+
+    fn registered(&self) -> Registered<'_> {
+        let mut registered = Registered::default();
+        for (key, service) in self.all_marked_services() {
+            registered.of_service.entry(service).or_default().insert(&key.namespace);
+            registered.of_cluster.insert(&key.namespace);
+        }
+        registered
+    }
+
+    /// The first namespace in which the Service has instances under the name, or else under any.
+    fn with_own<'a>(
+        &self,
+        service: &ServiceRef,
+        name: &ServiceName,
+        candidates: &[&'a Namespace],
+        registered: &Registered,
+    ) -> Option<&'a Namespace> {
+        let under_name = |it: &&&Namespace| {
+            let key = ServiceKey::new(it, name.as_str());
+            self.marked_services(&key).any(|marked| marked == *service)
+        };
+        let own = registered.of_service.get(service)?;
+        let under_any = |it: &&&Namespace| own.contains(it.id.as_str());
+        let mut all = candidates.iter();
+        all.clone().find(under_name).or_else(|| all.find(under_any)).copied()
+    }
+
+    /// The only one with a Cloud Map service of the name; else with instances of the cluster; else of this account.
+    /// None if a service of the name could not be read: it may have instances of the Service.
+    fn with_others<'a>(
+        &self,
+        name: &ServiceName,
+        candidates: &[&'a Namespace],
+        registered: &Registered,
+    ) -> Option<&'a Namespace> {
+        let found =
+            |it: &Namespace| self.registry.services.get(&ServiceKey::new(it, name.as_str()));
+        let is_unread = |it: &CloudMapService| it.unreadable.is_some() && !it.is_denied;
+        if candidates.iter().filter_map(|it| found(it)).any(is_unread) {
+            return None;
+        }
+        let exists = |it: &Namespace| found(it).is_some();
+        let has_ours = |it: &Namespace| registered.of_cluster.contains(it.id.as_str());
+        let is_own = |it: &Namespace| !it.is_of_other(self.registry.account.as_deref());
+        let only = |holds: &dyn Fn(&Namespace) -> bool| {
+            let mut found = candidates.iter().filter(|it| holds(it));
+            found.next().filter(|_| found.next().is_none()).copied()
+        };
+        only(&exists).or_else(|| only(&has_ours)).or_else(|| only(&is_own))
+    }
+}
+
+impl Observation {
+    /// Adds the missing namespaces that are claimed and may be created. From here on they are treated as existing
+    /// namespaces, except that they have no ARN.
+    pub fn expect_namespaces(&mut self) {
+        for reference in self.desired.all_claims().map(|claims| &claims.namespace) {
+            let missing = self.registry.resolve(reference);
+            let missing = matches!(missing, Err(UnresolvedNamespace::Missing { .. }));
+            if missing && not_created(reference, &self.rules).is_none() {
+                let namespace = Namespace::missing(&reference.to_string());
+                self.registry.namespaces.insert(namespace.id.clone(), namespace);
+            }
+        }
+    }
+
+    /// A problem with a namespace, with the reason why a missing one is not created, or if the choice is left to a full sync.
+    pub(in crate::publish::plan) fn explained(
+        &self,
+        problem: UnresolvedNamespace,
+        reference: &NamespaceReference,
+    ) -> UnresolvedNamespace {
+        match problem {
+            UnresolvedNamespace::Missing { reference: text, visible, .. }
+                if self.rules.create_namespaces =>
+            {
+                let not_created = not_created(reference, &self.rules);
+                UnresolvedNamespace::Missing { reference: text, visible, not_created }
+            }
+            UnresolvedNamespace::Ambiguous { reference, candidates, .. } => {
+                let is_left = self.extent == Extent::Part;
+                UnresolvedNamespace::Ambiguous { reference, candidates, is_left }
+            }
+            other @ UnresolvedNamespace::Missing { .. } => other,
+        }
+    }
+}
+
+/// The reason why a missing namespace is not created; `None` if it is created.
+fn not_created(reference: &NamespaceReference, rules: &Rules) -> Option<&'static str> {
+    let NamespaceReference::NameOrId(name) = reference else {
+        return Some("an ARN refers to an existing namespace");
+    };
+    let looked_at = rules.namespaces.is_empty() || rules.namespaces.contains(reference);
+    match (rules.create_namespaces, looked_at) {
+        (false, _) => Some("CREATE_NAMESPACES is not true"),
+        (_, false) => Some("CLOUD_MAP_NAMESPACES does not contain it"),
+        _ if name.starts_with("ns-") => Some("it may be the id of a namespace"),
+        _ if name.contains('.') => {
+            Some("it may be a DNS name, and HTTP namespaces do not answer DNS queries")
+        }
+        _ => None,
+    }
+}
+
+impl Plan {
+    /// Adds the creation of every missing namespace to the changes of the first Service that needs it.
+    pub(in crate::publish::plan) fn add_namespaces(&mut self) {
+        let mut added = BTreeMap::new();
+        for (service, changes) in &self.changes {
+            let missing =
+                changes.iter().filter_map(|change| Some((change, change.missing_namespace()?)));
+            for (change, name) in missing {
+                added.entry(name.to_owned()).or_insert((service.clone(), change.place().clone()));
+            }
+        }
+        for (name, (service, place)) in added {
+            self.changes.entry(service).or_default().push(Change::CreateNamespace { place, name });
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Plans for a part of a cluster: the Services that a run covers ([`affected`]), the data that such a plan depends on
+//! ([`hold_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the data to read again
+//! before the changes of one turn are decided ([`RereadScope`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Intent;
+use super::change::{Change, Stage};
+use super::claims::Holders;
+use super::observation::{Basis, Observation};
+use super::result::Plan;
+use crate::guard::Extent;
+use crate::model::{Claim, Desired, PublishedService, Registry, Selection, ServiceKey, ServiceRef};
+
+/// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
+/// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
+/// holding it.
+pub fn affected(
+    observation: &Observation,
+    holders: &Holders,
+    selection: &Selection,
+) -> BTreeSet<ServiceRef> {
+    let existing = observation.desired.services.keys().cloned();
+    let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
+    let claimed = selected.iter().flat_map(|service| {
+        let claims = holders.claims(service).into_iter().flatten();
+        claims.map(move |key| (key, service.clone()))
+    });
+    let marked = observation.all_marked_services();
+    let marked = marked.filter(|(_, service)| selection.contains(service));
+    let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
+    let mut held_by_others = BTreeSet::new();
+    for (key, service) in claimed.chain(marked) {
+        if !holders.holds(key, &service) {
+            held_by_others.insert(key);
+        }
+        affected.insert(service);
+    }
+    affected.extend(held_by_others.into_iter().flat_map(|key| holders.holders(key)).cloned());
+    affected
+}
+
+/// The additions that seem to be missing, by Service.
+#[derive(Debug)]
+pub struct Missing(BTreeMap<ServiceRef, Vec<Change>>);
+
+impl Missing {
+    /// Those that an observation of a part of Cloud Map lacks.
+    pub fn of(basis: Basis<'_>) -> Self {
+        let mut changes = Intent::Additions.plan(basis).changes;
+        // Instances under other names decide which of several namespaces of one name is meant.
+        for service in basis.observation.claims_to_choose() {
+            changes.remove(service);
+        }
+        Self(changes)
+    }
+
+    /// The Cloud Map services that they are in.
+    pub fn keys(&self) -> BTreeSet<ServiceKey> {
+        self.0.values().flatten().map(|change| change.place().key.clone()).collect()
+    }
+
+    /// Leaves out the Services of which no more is missing than `is_there`.
+    pub fn leave_out(&mut self, is_there: impl Fn(&ServiceKey, &str) -> bool) {
+        let is_missing = |change: &Change| {
+            change.instance().is_some_and(|id| !is_there(&change.place().key, id))
+        };
+        self.0.retain(|_, changes| changes.iter().any(is_missing));
+    }
+
+    /// The data to read before they are made; `None` if there are none.
+    pub fn scope(&self, basis: Basis<'_>) -> Option<RereadScope> {
+        let changes: Vec<Change> = self.0.values().flatten().cloned().collect();
+        (!changes.is_empty()).then(|| RereadScope::of(basis.holders, self.0.keys(), &changes))
+    }
+}
+
+impl Plan {
+    /// The registrations of new and rewritten instances, with the Cloud Map services that they need, without all else.
+    #[must_use]
+    pub fn additions_alone(self) -> Self {
+        let mut changes = self.changes;
+        changes.retain(|_, all| all.iter().all(|it| it.stage() > Stage::CreateNamespace));
+        let is_addition = |it: &Change| match it.stage() {
+            Stage::Create => true,
+            Stage::Register => it.exchange().is_none(),
+            _ => false,
+        };
+        for of_service in changes.values_mut() {
+            of_service.retain(is_addition);
+        }
+        changes.retain(|_, of_service| of_service.iter().any(|it| it.stage() == Stage::Register));
+        Self { changes, ..Self::default() }
+    }
+}
+
+/// The data to read again before the changes of one turn are decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RereadScope {
+    /// The Cloud Map services of the changes, and those whose names the Services hold. Of a name that another Service
+    /// holds a thousand others may be claimants, each with a turn of its own.
+    pub keys: BTreeSet<ServiceKey>,
+    /// The Services of the turn, and those in the marks of instances to remove.
+    pub services: BTreeSet<ServiceRef>,
+    /// These Services, and those that share a name with them: a second plan needs the endpoints of all.
+    pub read: BTreeSet<ServiceRef>,
+}
+
+impl RereadScope {
+    /// The data that the changes of a turn of `services` depend on.
+    ///
+    /// The Cloud Map services of the changes are not enough. A renamed web that is registered has only removals left, all
+    /// under its old name, and whether they may be made depends on its instances under the new one: so all names that it
+    /// holds are read. Nor are its own endpoints: an instance that it gives up may be wanted by a Service that shares the
+    /// name, and would be deregistered and registered again.
+    pub fn of<'a>(
+        holders: &Holders,
+        services: impl IntoIterator<Item = &'a ServiceRef>,
+        changes: &'a [Change],
+    ) -> Self {
+        let marked = changes.iter().filter_map(Change::loses);
+        let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
+        let changed = changes.iter().map(|change| change.place().key.clone());
+        let held = services.iter().flat_map(|service| {
+            let claims = holders.claims(service).into_iter().flatten();
+            claims.filter(|key| holders.holds(key, service))
+        });
+        let keys = changed.chain(held.cloned()).collect();
+        let read = holders.with_sharers(&services);
+        Self { keys, services, read }
+    }
+
+    /// The part of an observation with these keys and Services, including every claimant.
+    pub fn narrow(&self, observation: &Observation, holders: &Holders) -> Observation {
+        let services = self.keys.iter().filter_map(|key| {
+            let service = observation.registry.services.get(key)?;
+            Some((key.clone(), service.clone()))
+        });
+        let registry = Registry {
+            namespaces: observation.registry.namespaces.clone(),
+            services: services.collect(),
+            capacity: observation.registry.capacity.clone(),
+            account: observation.registry.account.clone(),
+        };
+        let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
+        let concerned = claimants.chain(&self.services).filter_map(|service| {
+            let annotated = observation.desired.services.get(service)?;
+            Some((service.clone(), annotated.clone()))
+        });
+        let concerned: BTreeMap<ServiceRef, PublishedService> = concerned.collect();
+        let namespaces = concerned.keys().filter_map(|service| {
+            let chosen = observation.desired.namespaces.get(service)?;
+            Some((service.clone(), chosen.clone()))
+        });
+        let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
+        let claimed = holders.claimed_by(&self.services).filter(|key| !self.keys.contains(*key));
+        let held_elsewhere =
+            claimed.filter_map(|key| Some((key.clone(), holders.holder(key)?.clone())));
+        let desired = Desired {
+            held_elsewhere: held_elsewhere.collect(),
+            namespaces: namespaces.collect(),
+            services: concerned,
+            unannotated: unannotated.collect(),
+            exports: BTreeMap::new(),
+            finalizers: BTreeMap::new(),
+        };
+        let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
+        let (now, extent) = (observation.now, Extent::Remainder);
+        Observation { owner, rules, now, extent, judged: None, desired, registry }
+    }
+}
+
+/// Whether a claim of the cluster names a namespace that was not found.
+pub fn lacks_namespace(observation: &Observation) -> bool {
+    let mut claims = observation.desired.all_claims();
+    claims.any(|claims| observation.registry.candidates(&claims.namespace).is_empty())
+}
+
+/// The ids of the namespaces that claims of the cluster may mean.
+pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
+    let claims = observation.desired.all_claims();
+    let found = claims.flat_map(|claims| observation.registry.candidates(&claims.namespace));
+    found.map(|namespace| namespace.id.clone()).collect()
+}
+
+/// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key have
+/// its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names, matter
+/// and must be read.
+pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
+    let Basis { observation, holders, affected } = basis;
+    affected.iter().all(|service| {
+        let claims = observation.desired.claims(service);
+        let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
+        let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
+        let mut keys = holders.claims(service).into_iter().flatten();
+        let only = BTreeSet::from([service.clone()]);
+        let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();
+        let alone = |key: &ServiceKey| marked(key) == only;
+        exclusive && clear && keys.all(alone)
+    })
+}

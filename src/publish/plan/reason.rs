@@ -1,0 +1,472 @@
+//! Requests that are not carried out, each with its [`Reason`]: one sentence that names the cause and, if there is one, the
+//! solution. The facts about each reason decide its effect on the run, the report, the Events and the metrics.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::adopt::NotAdopted;
+use super::name_policy::Denial;
+use super::rules::SetBy;
+use crate::error::shorten;
+use crate::guard::GuardStatus;
+use crate::model::attributes::{IPV4, IPV6};
+use crate::model::{
+    Attributes, BadAnnotation, ClusterArn, FirstNames, Place, Policy, PortReference, Records,
+    RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace, without_leading_zeros,
+};
+
+/// A request of a Kubernetes Service that this run does not carry out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldBack {
+    pub service: ServiceRef,
+    /// The Cloud Map service that the request is about, if it is known.
+    pub place: Option<Place>,
+    pub reason: Reason,
+}
+
+/// The reason for which a request is held back. [`Reason::code`] is stable; the sentence may be reworded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Reason {
+    /// An annotation is invalid.
+    #[error("{0}; registered instances stay")]
+    BadAnnotation(BadAnnotation),
+    /// The Cloud Map namespace is missing or ambiguous.
+    #[error("{0}; registered instances stay")]
+    Namespace(UnresolvedNamespace),
+    /// Another Service of the cluster holds the name.
+    #[error(
+        "Service {holder} of this cluster holds the name; this one takes over when that ends{}",
+        not_shared(alone.as_ref())
+    )]
+    DomainConflict {
+        holder: ServiceRef,
+        /// The Services that claim it for themselves alone, although others would share it.
+        alone: Option<FirstNames>,
+    },
+    /// `NAME_POLICY` does not allow the claim: it counts as ended.
+    #[error("{0}; the claim counts as ended")]
+    NotAllowed(Denial),
+    /// The Service requests more names than it may claim.
+    #[error(
+        "{asked} names are requested, and the first {maximum} are claimed: {}",
+        if *by_policy {
+            "maxNames of NAME_POLICY is the limit"
+        } else {
+            "a Service may not claim more"
+        }
+    )]
+    TooManyNames {
+        /// The number of names it requests.
+        asked: usize,
+        /// The number of names it claims, of those that `NAME_POLICY` allows.
+        maximum: usize,
+        /// Whether a rule sets the number.
+        by_policy: bool,
+    },
+    /// `NAME_POLICY` does not allow the address.
+    #[error(
+        "address {address} is not published: NAME_POLICY allows this Service addresses in {ranges}"
+    )]
+    AddressNotAllowed {
+        address: IpAddr,
+        /// The allowed ranges.
+        ranges: String,
+    },
+    /// The Cloud Map service has a health check of Route 53, which cannot call the address.
+    #[error(
+        "private addresses (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 192.0.2.0/24) are not registered here: Cloud Map refuses them in a service with a Route 53 health check; choose another name, or have the check removed"
+    )]
+    AddressNotCheckable,
+    /// An endpoint has no address that the service's records can carry.
+    #[error("{records} records cannot contain the endpoint's addresses {addresses}")]
+    RecordTypeMismatch { records: String, addresses: String },
+    /// The records of a service of ours fit no endpoint.
+    #[error("{}", records_misfit(*fitting, delete.as_deref()))]
+    RecordsMisfit {
+        /// The records that would fit.
+        fitting: ServiceKind,
+        /// The command that deletes the service, if the function does not.
+        delete: Option<String>,
+    },
+    /// An address that must never be published.
+    #[error(
+        "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
+    )]
+    NotPublishable(IpAddr),
+    /// A text in the place of an address.
+    #[error("{}", malformed_address(.0))]
+    AddressMalformed(Box<str>),
+    /// A port to register is not a port of the Service, or the endpoints lack it.
+    #[error(
+        "port {port} is not a port of the Service, or its endpoints do not have it; the Service has: {available}"
+    )]
+    NoSuchPort {
+        /// The annotated port.
+        port: PortReference,
+        /// The ports of the Service.
+        available: String,
+    },
+    /// The oldest of the Services that share a name decides the settings of the Cloud Map service.
+    #[error(
+        "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
+    )]
+    SharedName {
+        oldest: ServiceRef,
+        /// The settings of the oldest.
+        decided: String,
+        /// The settings that this Service requests.
+        asked: String,
+    },
+    /// The service's records have no port, so the port is only an attribute.
+    #[error(
+        "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
+    )]
+    PortNotServed {
+        records: ServiceKind,
+        /// The first of the annotated ports.
+        port: PortReference,
+    },
+    /// The records of a service that is not ours have another TTL.
+    #[error(
+        "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
+    )]
+    TtlNotOurs {
+        /// The TTL or TTLs of the records.
+        present: String,
+        /// The annotated TTL, in seconds.
+        wanted: u32,
+    },
+    /// The routing policy of a DNS service cannot be changed.
+    #[error(
+        "the routing policy of the Cloud Map service is {present} and the annotation asks for {wanted}: it is fixed when a service is created"
+    )]
+    RoutingPolicyFixed {
+        present: RoutingPolicy,
+        /// The annotated policy.
+        wanted: RoutingPolicy,
+    },
+    /// The service is in a DNS namespace and has no DNS records.
+    #[error(
+        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries"
+    )]
+    NotInDns,
+    /// The tags could not be read, so it is unknown whether the service is ours.
+    #[error("the service's settings stay as they are: {0}")]
+    TagsUnreadable(String),
+    /// This account may not change the service.
+    #[error("Cloud Map refuses to update the service: {0}")]
+    UpdateRefused(String),
+    /// The Cloud Map service has no custom health check, so health cannot be reported.
+    #[error(
+        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service"
+    )]
+    NoCustomHealth,
+    /// The health of the instances could not be read, so no change of health is reported.
+    #[error(
+        "the health of the instances of this Cloud Map service could not be read, so none is changed: {0}"
+    )]
+    HealthUnreadable(String),
+    /// SRV records and Route 53 health checks need a port, and no annotation sets it.
+    #[error(
+        "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
+    )]
+    PortNeeded {
+        /// The feature that needs it, in the plural.
+        needed_by: &'static str,
+        /// The number of ports of the Service.
+        ports: usize,
+    },
+    /// The Cloud Map service is an alias.
+    #[error(
+        "the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name"
+    )]
+    CnameService,
+    /// The function's role has no rights in Route 53, so every registration there would fail.
+    #[error("{}", DNS_NOT_ALLOWED)]
+    DnsNotAllowed,
+    /// ECS Service Connect manages the Cloud Map service.
+    #[error(
+        "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
+    )]
+    ServiceConnect,
+    /// An instance of another owner or of another endpoint has the id that a new one would get.
+    #[error("instance {0} exists and belongs to another endpoint; it is not overwritten")]
+    IdTaken(String),
+    /// More endpoints are ready than the maximum allows.
+    #[error("{maximum} of {wanted} instances are registered, the limit of {set_by}")]
+    Maximum {
+        /// The largest number of instances.
+        maximum: usize,
+        /// The source of the number.
+        set_by: SetBy,
+        /// The number of instances without the maximum.
+        wanted: usize,
+    },
+    /// The Cloud Map service has no capacity left.
+    #[error(
+        "{fit} of {wanted} instances fit: a Cloud Map service can have {limit}, and {others} in it are not ours"
+    )]
+    ServiceFull {
+        /// The number of instances that should be registered.
+        wanted: usize,
+        /// The number of instances that fit.
+        fit: usize,
+        /// The limit of Cloud Map.
+        limit: usize,
+        /// The number of instances of other owners.
+        others: usize,
+    },
+    /// No endpoint is ready, and the Service keeps its last instances.
+    #[error("no endpoint is ready; {} here because of when-none-ready", stay(*kept))]
+    NoneReady {
+        /// The number of instances that stay.
+        kept: usize,
+    },
+    /// The cluster's list of endpoints is not complete.
+    #[error("{}", ENDPOINTS_TRUNCATED)]
+    EndpointsTruncated,
+    /// The attributes exceed a limit of Cloud Map.
+    #[error("instance {instance} would have {problem}; it is neither registered nor rewritten")]
+    AttributeLimit {
+        instance: String,
+        /// The limit that is exceeded.
+        problem: String,
+    },
+    /// An instance of another owner that a person allowed, or could allow, this function to adopt.
+    #[error("instance {instance} is not adopted: {why}")]
+    NotAdopted {
+        /// The instance, which stays as it is.
+        instance: String,
+        why: NotAdopted,
+    },
+    /// AWS's controller registered instances of the export for this cluster.
+    #[error(
+        "{instances} instances under this name have the cluster's id and no marks, as AWS's controller registers them; \
+         the export waits for {{\"action\":\"adopt\",\"cluster\":\"{cluster}\"}}"
+    )]
+    ExportNotAdopted {
+        instances: usize,
+        /// The exporting cluster.
+        cluster: ClusterArn,
+    },
+    /// `POLICY` does not allow the change.
+    #[error("POLICY={policy} does not allow this: {action}")]
+    Policy {
+        policy: Policy,
+        /// The change that is not allowed.
+        action: String,
+    },
+    /// The guard holds a loss.
+    #[error("{} here: {status}", stay(*instances))]
+    Guard {
+        /// The number of instances of this Service that stay here.
+        instances: usize,
+        /// The complete loss.
+        status: Arc<GuardStatus>,
+    },
+    /// A removal waits until other instances are registered.
+    #[error("instance {instance} stays {waits_for}")]
+    Waiting {
+        /// The instance that stays.
+        instance: String,
+        /// The condition it waits for.
+        waits_for: String,
+    },
+    /// Route 53 refused the record set of a registration.
+    #[error(
+        "instance {instance}: the DNS change was refused, since another instance may have the same address (INVALID_CHANGE_BATCH: {message})"
+    )]
+    AddressTaken {
+        /// The instance that is not registered.
+        instance: String,
+        /// Cloud Map's message: a limit of Route 53 has the same code.
+        message: String,
+    },
+    /// Cloud Map refuses a registration or a new service, and a retry would not help.
+    #[error("Cloud Map rejects this request, and a retry does not help: {0}")]
+    InvalidInput(String),
+    /// The namespace has no capacity left.
+    #[error(
+        "{fit} of {wanted} instances fit, since Cloud Map accepts no more: {message}; {}",
+        until_next(old.as_ref())
+    )]
+    LimitExceeded {
+        /// The number of instances that should be registered.
+        wanted: usize,
+        /// The number of instances that are registered.
+        fit: usize,
+        /// Cloud Map's message.
+        message: String,
+        /// The name that the Service had before, if its last instance under that one stays for this reason.
+        old: Option<String>,
+    },
+    /// A quota of Cloud Map for namespaces or services is used up.
+    #[error("{0}")]
+    QuotaExceeded(String),
+    /// Cloud Map refuses to create a namespace that it does not show.
+    #[error(
+        "the Cloud Map namespace {0:?} is being deleted: its name is free in about a minute, and the next run creates it"
+    )]
+    NamespaceInDeletion(String),
+    /// Cloud Map refuses to delete a service in which the last read found no instance, or which has one since.
+    #[error(
+        "Cloud Map still counts an instance in it, which it may do for a while after the last one is deregistered; the next full sync tries again"
+    )]
+    ServiceInUse,
+    /// The instances of the Cloud Map service could not be read: nothing in it is changed.
+    #[error("the instances of this Cloud Map service could not be read: {0}")]
+    Unreadable(String),
+}
+
+/// The end of a reason: who can mend it, or whether the next run may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MendedBy {
+    /// The owner of the Service, and so an Event tells of it.
+    Owner,
+    /// Nobody has to: it was requested, or ends by itself or by the operators of the function.
+    Others,
+    /// A retry may help, so that the run counts as incomplete.
+    Retry,
+}
+
+impl Reason {
+    /// The facts about each reason: its stable code, whether it keeps an endpoint out of a name, and who can mend it. An
+    /// address that is never published is not missing, and an endpoint beyond the maximum is not requested.
+    fn facts(&self) -> (&'static str, bool, MendedBy) {
+        use MendedBy::{Others, Owner, Retry};
+        match self {
+            Self::BadAnnotation(_) => ("BadAnnotation", true, Owner),
+            Self::Namespace(UnresolvedNamespace::Missing { .. }) => {
+                ("NamespaceMissing", true, Owner)
+            }
+            Self::Namespace(UnresolvedNamespace::Ambiguous { is_left, .. }) => {
+                ("NamespaceAmbiguous", true, if *is_left { Others } else { Owner })
+            }
+            Self::DomainConflict { .. } => ("DomainConflict", true, Owner),
+            Self::NotAllowed(_) => ("NotAllowed", true, Owner),
+            Self::TooManyNames { .. } => ("TooManyNames", true, Owner),
+            Self::AddressNotAllowed { .. } => ("AddressNotAllowed", false, Owner),
+            Self::AddressNotCheckable => ("AddressNotCheckable", true, Owner),
+            Self::RecordTypeMismatch { .. } | Self::RecordsMisfit { .. } => {
+                ("RecordTypeMismatch", true, Owner)
+            }
+            Self::NotPublishable(_) => ("NotPublishable", false, Owner),
+            Self::AddressMalformed(_) => ("AddressMalformed", true, Owner),
+            Self::NoSuchPort { .. } => ("NoSuchPort", true, Owner),
+            Self::SharedName { .. } => ("SharedName", false, Owner),
+            Self::PortNotServed { .. } => ("PortNotServed", false, Owner),
+            Self::TtlNotOurs { .. } => ("TtlNotOurs", false, Owner),
+            Self::RoutingPolicyFixed { .. } => ("RoutingPolicyFixed", false, Owner),
+            Self::NotInDns => ("NotInDns", false, Owner),
+            Self::TagsUnreadable(_) => ("TagsUnreadable", false, Retry),
+            Self::UpdateRefused(_) => ("UpdateRefused", false, Owner),
+            Self::NoCustomHealth => ("NoCustomHealth", false, Owner),
+            Self::HealthUnreadable(_) => ("HealthUnreadable", false, Retry),
+            Self::PortNeeded { .. } => ("PortNeeded", true, Owner),
+            Self::CnameService => ("CnameService", true, Owner),
+            Self::DnsNotAllowed => ("DnsNotAllowed", true, Owner),
+            Self::ServiceConnect => ("ServiceConnect", true, Owner),
+            Self::IdTaken(_) => ("IdTaken", true, Owner),
+            Self::Maximum { set_by: SetBy::Annotation, .. } => ("MaxInstances", false, Others),
+            Self::Maximum { set_by: SetBy::NamePolicy, .. } => ("MaxInstances", false, Owner),
+            Self::ServiceFull { .. } => ("ServiceFull", true, Owner),
+            Self::NoneReady { .. } => ("NoneReady", true, Owner),
+            Self::EndpointsTruncated => ("EndpointsTruncated", true, Owner),
+            Self::AttributeLimit { .. } => ("AttributeLimit", true, Owner),
+            Self::NotAdopted { .. } | Self::ExportNotAdopted { .. } => ("NotAdopted", true, Others),
+            Self::Policy { .. } => ("Policy", true, Others),
+            // If many Services lose instances at once, the operators of the function have to judge it.
+            Self::Guard { .. } => ("Guard", true, Others),
+            Self::Waiting { .. } => ("Waiting", true, Others),
+            Self::AddressTaken { .. } => ("AddressTaken", true, Owner),
+            Self::InvalidInput(_) => ("InvalidInput", true, Owner),
+            Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => ("LimitExceeded", true, Owner),
+            Self::NamespaceInDeletion(_) => ("NamespaceInDeletion", true, Owner),
+            Self::ServiceInUse => ("ServiceInUse", true, Owner),
+            Self::Unreadable(_) => ("Unreadable", true, Retry),
+        }
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.facts().0
+    }
+
+    /// Whether it keeps an endpoint out of a name.
+    pub fn keeps_out(&self) -> bool {
+        self.facts().1
+    }
+
+    pub fn mended_by(&self) -> MendedBy {
+        self.facts().2
+    }
+
+    /// Whether the reason is the capacity of Cloud Map.
+    pub fn is_about_capacity(&self) -> bool {
+        matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
+    }
+
+    /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
+    /// are of both; `None` in all other cases.
+    pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
+        let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
+        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
+        let addresses: Vec<&str> = addresses.collect();
+        let [address] = addresses.as_slice() else { return None };
+        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
+    }
+}
+
+pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds";
+
+pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
+
+/// The reason why a name that some Services would share is not shared.
+pub(super) fn not_shared(alone: Option<&FirstNames>) -> String {
+    alone.map_or_else(String::new, |alone| {
+        format!(
+            "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
+        )
+    })
+}
+
+/// An address that is not written as one, and the form that would be right.
+pub(super) fn malformed_address(text: &str) -> String {
+    let right = match without_leading_zeros(text) {
+        Some(meant) => format!("leading zeros have several meanings; write it as {meant}"),
+        None => "write an address such as 10.1.0.5 or fd00::5".to_owned(),
+    };
+    format!("{:?} is not published: it is not written as an IP address: {right}", shorten(text))
+}
+
+/// The records that an empty service of ours has and should have, and the way to them.
+pub(super) fn records_misfit(fitting: ServiceKind, delete: Option<&str>) -> String {
+    let deleted = match delete {
+        Some(command) => format!("it is empty, so delete it: {command}"),
+        None => {
+            "a full sync of all clusters deletes it, unless another one claims the name".to_owned()
+        }
+    };
+    format!(
+        "this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both \
+         families: {deleted}; the next sync then creates it with {fitting} records"
+    )
+}
+
+/// The time of the next attempt for a registration without capacity, and the instance that stays until then.
+pub(super) fn until_next(old: Option<&String>) -> String {
+    match old {
+        Some(old) => format!(
+            "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
+        ),
+        None => "the next run tries again".to_owned(),
+    }
+}
+
+/// The number of instances that stay, as a phrase.
+pub(super) fn stay(instances: usize) -> String {
+    if instances == 1 {
+        "1 instance stays".to_owned()
+    } else {
+        format!("{instances} instances stay")
+    }
+}

@@ -1,0 +1,360 @@
+//! The removals: the instances of ours to deregister, each with its reason, its turn, and the condition that Cloud Map must
+//! meet first. A removal that waits is reported, and not carried out. No path through here lets a name become empty while
+//! ready endpoints exist for it.
+
+use super::compare::Compared;
+use super::health;
+use super::instance::Identity;
+use super::observation::{Basis, MarkedInstance};
+use super::result::Plan;
+use super::rules::SetBy;
+use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef, Timestamp};
+
+/// The reason why an instance of ours is deregistered.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum DeregisterReason {
+    /// The claim is valid, and none of its ready endpoints has this address and port.
+    #[error("no ready endpoint has this address and port")]
+    NoReadyEndpoint,
+    /// Another instance of ours has the same address and port.
+    #[error("another instance of ours has the same address and port")]
+    Duplicate,
+    /// The Service requests fewer instances than it has endpoints, or exceeds its limit.
+    #[error("it exceeds {0}")]
+    BeyondMaximum(SetBy),
+    /// `NAME_POLICY` does not allow its address.
+    #[error("NAME_POLICY does not allow the Service this address")]
+    AddressNotAllowed,
+    /// The Service requests no instances.
+    #[error("publish of the Service is false")]
+    Withdrawn,
+    /// Its Service is deleted, or is not an annotated headless Service any more.
+    #[error("Service {0} is gone, or no longer annotated and headless")]
+    ServiceGone(ServiceRef),
+    /// Its Service is not exported any more.
+    #[error("Service {0} is gone, or no longer exported")]
+    NotExported(ServiceRef),
+    /// `NAME_POLICY` does not allow its Service the name.
+    #[error("NAME_POLICY does not allow Service {0} this name")]
+    NotAllowed(ServiceRef),
+    /// Its Service requests another name now.
+    #[error("Service {0} asks for another name now")]
+    NameChanged(ServiceRef),
+    /// Another Service of the cluster holds the name.
+    #[error("Service {0} holds the name now")]
+    NameHeldBy(ServiceRef),
+    /// The record has another id in its place.
+    #[error("its cluster has another id now")]
+    ClusterIdChanged,
+    /// A person requested it.
+    #[error("its cluster is purged")]
+    Purged,
+    /// Its cluster is deleted, and the waiting time for its instances is over.
+    #[error("its cluster is gone, first noticed at {0}")]
+    ClusterGone(Timestamp),
+}
+
+impl DeregisterReason {
+    /// Whether the claim to the name is still valid.
+    pub fn leaves_the_claim(&self) -> bool {
+        !matches!(
+            self,
+            Self::ServiceGone(_)
+                | Self::NotExported(_)
+                | Self::NotAllowed(_)
+                | Self::NameChanged(_)
+                | Self::NameHeldBy(_)
+                | Self::ClusterIdChanged
+                | Self::Purged
+                | Self::ClusterGone(_)
+        )
+    }
+}
+
+/// An instance of ours that a new endpoint displaces under its id: that needs no further capacity in Cloud Map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The id that the endpoint would have without the exchange.
+    pub newcomer: String,
+    /// The Service in the marks of the displaced instance.
+    pub marked: ServiceRef,
+    /// The address of the displaced instance, for the reader.
+    pub address: String,
+    /// The reason why the displaced instance is removed.
+    pub because: DeregisterReason,
+}
+
+/// The condition that Cloud Map must meet before an instance is added or removed, so that no name becomes empty. If
+/// there are several names, the last one decides.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum WaitsFor {
+    /// One of the holder's present endpoints must be registered.
+    #[error("until one of the ready endpoints is registered")]
+    FirstRegistration,
+    /// The new holder of the name must have an instance.
+    #[error("until Service {0} has an instance under this name")]
+    Holder(ServiceRef),
+    /// All endpoints must be registered under the new name.
+    #[error("until every endpoint is registered under the new name of Service {0}")]
+    NewName(ServiceRef),
+    /// Both conditions, if another Service took over the name that this one left.
+    #[error(
+        "until Service {holder} has an instance under this name and every endpoint is registered under the new name of Service {renamed}"
+    )]
+    HolderAndNewName {
+        holder: ServiceRef,
+        /// The Service that requests another name.
+        renamed: ServiceRef,
+    },
+    /// An endpoint cannot be registered under the new name: the wait lasts until a person solves the problem.
+    #[error("until the problem under {name}, the new name of Service {renamed}, is solved")]
+    BlockedRename {
+        /// The Service that requests another name.
+        renamed: ServiceRef,
+        /// The name it requests, with its namespace.
+        name: String,
+    },
+    /// Another Service holds the new name: the wait lasts until that ends.
+    #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
+    ContestedName {
+        /// The Service that requests another name.
+        renamed: ServiceRef,
+        /// The name it requests, with its namespace.
+        name: String,
+        /// The Service that holds that name.
+        holder: ServiceRef,
+    },
+    /// The name is registered in two namespaces that are named alike: the wait lasts until a person chooses one.
+    #[error(
+        "as long as its endpoint does: two namespaces of one name have instances of Service {0}, so its annotation should name one by id"
+    )]
+    NamespaceById(ServiceRef),
+}
+
+impl WaitsFor {
+    /// Whether the instance stays until another one is registered under the same name, or at least until the end of
+    /// this run.
+    pub fn keeps_the_name(&self) -> bool {
+        !matches!(self, Self::NewName(_))
+    }
+
+    /// The renamed Service whose endpoints it waits for under the new names, if they may be registered in this run.
+    pub fn renamed(&self) -> Option<&ServiceRef> {
+        match self {
+            Self::NewName(renamed) | Self::HolderAndNewName { renamed, .. } => Some(renamed),
+            _ => None,
+        }
+    }
+
+    /// The Services with registrations that it waits for, if they may be made in this run.
+    pub fn services(&self) -> Vec<&ServiceRef> {
+        match self {
+            Self::Holder(service) | Self::NewName(service) => vec![service],
+            Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
+            Self::FirstRegistration
+            | Self::ContestedName { .. }
+            | Self::BlockedRename { .. }
+            | Self::NamespaceById(_) => Vec::new(),
+        }
+    }
+}
+
+/// Adds the removals to a plan. A removal is among the changes of the Service in its marks if that holds the name, or
+/// if no Service holds it. Otherwise it is among the changes of the holder, since it follows the holder's
+/// registrations.
+pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
+    let observation = basis.observation;
+    let removals = Removals { basis, compared };
+    for key in observation.registry.services.keys() {
+        let place = Place::of(key, &observation.registry);
+        let candidates = removals.candidates(key);
+        for candidate in &candidates {
+            let Some((turn, because, waits_for)) = removals.decide(key, candidate, &candidates)
+            else {
+                continue;
+            };
+            let change = candidate.removal(&place, because, waits_for);
+            plan.changes.entry(turn).or_default().push(change);
+        }
+    }
+}
+
+struct Removals<'a> {
+    basis: Basis<'a>,
+    compared: &'a Compared,
+}
+
+type Decision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
+
+impl<'a> Removals<'a> {
+    /// The surplus instances of ours under a name.
+    fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
+        let compared = self.compared.under(key);
+        let is_surplus = |it: &MarkedInstance| {
+            compared.is_none_or(|all| all.values().any(|holder| holder.surplus(it.id).is_some()))
+        };
+        let ours = self.basis.observation.marked(key);
+        ours.filter(|it| self.basis.affected.contains(&it.service) && is_surplus(it)).collect()
+    }
+
+    fn decide(
+        &self,
+        key: &ServiceKey,
+        candidate: &MarkedInstance,
+        all: &[MarkedInstance],
+    ) -> Option<Decision> {
+        let marked = &candidate.service;
+        let holders = self.basis.holders;
+        match holders.holder(key).filter(|holder| !holders.is_unclear(holder)) {
+            Some(_) if holders.holds(key, marked) => {
+                let mut own = all.iter().rev().filter(|other| other.service == *marked);
+                let is_last = own.next().is_some_and(|last| last.id == candidate.id);
+                self.of_a_holder(key, candidate, is_last)
+            }
+            Some(_) => self.of_another(key, marked),
+            None => self.of_nobody(key, candidate),
+        }
+    }
+
+    /// An instance without an endpoint. If none of the ready endpoints is registered yet, or can be, the last instance
+    /// stays until one is; if other Services share the name, until one of their endpoints is registered.
+    fn of_a_holder(
+        &self,
+        key: &ServiceKey,
+        candidate: &MarkedInstance,
+        is_last: bool,
+    ) -> Option<Decision> {
+        let comparison = self.compared.of(key, &candidate.service)?;
+        let because = comparison.surplus(candidate.id)?.clone();
+        let waits_for = match comparison.has_endpoints {
+            true if comparison.has_registered => None,
+            true => Some(WaitsFor::FirstRegistration),
+            false => self.first_to_serve(key).map(WaitsFor::Holder),
+        };
+        Some((candidate.service.clone(), because, waits_for.filter(|_| is_last)))
+    }
+
+    /// The holder with ready endpoints that will have the first instance under a name, if none has one yet. A holder
+    /// with an instance to rewrite is preferred, since that needs no capacity.
+    fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
+        let compared = self.compared.under(key)?;
+        if compared.values().any(|comparison| comparison.has_registered) {
+            return None;
+        }
+        let holders = self.basis.holders.holders(key).iter();
+        let asking = holders.filter(|holder| compared[*holder].has_endpoints);
+        asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
+    }
+
+    /// An instance of a Service that lost the name, or left it to another. It is deregistered after a holder has an
+    /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
+    /// is ended and no holder requests instances, there is no wait. The instances of an unclear Service stay, unless
+    /// `NAME_POLICY` denies them.
+    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
+        let ended = self.ended(key, marked);
+        if ended.is_none() && self.basis.holders.is_unclear(marked) {
+            return None;
+        }
+        let mut holders = self.basis.holders.holders(key).iter();
+        let holder = holders.find(|holder| self.basis.affected.contains(*holder))?;
+        let serves = self.compared.under(key)?.values().any(|comparison| comparison.has_registered);
+        let follows = match self.first_to_serve(key) {
+            None if ended.is_none() && !serves => Some(holder.clone()),
+            first => first,
+        };
+        // If a Service still requests this name, the new name is this one, and in conflict.
+        let claims = self.basis.holders.claims(marked).filter(|_| ended.is_none());
+        let new_name = claims.and_then(|_| self.new_name(marked));
+        let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
+        let because = ended.unwrap_or_else(|| match claims {
+            Some(claims) if !claims.contains(key) => DeregisterReason::NameChanged(marked.clone()),
+            _ => DeregisterReason::NameHeldBy(holder.clone()),
+        });
+        let renamed = marked.clone();
+        let waits_for = match (follows, moves) {
+            (Some(holder), true) => Some(WaitsFor::HolderAndNewName { holder, renamed }),
+            (Some(holder), false) => Some(WaitsFor::Holder(holder)),
+            (None, true) => Some(WaitsFor::NewName(renamed)),
+            (None, false) => None,
+        };
+        Some((holder.clone(), because, waits_for))
+    }
+
+    /// The reason why a Service has no claim to the name any more, independent of its present claims.
+    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
+        if self.basis.holders.claims(marked).is_none() {
+            let gone = match self.basis.observation.owner.flow {
+                Flow::Annotations => DeregisterReason::ServiceGone,
+                Flow::Exports => DeregisterReason::NotExported,
+            };
+            return Some(gone(marked.clone()));
+        }
+        let denied = self.basis.observation.permit(marked, key).is_err();
+        denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
+    }
+
+    /// An instance under a name that no Service of the cluster claims, or only an unclear one.
+    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<Decision> {
+        let marked = &candidate.service;
+        if let Some(because) = self.ended(key, marked) {
+            return Some((marked.clone(), because, None));
+        }
+        let claims = self.basis.holders.claims(marked)?;
+        if self.basis.holders.is_unclear(marked) || claims.contains(key) {
+            return None;
+        }
+        let waits_for = self.in_namesake(key, candidate).or_else(|| self.new_name(marked));
+        Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), waits_for))
+    }
+
+    /// The wait of an instance under its Service's name in another namespace than the chosen one, if both have the name that
+    /// the Service refers to: it stays as long as its endpoint does.
+    fn in_namesake(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<WaitsFor> {
+        let observation = self.basis.observation;
+        let published = observation.desired.services.get(&candidate.service)?;
+        let claims = published.claims.as_ref().ok()?;
+        let candidates = observation.registry.candidates(&claims.namespace);
+        let mut keys = claims.names.iter().flat_map(|name| {
+            candidates.iter().map(|namespace| ServiceKey::new(namespace, name.as_str()))
+        });
+        let identity = Identity::of(candidate.attributes, false);
+        let stays = |endpoint: &Endpoint| {
+            health::of_endpoint(endpoint, claims, false).is_some()
+                && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
+        };
+        let stays = || published.endpoints.iter().flatten().any(stays);
+        let chooses = || WaitsFor::NamespaceById(candidate.service.clone());
+        (keys.any(|it| it == *key) && stays()).then(chooses)
+    }
+
+    /// The wait for all names that `service` claims, together; `None` if every endpoint that can be registered under them
+    /// is registered.
+    fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
+        let Basis { observation, holders, .. } = self.basis;
+        if observation.desired.claims(service).is_some_and(|claims| !claims.publish) {
+            return None;
+        }
+        let renamed = || service.clone();
+        let name = |key: &ServiceKey| Place::of(key, &observation.registry).to_string();
+        let blocked =
+            |key: &ServiceKey| WaitsFor::BlockedRename { renamed: renamed(), name: name(key) };
+        // If nothing can be registered in a Cloud Map service that was read, the next run finds the same.
+        let is_readable = |key: &ServiceKey| {
+            observation.registry.services.get(key).is_some_and(|it| it.unreadable.is_none())
+        };
+        let under = |key: &ServiceKey| match (holders.holder(key), self.compared.of(key, service)) {
+            (Some(holder), _) if !holders.holds(key, service) => {
+                let (renamed, name, holder) = (renamed(), name(key), holder.clone());
+                Some(WaitsFor::ContestedName { renamed, name, holder })
+            }
+            (_, Some(comparison)) if comparison.is_whole() => None,
+            (_, Some(comparison)) if comparison.is_blocked() => Some(blocked(key)),
+            (_, None) if is_readable(key) => Some(blocked(key)),
+            _ => Some(WaitsFor::NewName(renamed())),
+        };
+        let denied = holders.denied(service).flatten();
+        let claims = holders.claims(service).into_iter().flatten();
+        let all = claims.map(under).chain(denied.map(|key| Some(blocked(key))));
+        all.flatten().max()
+    }
+}

@@ -1,0 +1,225 @@
+//! The result of planning: the changes, the requests that are held back, and the instances that stay as they are, in each
+//! Cloud Map service that was read, with remarks for the report.
+//!
+//! Cloud Map services with instances that could not be read are never treated as empty: they may contain instances of an
+//! ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service claims
+//! and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::change::Change;
+use super::claims::Holders;
+use super::observation::{Basis, Observation};
+use super::ownership;
+use super::reason::{HeldBack, Reason};
+use crate::guard::GuardStatus;
+use crate::model::{
+    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags,
+};
+
+/// The changes to make, and the requests that are held back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The changes of each Kubernetes Service, by Cloud Map service and stage.
+    pub changes: BTreeMap<ServiceRef, Vec<Change>>,
+    /// The requests that are not carried out, each with its reason.
+    pub held_back: Vec<HeldBack>,
+    /// The instances that stay as they are, by Cloud Map service.
+    pub unchanged: BTreeMap<Place, Unchanged>,
+    /// The status of the guard, if a loss is past its limits.
+    pub guard: Option<Arc<GuardStatus>>,
+}
+
+impl Plan {
+    /// A plan without changes, with the cause for each Cloud Map service that could not be read.
+    pub(super) fn with_unreadable(observation: &Observation) -> Self {
+        let mut plan = Self::default();
+        for (key, _, problem) in unread(observation) {
+            let place = Place::of(key, &observation.registry);
+            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
+        }
+        plan
+    }
+
+    /// Adds the reasons that were found while the plan was carried out.
+    pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
+        self.held_back.extend(held_back);
+        self.held_back.sort();
+        self.held_back.dedup();
+    }
+
+    pub(super) fn hold_back(&mut self, service: &ServiceRef, place: &Place, reason: Reason) {
+        let place = Some(place.clone());
+        self.held_back.push(HeldBack { service: service.clone(), place, reason });
+    }
+
+    /// The plan with its changes and lines in their order.
+    pub(super) fn in_order(mut self) -> Self {
+        for changes in self.changes.values_mut() {
+            changes.sort_by(|a, b| a.order().cmp(&b.order()));
+        }
+        self.changes.retain(|_, changes| !changes.is_empty());
+        self.add_held_back(Vec::new());
+        self
+    }
+}
+/// The unchanged instances of one Cloud Map service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unchanged {
+    /// Instances of ours that are as they should be.
+    pub ours: usize,
+    /// Instances of other owners, by kind of owner.
+    pub foreign: BTreeMap<Foreign, usize>,
+    /// All instances before the plan.
+    pub present: usize,
+    /// The cause if the service could not be read, for services that are read without a claim.
+    pub unreadable: Option<String>,
+    /// Further notes on the service.
+    pub notes: Vec<Note>,
+}
+
+impl Plan {
+    /// Counts the instances of other owners in every Cloud Map service that this plan read.
+    pub(super) fn note_foreign(&mut self, basis: Basis<'_>) {
+        let Basis { observation, holders, affected } = basis;
+        let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
+        let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
+        let keys: BTreeSet<ServiceKey> = claimed.into_iter().cloned().chain(changed).collect();
+        for key in keys {
+            let place = Place::of(&key, &observation.registry);
+            let unchanged = self.unchanged.entry(place).or_default();
+            for (id, attributes) in observation.registry.instances(&key) {
+                if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
+                    *unchanged.foreign.entry(foreign).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Counts the registered instances in each service with changed or unchanged instances.
+    pub(super) fn note_present(&mut self, registry: &Registry) {
+        for change in self.changes.values().flatten() {
+            self.unchanged.entry(change.place().clone()).or_default();
+        }
+        for (place, unchanged) in &mut self.unchanged {
+            unchanged.present = registry.instances(&place.key).count();
+        }
+    }
+}
+
+/// A remark on a Cloud Map service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Note {
+    /// The function has no right to read it.
+    #[error(
+        "{problem}; no Service claims it, and {}",
+        match tags_problem {
+            None => "it does not carry our tag".to_owned(),
+            Some(problem) => format!(
+                "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
+            ),
+        }
+    )]
+    Unread {
+        problem: String,
+        /// The error if its tags could not be read either.
+        tags_problem: Option<String>,
+    },
+    /// Other clusters also decide the TTL.
+    #[error(
+        "ttl {wanted} is requested, and the records have {present}: other clusters also have instances under this name ({}); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it", others.join(", ")
+    )]
+    TtlWaits {
+        /// The TTL that this cluster requests.
+        wanted: u32,
+        /// The TTL of the records after this run.
+        present: String,
+        /// The names of the other clusters.
+        others: Vec<String>,
+    },
+}
+
+impl Note {
+    /// Its first word in a report.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unread { .. } => "not read",
+            Self::TtlWaits { .. } => "waits",
+        }
+    }
+}
+
+/// The services that could not be read, each with the cause.
+fn unread(
+    observation: &Observation,
+) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
+    let services = observation.registry.services.iter();
+    services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
+}
+
+/// Whether the function may not read a service that no Service claims and that was never seen to be ours.
+fn is_of_others(
+    observation: &Observation,
+    holders: &Holders,
+    key: &ServiceKey,
+    service: &CloudMapService,
+) -> bool {
+    let is_claimed = holders.claimants(key).next().is_some();
+    let is_ours = service.was_ours || service.is_tagged(&observation.owner.id);
+    service.is_denied && !is_claimed && !is_ours
+}
+
+/// The services of which only the tags can show whether they are ours.
+pub fn tags_of_unread(observation: &Observation, holders: &Holders) -> BTreeSet<ServiceKey> {
+    let seem = unread(observation)
+        .filter(|(key, service, _)| is_of_others(observation, holders, key, service));
+    seem.map(|(key, ..)| key.clone()).collect()
+}
+
+pub fn unread_keys(observation: &Observation) -> BTreeSet<ServiceKey> {
+    unread(observation).map(|(key, ..)| key.clone()).collect()
+}
+
+/// The services that have our tag, or instances with marks of this installation and flow for any cluster.
+pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMapService> {
+    let owner = &observation.owner;
+    observation.registry.services.values().filter(move |service| {
+        let mut instances = service.instances.iter().flat_map(|all| all.values());
+        let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
+        service.is_tagged(&owner.id) || instances.any(is_marked)
+    })
+}
+
+/// The number of instances in services that could not be read and may contain ours, as the list of services reports it.
+pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
+    let unread = unread(observation);
+    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, holders, key, it));
+    ours.map(|(_, service, _)| service.held()).sum()
+}
+
+impl Plan {
+    /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
+    pub(super) fn note_unread(&mut self, observation: &Observation, holders: &Holders) {
+        let unreadable =
+            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
+        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
+        for (key, service, problem) in unread(observation) {
+            let place = Place::of(key, &observation.registry);
+            if reported.contains(&place) {
+                continue;
+            }
+            let unchanged = self.unchanged.entry(place).or_default();
+            if is_of_others(observation, holders, key, service) {
+                let tags_problem = match &service.tags {
+                    Tags::Unreadable(problem) => Some(problem.clone()),
+                    Tags::Unread | Tags::Read { .. } => None,
+                };
+                unchanged.notes.push(Note::Unread { problem: problem.clone(), tags_problem });
+            } else {
+                unchanged.unreadable = Some(problem.clone());
+            }
+        }
+    }
+}

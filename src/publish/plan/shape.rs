@@ -1,0 +1,288 @@
+//! The instances of one endpoint in one Cloud Map service, derived from the service's records, the ports, and the addresses
+//! that may be published. An annotated Service has one for each annotated port, an exported one for each address and each
+//! port of the Service, with the attributes of AWS's controller.
+
+use std::net::IpAddr;
+
+use super::instance::Identity;
+use super::name_policy::Permit;
+use super::reason::Reason;
+use crate::clusterset::{attributes, endpoints};
+use crate::error::{printable, shorten_to};
+use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
+use crate::model::clusterset::{ExportedEndpoint, ExportedService, PortOfService};
+use crate::model::{
+    Attributes, Claims, Endpoint, Marks, Owner, PortReference, PublishedService, Records,
+    ServiceKind, ServiceRef, is_checkable, is_publishable, without_leading_zeros,
+};
+
+/// The rules by which the endpoints of one Service become instances of one Cloud Map service.
+pub struct Shape<'a> {
+    pub kind: ServiceKind,
+    /// Whether Route 53 checks the health of the instances. It needs their port, and an address that it can call.
+    pub is_checked: bool,
+    pub published: &'a PublishedService,
+    pub claims: &'a Claims,
+    /// The addresses that may be published.
+    pub permit: Permit<'a>,
+}
+
+/// The instances of one endpoint.
+#[derive(Debug, Default)]
+pub struct Fit {
+    /// One, or one for each port.
+    pub instances: Vec<(Identity, Attributes)>,
+    /// The reasons for held-back requests.
+    pub held_back: Vec<Reason>,
+    /// Addresses for which no instance could be derived: instances registered for them stay.
+    pub unclear: Vec<IpAddr>,
+}
+
+impl Shape<'_> {
+    /// The instances of an endpoint: one with both address families if the records have both, and one for each port if
+    /// ports distinguish instances.
+    pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
+        if let Some(exported) = &self.published.export {
+            return self.fit_exported(exported, endpoint, service, owner);
+        }
+        let (publishable, mut fit) = self.publishable(endpoint);
+        if publishable.is_empty() {
+            return fit;
+        }
+        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
+        let carried = self.addresses(&publishable);
+        let mut unclear = publishable;
+        if !fit.held_back.is_empty() {
+            // An address that the records do not have keeps no instance, if another address must not be published.
+            unclear.retain(|address| self.carries(*address));
+        }
+        for port in self.ports(endpoint) {
+            match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
+                Ok((addresses, port)) => {
+                    let mut attributes =
+                        attributes(&marks.write(owner), &addresses, port, endpoint, owner);
+                    attributes.extend(&self.annotated_attributes());
+                    let port = port.filter(|_| self.tells_ports_apart());
+                    fit.instances.push((Identity { port, ..addresses }, attributes));
+                }
+                Err(reason) => {
+                    fit.held_back.push(reason);
+                    fit.unclear.extend_from_slice(&unclear);
+                }
+            }
+        }
+        fit
+    }
+
+    /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
+    /// do not have is reported only if the endpoint has no allowed one.
+    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Fit) {
+        let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
+            endpoint.addresses().partition(|address| is_publishable(*address));
+        let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
+            addresses.into_iter().partition(|address| self.permit.allows(*address));
+        let told = |address: &IpAddr| allowed.is_empty() || self.carries(*address);
+        let refused = refused.into_iter().filter(told);
+        let refused = refused
+            .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
+        let malformed = endpoint.malformed.iter().cloned().map(Reason::AddressMalformed);
+        let never = never.into_iter().map(Reason::NotPublishable);
+        let held_back = malformed.chain(never).chain(refused).collect();
+        let meant = endpoint.malformed.as_deref().and_then(without_leading_zeros);
+        let unclear = meant.into_iter().map(IpAddr::V4).collect();
+        (allowed, Fit { instances: Vec::new(), held_back, unclear })
+    }
+
+    /// Whether instances that differ only in their port are different instances.
+    pub fn tells_ports_apart(&self) -> bool {
+        self.records().is_none_or(|records| records.srv)
+    }
+
+    /// The remarks on the whole Service.
+    pub fn remarks(&self) -> Vec<Reason> {
+        let unknown = self.claims.ports.iter().filter(|port| self.published.port(port).is_none());
+        let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
+        if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
+            let port = port.clone();
+            remarks.push(Reason::PortNotServed { records: self.kind, port });
+        }
+        remarks
+    }
+
+    /// The attributes that annotations set, and the mark that lists them.
+    fn annotated_attributes(&self) -> Attributes {
+        let mut attributes = self.claims.attributes.clone();
+        if !attributes.is_empty() {
+            let keys = attributes.keys().collect::<Vec<_>>().join(",");
+            attributes.insert(ANNOTATED, keys);
+        }
+        attributes
+    }
+
+    /// The records of the Cloud Map service, if it has any.
+    pub(super) fn records(&self) -> Option<Records> {
+        match self.kind {
+            ServiceKind::Http => None,
+            ServiceKind::Dns(records) => Some(records),
+        }
+    }
+
+    /// Whether the records have addresses of this family.
+    pub(super) fn carries(&self, address: IpAddr) -> bool {
+        match self.records() {
+            Some(records) if !records.srv && address.is_ipv4() => records.a,
+            Some(records) if !records.srv => records.aaaa,
+            _ => true,
+        }
+    }
+
+    /// Whether the service's health check, if it has one, allows an address.
+    pub(super) fn allows_check_of(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => !self.is_checked || is_checkable(v4),
+            IpAddr::V6(_) => true,
+        }
+    }
+
+    /// The addresses of one instance: those of the families that the records have.
+    fn addresses(&self, addresses: &[IpAddr]) -> Result<Identity, Reason> {
+        let mut carried = Identity::default();
+        for address in addresses.iter().filter(|address| self.carries(**address)) {
+            match address {
+                IpAddr::V4(v4) => carried.ipv4 = Some(*v4),
+                IpAddr::V6(v6) => carried.ipv6 = Some(*v6),
+            }
+        }
+        if carried.addresses().next().is_none() {
+            let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+            let (records, addresses) = (self.kind.to_string(), addresses.join(", "));
+            return Err(Reason::RecordTypeMismatch { records, addresses });
+        }
+        if carried.ipv4.is_some_and(|address| !self.allows_check_of(address.into())) {
+            return Err(Reason::AddressNotCheckable);
+        }
+        Ok(carried)
+    }
+}
+
+fn attributes(
+    marks: &Attributes,
+    addresses: &Identity,
+    port: Option<u16>,
+    endpoint: &Endpoint,
+    owner: &Owner,
+) -> Attributes {
+    let texts = [
+        (IPV4, addresses.ipv4.map(|address| address.to_string())),
+        (IPV6, addresses.ipv6.map(|address| address.to_string())),
+        (PORT, port.map(|port| port.to_string())),
+        (AVAILABILITY_ZONE, endpoint.zone.clone()),
+        (REGION, Some(owner.cluster.region().to_owned())),
+    ];
+    let mut attributes = marks.clone();
+    attributes.extend(texts.into_iter().filter_map(|(key, text)| Some((key, text?))));
+    attributes
+}
+
+/// The longest list of ports in a report, in characters.
+const MOST_PORTS: usize = 300;
+
+impl Shape<'_> {
+    /// The target ports with which an endpoint is registered: all annotated ones if ports distinguish the instances of
+    /// the Cloud Map service, otherwise the first. `None` is an instance without a port.
+    pub(super) fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
+        let annotated = &self.claims.ports;
+        let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
+        let targets = annotated.iter().take(served).map(|reference| {
+            let port = self.published.port(reference);
+            let target = port.and_then(|port| endpoint.ports.get(&port.name));
+            target.map(|target| Some(*target)).ok_or_else(|| self.no_such_port(reference))
+        });
+        if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
+    }
+
+    /// The port of a Service without the annotation: its only port, if the Cloud Map service needs one.
+    fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
+        let Some(needed_by) = self.needs_port() else { return Ok(None) };
+        match self.published.ports.as_slice() {
+            [port] => match endpoint.ports.get(&port.name) {
+                Some(target) => Ok(Some(*target)),
+                None => Err(self.no_such_port(&PortReference::Number(port.number))),
+            },
+            ports => Err(Reason::PortNeeded { needed_by, ports: ports.len() }),
+        }
+    }
+
+    /// The part of the Cloud Map service that needs a port of each instance, if there is one.
+    pub(super) fn needs_port(&self) -> Option<&'static str> {
+        match self.records() {
+            Some(records) if records.srv => Some("SRV records"),
+            _ if self.is_checked => Some("the Route 53 health checks of this Cloud Map service"),
+            _ => None,
+        }
+    }
+
+    pub(super) fn no_such_port(&self, port: &PortReference) -> Reason {
+        let names =
+            self.published.ports.iter().take(MOST_PORTS).map(|port| match port.name.as_str() {
+                "" => port.number.to_string(),
+                name => format!("{name} ({})", port.number),
+            });
+        let available: Vec<String> = names.collect();
+        let available = if available.is_empty() { "none".into() } else { available.join(", ") };
+        let available = shorten_to(&printable(&available), MOST_PORTS);
+        Reason::NoSuchPort { port: port.clone(), available }
+    }
+}
+
+impl Shape<'_> {
+    /// The instances of an endpoint of `exported`, at the addresses that may be published.
+    pub(super) fn fit_exported(
+        &self,
+        exported: &ExportedService,
+        endpoint: &Endpoint,
+        service: &ServiceRef,
+        owner: &Owner,
+    ) -> Fit {
+        let (publishable, mut fit) = self.publishable(endpoint);
+        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
+        let all = endpoints::endpoints_of(exported, endpoint, owner.cluster.region());
+        let carried = |address: IpAddr| publishable.contains(&address) && self.carries(address);
+        for endpoint in all.into_iter().filter(|endpoint| carried(endpoint.address)) {
+            let refused = match self.needs_port().filter(|_| endpoint.port.is_none()) {
+                _ if !self.allows_check_of(endpoint.address) => Reason::AddressNotCheckable,
+                Some(needed_by) => Reason::PortNeeded { needed_by, ports: 0 },
+                None => {
+                    fit.instances.push(self.instance(exported, &endpoint, &marks));
+                    continue;
+                }
+            };
+            fit.held_back.push(refused);
+            fit.unclear.push(endpoint.address);
+        }
+        fit
+    }
+
+    fn instance(
+        &self,
+        exported: &ExportedService,
+        endpoint: &ExportedEndpoint,
+        marks: &Attributes,
+    ) -> (Identity, Attributes) {
+        let (ipv4, ipv6) = match endpoint.address {
+            IpAddr::V4(address) => (Some(address), None),
+            IpAddr::V6(address) => (None, Some(address)),
+        };
+        let port = endpoint.port.as_ref().filter(|_| self.tells_ports_apart());
+        let service_port = port.map(|port| {
+            Box::new(PortOfService {
+                protocol: port.service_protocol,
+                name: port.service_name.clone(),
+            })
+        });
+        let identity = Identity { ipv4, ipv6, port: port.map(|port| port.number), service_port };
+        let mut written = attributes::write(&exported.export, &exported.clusterset, endpoint);
+        written.extend(marks);
+        (identity, written)
+    }
+}

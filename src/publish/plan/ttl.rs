@@ -1,0 +1,179 @@
+//! Differences between an existing service and its holder's annotations. The TTL of its records is repaired if the
+//! service has our tag, and reported otherwise. All other settings are fixed when a service is created, and are only
+//! reported.
+//!
+//! If other clusters of this installation have instances under the name, the TTL is the smallest that any of them requests.
+//! A run that has not read all of those clusters only lowers it: otherwise each cluster would set its own TTL in turn,
+//! forever.
+
+use std::collections::BTreeSet;
+
+use super::change::{Change, Stage};
+use super::observation::Observation;
+use super::reason::Reason;
+use super::result::Note;
+use super::result::Plan;
+use super::services::has_ours;
+use crate::model::{
+    Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKind, ServiceUpdate,
+    Tags, seconds,
+};
+
+/// Whether an update of a service, or a remark on it, depends on its tags.
+pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner) -> bool {
+    let ttl = Ttl::of(service, claims, owner);
+    ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
+}
+
+/// The update that a service needs, and remarks on it.
+///
+/// # Errors
+/// Returns the reason if the service must stay as it is.
+pub fn update(
+    service: &CloudMapService,
+    claims: &Claims,
+    owner: &Owner,
+) -> Result<(Option<ServiceUpdate>, Option<Note>), Reason> {
+    let ttl = Ttl::of(service, claims, owner);
+    let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
+    let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
+        return Ok((None, None));
+    };
+    let present = service.ttls.clone();
+    match (&service.tags, claims.ttl) {
+        (Tags::Unreadable(problem), _) => return Err(Reason::TagsUnreadable(problem.clone())),
+        (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
+            return Err(Reason::TtlNotOurs { present: seconds(&present), wanted });
+        }
+        _ if !service.is_tagged(&owner.id) => return Ok((None, None)),
+        _ => {}
+    }
+    let change = ttl.change();
+    if change.is_some() && service.holds_instances_of_other_accounts() {
+        let holds = "it holds instances that other accounts registered";
+        return Err(Reason::UpdateRefused(holds.to_owned()));
+    }
+    let note = ttl.note(change);
+    let update = change.map(|ttl| ServiceUpdate {
+        description: service.description.clone(),
+        records,
+        ttl,
+        health_check: service.health_check.clone(),
+        present,
+    });
+    Ok((update, note))
+}
+
+/// The settings of a service that are fixed and differ from the annotations of its holder.
+pub fn remarks(
+    service: &CloudMapService,
+    namespace: NamespaceKind,
+    claims: &Claims,
+) -> Vec<Reason> {
+    let mut remarks = Vec::new();
+    if (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http) {
+        remarks.push(Reason::NotInDns);
+    }
+    if let (Some(present), Some(wanted)) = (service.routing_policy, claims.routing_policy)
+        && present != wanted
+    {
+        remarks.push(Reason::RoutingPolicyFixed { present, wanted });
+    }
+    remarks
+}
+
+/// The requests for the TTL of an existing service.
+pub struct Ttl<'a> {
+    service: &'a CloudMapService,
+    own: Option<u32>,
+    /// The other clusters of this installation with instances under the name.
+    others: BTreeSet<ClusterArn>,
+}
+
+impl<'a> Ttl<'a> {
+    /// The TTL that the holder of a name requests, and the other clusters that share it; `None` if the service has no
+    /// records.
+    pub fn of(service: &'a CloudMapService, claims: &Claims, owner: &Owner) -> Option<Self> {
+        if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
+            return None;
+        }
+        let (own, others) = (claims.ttl, other_clusters(service, owner));
+        Some(Self { service, own, others })
+    }
+
+    /// Whether the records have another TTL than this cluster requests.
+    pub fn differs_from_own(&self) -> bool {
+        self.own.is_some_and(|own| self.service.ttls != BTreeSet::from([own]))
+    }
+
+    /// The TTL to set; `None` if it stays.
+    pub fn change(&self) -> Option<u32> {
+        let asked = &self.service.ttls_asked;
+        let others = self.others.iter().filter_map(|other| *asked.get(other)?);
+        let smallest = self.own.into_iter().chain(others).min()?;
+        let (lowest, highest) = (*self.service.ttls.first()?, *self.service.ttls.last()?);
+        let knows_all = self.others.iter().all(|other| asked.contains_key(other));
+        let wanted = if knows_all { smallest } else { smallest.min(lowest) };
+        // The cluster that requests less lowers it itself, in any order of reading; the last one read raises it.
+        let is_ours = self.own == Some(smallest) || wanted > highest;
+        (is_ours && self.service.ttls != BTreeSet::from([wanted])).then_some(wanted)
+    }
+
+    /// The note if this cluster does not get the TTL that it requests, since other clusters share the service.
+    pub fn note(&self, change: Option<u32>) -> Option<Note> {
+        let (wanted, ttls) = (self.own?, &self.service.ttls);
+        let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
+        let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
+        waits.then(|| Note::TtlWaits {
+            wanted,
+            present: seconds(&result),
+            others: self.others.iter().map(|other| other.name().to_owned()).collect(),
+        })
+    }
+}
+
+/// The other clusters of this installation with instances in a service.
+fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterArn> {
+    let instances = service.instances.iter().flat_map(|instances| instances.values());
+    let marked =
+        instances.filter_map(|attributes| Owner::marked(&owner.id, owner.flow, attributes));
+    marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
+}
+
+impl Plan {
+    /// The updates of services, without all else. A TTL that several clusters share is raised only by a run that knows
+    /// what each of them asks for.
+    #[must_use]
+    pub fn updates_alone(self) -> Self {
+        let mut changes = self.changes;
+        for of_service in changes.values_mut() {
+            of_service.retain(|change| change.stage() == Stage::Update);
+        }
+        changes.retain(|_, of_service| !of_service.is_empty());
+        Self { changes, ..Self::default() }
+    }
+
+    /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
+    /// clusters do not know of it, and would set theirs again at every run.
+    pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
+        let all = self.changes.values().flatten();
+        let registers = all.filter(|it| matches!(it, Change::Register { .. })).map(Change::place);
+        let registers: BTreeSet<&Place> = registers.collect();
+        let has_say =
+            |place: &Place| registers.contains(place) || has_ours(observation, &place.key);
+        let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
+        let told = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
+        let places = updated.map(Change::place).chain(told.map(|(place, _)| place));
+        let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
+        for changes in self.changes.values_mut() {
+            changes.retain(|it| it.stage() != Stage::Update || !left.contains(it.place()));
+        }
+        for (_, unchanged) in self.unchanged.iter_mut().filter(|(place, _)| left.contains(place)) {
+            unchanged.notes.retain(|note| !is_about_ttl(note));
+        }
+    }
+}
+
+fn is_about_ttl(note: &Note) -> bool {
+    matches!(note, Note::TtlWaits { .. })
+}

@@ -1,0 +1,334 @@
+//! The instances that the holders of a name want in its Cloud Map service, with the changes of the service itself: derived
+//! from the claim and the endpoints of each Service. If there is no capacity for all, the present ones have priority.
+
+use std::borrow::Cow;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::health;
+use super::instance::{Identity, hash_of, new_id};
+use super::name_policy::Permit;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::result::Note;
+use super::rules::{Maximum, SetBy, smallest};
+use super::services::{may_register_in, new_service, overridden_settings, refusal};
+use super::shape::Shape;
+use super::ttl::{remarks, update};
+use crate::model::attributes::INITIAL_HEALTH;
+use crate::model::{
+    Attributes, Claims, CloudMapService, Health, NewService, PublishedService, ServiceKey,
+    ServiceKind, ServiceRef, ServiceUpdate,
+};
+
+/// The instances that a Cloud Map service should have for one holder of the name.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The Kubernetes Service that holds the name, alone or with others.
+    pub holder: ServiceRef,
+    /// The Cloud Map service to create first, if it does not exist.
+    pub create: Option<NewService>,
+    /// The changes of an existing Cloud Map service.
+    pub update: Option<ServiceUpdate>,
+    /// A remark on the Cloud Map service for the report.
+    pub note: Option<Note>,
+    /// Whether instances that differ only in their port are different instances.
+    pub tells_ports_apart: bool,
+    /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
+    /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
+    pub instances: BTreeMap<String, (Identity, Attributes)>,
+    /// Instances that it requests, and that another holder of the name registers.
+    pub owned_by_sharer: BTreeSet<Identity>,
+    /// Addresses for which no instance could be derived: instances registered for them stay.
+    pub unclear: BTreeSet<IpAddr>,
+    /// Whether one of the endpoints is ready, including those without a derived instance.
+    pub ready: bool,
+    /// The most instances to keep or register, and its source.
+    pub maximum: Option<Maximum>,
+    /// The present instances of ours that exceed the maximum.
+    pub beyond_maximum: BTreeMap<String, SetBy>,
+    /// The addresses that may be published.
+    pub permit: Permit<'a>,
+    /// Whether the Service requests no instances, and keeps its claim.
+    pub withdrawn: bool,
+    pub surplus: Surplus,
+    /// The reason why no registration can succeed here.
+    pub refused: Option<Reason>,
+    /// The reasons for held-back requests.
+    pub held_back: Vec<Reason>,
+}
+
+/// The treatment of instances that no endpoint requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surplus {
+    Deregister,
+    /// Keep them while no endpoint is ready.
+    KeepIfNoneReady,
+    /// Keep them, since there may be more endpoints than were read.
+    Keep,
+}
+
+impl Wanted<'_> {
+    /// Adds an instance. Pods on the host's network share their address, so they are one instance with the best health
+    /// of them. If one of them has a second address, its attributes are used.
+    pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
+        let known = match self.instances.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                new.insert(instance);
+                return;
+            }
+        };
+        let best = health::initial(&known.1).min(health::initial(&instance.1));
+        for (_, attributes) in [&mut *known, &mut instance] {
+            health::set_initial(attributes, best);
+        }
+        if instance > *known {
+            *known = instance;
+        }
+    }
+
+    /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then
+    /// `present` ones.
+    pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
+        let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
+        let Some(Maximum { count, set_by }) = self.maximum.filter(exceeded) else {
+            return BTreeSet::new();
+        };
+        let mut in_order = in_order(self.instances.keys(), present);
+        in_order.sort_by_key(|id| health::initial(&self.instances[*id].1));
+        let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
+        let wanted = self.instances.len();
+        self.held_back.push(Reason::Maximum { maximum: count, set_by, wanted });
+        self.instances.retain(|id, _| !beyond.contains(id));
+        beyond
+    }
+
+    /// The attributes that it wants for the endpoint of an instance with these ones, if it wants one.
+    pub fn attributes_of(&self, present: &Attributes) -> Option<&Attributes> {
+        let identity = Identity::of(present, self.tells_ports_apart);
+        let mut instances = self.instances.values();
+        instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
+    }
+
+    /// The attributes that replace those of an instance. While no endpoint is ready and the last instances stay, their
+    /// health does not change either.
+    pub fn attributes_over<'a>(
+        &self,
+        attributes: &'a Attributes,
+        present: Health,
+    ) -> Cow<'a, Attributes> {
+        let mut attributes = Cow::Borrowed(attributes);
+        if attributes.contains_key(INITIAL_HEALTH) && self.keeps_last_set() {
+            attributes.to_mut().insert(INITIAL_HEALTH, present.as_str());
+        }
+        attributes
+    }
+
+    /// Whether an instance is as healthy as any endpoint: it is healthy, or no endpoint is ready.
+    pub fn serves(&self, attributes: &Attributes) -> bool {
+        health::initial(attributes) == Health::Healthy || !self.ready
+    }
+
+    /// Whether instances stay that no endpoint requests.
+    pub fn keeps_surplus(&self) -> bool {
+        self.keeps_all() || self.keeps_last_set()
+    }
+
+    /// Whether they stay since there may be more endpoints than were read.
+    pub fn keeps_all(&self) -> bool {
+        self.surplus == Surplus::Keep
+    }
+
+    /// Whether the last instances stay since no endpoint is ready.
+    pub fn keeps_last_set(&self) -> bool {
+        self.surplus == Surplus::KeepIfNoneReady && !self.ready
+    }
+
+    /// Whether an endpoint requests an instance, even if none could be derived or another holder registers it.
+    pub fn has_endpoints(&self) -> bool {
+        !self.instances.is_empty() || !self.owned_by_sharer.is_empty() || !self.unclear.is_empty()
+    }
+}
+
+/// The instances that all holders of `key`, the oldest first, want in its Cloud Map service. A service that does not
+/// exist is created with the settings of the oldest.
+///
+/// # Errors
+/// Returns the reason if nothing can be registered there.
+pub fn wanted<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    holders: &[ServiceRef],
+) -> Result<Vec<Wanted<'a>>, Reason> {
+    holders.iter().map(|holder| wanted_by_holder(observation, key, holder, holders)).collect()
+}
+
+/// The instances that one of the holders wants.
+///
+/// # Errors
+/// Returns the reason if nothing can be registered there.
+pub fn wanted_by_holder<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+    holders: &[ServiceRef],
+) -> Result<Wanted<'a>, Reason> {
+    let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
+    let (published, claims) = claims(observation, holder)?;
+    let existing = observation.registry.services.get(key);
+    existing.map_or(Ok(()), |service| may_register_in(service, key, observation))?;
+    let create = match existing {
+        Some(_) => None,
+        None => new_service(observation, key, holders),
+    };
+    let created = create.as_ref().map(|it| (it.kind, it.custom_health));
+    let (kind, has_check) = existing
+        .map(|it| (it.kind, it.custom_health))
+        .or(created)
+        .unwrap_or((ServiceKind::Http, false));
+    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
+    let shape = Shape { kind, is_checked, published, claims, permit };
+    let refused = refusal(observation, shape.kind);
+    let mut wanted = Wanted { create, refused, ..nothing_wanted(holder, &shape) };
+    if claims.publish {
+        wanted.add_endpoints(observation, &shape, has_check);
+    }
+    if let Some(service) = existing {
+        wanted.add_settings(service, key, observation, claims);
+    }
+    let oldest = &holders[0];
+    if holder != oldest {
+        (wanted.update, wanted.note) = (None, None);
+        wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
+    }
+    Ok(wanted)
+}
+
+/// The settings of a holder for a name, without instances.
+fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
+    let Shape { published, claims, permit, .. } = *shape;
+    Wanted {
+        holder: holder.clone(),
+        create: None,
+        update: None,
+        note: None,
+        tells_ports_apart: shape.tells_ports_apart(),
+        instances: BTreeMap::new(),
+        owned_by_sharer: BTreeSet::new(),
+        unclear: BTreeSet::new(),
+        ready: false,
+        maximum: smallest(claims.maximum, permit.maximum()),
+        beyond_maximum: BTreeMap::new(),
+        permit,
+        withdrawn: !claims.publish,
+        surplus: surplus(published, claims),
+        refused: None,
+        held_back: shape.remarks(),
+    }
+}
+
+fn surplus(published: &PublishedService, claims: &Claims) -> Surplus {
+    match claims.publish {
+        true if published.truncated => Surplus::Keep,
+        true if claims.keeps_last => Surplus::KeepIfNoneReady,
+        _ => Surplus::Deregister,
+    }
+}
+
+fn claims<'a>(
+    observation: &'a Observation,
+    holder: &ServiceRef,
+) -> Result<(&'a PublishedService, &'a Claims), Reason> {
+    let unread = || Reason::Unreadable("its claim was not read".to_owned());
+    let published = observation.desired.services.get(holder).ok_or_else(unread)?;
+    let claims = published.claims.as_ref().map_err(|_| unread())?;
+    if published.endpoints.is_none() {
+        return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
+    }
+    Ok((published, claims))
+}
+
+impl Wanted<'_> {
+    /// Adds the instances of the endpoints.
+    fn add_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
+        let Shape { published, claims, .. } = shape;
+        let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
+            self.held_back.push(reason);
+            false
+        });
+        let mut held_back = BTreeSet::new();
+        for endpoint in published.endpoints.iter().flatten() {
+            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
+            let fit = shape.fit(endpoint, &self.holder, &observation.owner);
+            let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
+            self.ready |= asks && health == Health::Healthy;
+            for (identity, mut attributes) in fit.instances {
+                if custom {
+                    attributes.extend(health::attributes(health));
+                }
+                let id = new_id(&observation.owner, &self.holder, &identity);
+                self.add(id, (identity, attributes));
+            }
+            self.unclear.extend(fit.unclear);
+            // A thousand endpoints may lack the same port: one reason.
+            held_back.extend(fit.held_back);
+        }
+        self.held_back.extend(held_back);
+    }
+
+    /// Compares the service itself with the annotations of its holder.
+    fn add_settings(
+        &mut self,
+        service: &CloudMapService,
+        key: &ServiceKey,
+        observation: &Observation,
+        claims: &Claims,
+    ) {
+        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
+            self.held_back.extend(remarks(service, namespace.kind, claims));
+        }
+        match update(service, claims, &observation.owner) {
+            Ok((Some(_), note)) if self.refused.is_some() => {
+                self.note = note;
+                self.held_back.extend(self.refused.clone());
+            }
+            Ok((update, note)) => (self.update, self.note) = (update, note),
+            Err(reason) => self.held_back.push(reason),
+        }
+    }
+}
+
+/// The ids by priority, highest first: present ones, then by the hashes in the ids, so that every run chooses the same
+/// ones.
+///
+/// A canary is one of ten pods: `max-instances: 1`. By the order of the lists, which each update of an EndpointSlice may
+/// change, the next sync would replace it by another pod; by name or age, the pods of one node or rollout would come
+/// first in every Service.
+pub fn in_order<'a>(
+    ids: impl IntoIterator<Item = &'a String>,
+    present: impl Fn(&String) -> bool,
+) -> Vec<&'a String> {
+    let mut ids: Vec<&String> = ids.into_iter().collect();
+    ids.sort_by_key(|&id| (!present(id), hash_of(id), id));
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn present_ones_come_first_then_the_hashes_decide() {
+        let ids = ["ip-10-0-0-1-cc", "ip-10-0-0-2-aa", "ip-10-0-0-3-bb", "ip-10-0-0-4-aa"];
+        let ids = ids.map(str::to_owned);
+        let order = |present: &[usize]| {
+            let present = |id: &String| present.iter().any(|index| ids[*index] == *id);
+            let order = in_order(&ids, present).into_iter();
+            order.map(|id| ids.iter().position(|it| it == id)).collect::<Option<Vec<_>>>()
+        };
+        assert_eq!(order(&[]), Some(vec![1, 3, 2, 0]));
+        assert_eq!(order(&[0, 2]), Some(vec![2, 0, 1, 3]));
+    }
+}
