@@ -20,12 +20,8 @@ const LIMITED: &[(&str, &[&str])] = &[
     ("import/plan", &["error", "model", "clusterset", "guard"]),
     ("import/guard", &["model", "guard", "import/plan"]),
     ("import/sources", &["error", "model", "clusterset", "guard", "import/plan"]),
-    ("import/read", &["error", "model", "import/plan"]),
-    (
-        "import/observe",
-        &["error", "model", "clusterset", "kubernetes", "import/plan", "import/read"],
-    ),
-    ("import/apply", &["error", "model", "kubernetes", "time", "import/plan", "import/read"]),
+    ("import/observe", &["error", "model", "clusterset", "kubernetes", "import/plan"]),
+    ("import/apply", &["error", "model", "kubernetes", "time", "report", "import/plan"]),
     ("publish/passes", &["error", "model", "report", "publish/plan"]),
     (
         "publish/observe",

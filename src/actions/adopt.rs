@@ -6,10 +6,9 @@ use tokio::time::timeout_at;
 
 use crate::clients::Connection;
 use crate::clusterset::record;
-use crate::import::Imported;
-use crate::import::apply::EachImport;
 use crate::import::observe::Objects;
 use crate::import::plan::{OwnerLabel, adopt_former};
+use crate::import::{EachImport, Imported};
 use crate::model::{Flow, Owner, Policy, Registry};
 use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::{self, Task};

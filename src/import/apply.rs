@@ -3,11 +3,9 @@
 
 use serde_json::Value;
 
-use super::Imported;
-use super::observe::Objects;
 use super::plan::{
-    Change, Failure, Kind, ObjectRef, OwnerLabel, Plan, Present, Stage, Unexpected, Write,
-    missing_fields, refused_fields,
+    Change, Failure, Kind, ObjectRef, Present, Stage, Unexpected, Write, missing_fields,
+    refused_fields,
 };
 use crate::error::chain;
 use crate::kubernetes::objects::{Named, Resource};
@@ -59,11 +57,12 @@ pub async fn apply(
         if has_failed && change.stage == Stage::Status {
             continue;
         }
+        let has_time = deadline.is_open();
         let result = match present.body(&change) {
-            Some(body) if !has_failed && deadline.is_open() => {
+            Some(body) if !has_failed && has_time => {
                 applied.send(kubernetes, service, present, (&change, &body)).await
             }
-            Some(_) if !has_failed => ChangeResult::Undone { why: NO_TIME.to_owned() },
+            _ if !has_failed && !has_time => ChangeResult::Undone { why: NO_TIME.to_owned() },
             _ => ChangeResult::Undone { why: AFTER_FAILURE.to_owned() },
         };
         applied.made.push(Made { change, result });
@@ -149,42 +148,4 @@ pub(super) fn named(object: &ObjectRef) -> Named<'_> {
         Kind::EndpointSlice => Resource::EndpointSlices,
     };
     Named { resource, namespace: &object.namespace, name: &object.name }
-}
-
-// Changes of all imports of an owner, each without a look at the exports: a purge takes out the ServiceImports, and with
-// them their Services and slices, and an adoption takes them over.
-
-/// The imports of an owner.
-pub struct EachImport<'a> {
-    pub kubernetes: &'a Kubernetes,
-    pub owner: &'a OwnerLabel,
-    pub objects: &'a Objects,
-    /// Whether the plans are carried out.
-    pub writes: bool,
-    pub deadline: Deadline,
-}
-
-impl EachImport<'_> {
-    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
-        let Self { kubernetes, owner, objects, writes, deadline } = *self;
-        let mut all = Imported::default();
-        for name in objects.names(owner) {
-            let mut present = match objects.present(&name) {
-                Ok(present) => present,
-                Err(problem) => {
-                    all.unreadable.push((name, problem.to_string()));
-                    continue;
-                }
-            };
-            let Plan { changes, held_back } = decide(&name, &present);
-            all.held_back.extend(held_back);
-            if writes {
-                let made = apply(kubernetes, &name, &mut present, changes, deadline).await.made;
-                all.made.extend(made);
-            } else {
-                all.made.extend(changes.into_iter().map(Made::planned));
-            }
-        }
-        all
-    }
 }

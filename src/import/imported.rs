@@ -4,13 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::apply::Made;
+use super::apply::{Made, apply};
 use super::guard::Note;
-use super::plan::HeldBack;
+use super::observe::Objects;
+use super::plan::{HeldBack, OwnerLabel, Plan, Present};
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
+use crate::kubernetes::Kubernetes;
 use crate::model::{Notice, Selection, ServiceRef};
 use crate::report::ChangeResult;
+use crate::time::Deadline;
 
 /// The outcome of imports of a cluster in one run.
 #[derive(Debug, Default)]
@@ -105,5 +108,43 @@ impl Imported {
             again.looked_again(None);
             self.add(again);
         }
+    }
+}
+
+// Changes of all imports of an owner, each without a look at the exports: a purge takes out the ServiceImports, and with
+// them their Services and slices, and an adoption takes them over.
+
+/// The imports of an owner.
+pub struct EachImport<'a> {
+    pub kubernetes: &'a Kubernetes,
+    pub owner: &'a OwnerLabel,
+    pub objects: &'a Objects,
+    /// Whether the plans are carried out.
+    pub writes: bool,
+    pub deadline: Deadline,
+}
+
+impl EachImport<'_> {
+    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
+        let Self { kubernetes, owner, objects, writes, deadline } = *self;
+        let mut all = Imported::default();
+        for name in objects.names(owner) {
+            let mut present = match objects.present(&name) {
+                Ok(present) => present,
+                Err(problem) => {
+                    all.unreadable.push((name, problem.to_string()));
+                    continue;
+                }
+            };
+            let Plan { changes, held_back } = decide(&name, &present);
+            all.held_back.extend(held_back);
+            if writes {
+                let made = apply(kubernetes, &name, &mut present, changes, deadline).await.made;
+                all.made.extend(made);
+            } else {
+                all.made.extend(changes.into_iter().map(Made::planned));
+            }
+        }
+        all
     }
 }

@@ -38,7 +38,7 @@ use plan::{
 };
 use sources::{Allows, Members};
 
-pub use imported::Imported;
+pub use imported::{EachImport, Imported};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;

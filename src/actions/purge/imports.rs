@@ -3,7 +3,7 @@
 
 use tokio::time::timeout_at;
 
-use crate::import::apply::EachImport;
+use crate::import::EachImport;
 use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::{OwnerLabel, Present, Removal};
 use crate::kubernetes::objects::Resource;

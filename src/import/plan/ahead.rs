@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::basis::{Read, Sources};
+use super::basis::Sources;
 use super::ownership::OwnerLabel;
 use super::present::{PortSet, Present, Slice, SliceEndpoint};
 use crate::model::clusterset::ClusterId;
@@ -70,9 +70,8 @@ fn ready(endpoints: &[SliceEndpoint]) -> BTreeSet<IpAddr> {
 
 /// The addresses of a cluster that Cloud Map shows as ready, with all of these target ports.
 fn ready_in(sources: &Sources, cluster: &ClusterId, ports: &PortSet) -> BTreeSet<IpAddr> {
-    let exported = sources.by_cluster.get(cluster).and_then(Read::exported);
-    let endpoints = exported.into_iter().flat_map(|it| it.endpoints.iter());
-    let shown = endpoints.filter(|endpoint| {
+    let exported = sources.exported(cluster);
+    let shown = exported.endpoints.iter().filter(|endpoint| {
         let has = |number: u16| endpoint.ports.values().any(|it| *it == number);
         endpoint.ready && ports.iter().all(|port| has(port.number))
     });

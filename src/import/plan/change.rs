@@ -1,5 +1,5 @@
-//! One write to the API server with its fields, and the order of the writes of an import. [`super::Present::body`] completes a change with
-//! the values that the API server assigned to earlier ones.
+//! One write to the API server with its fields, and the order of the writes of an import. [`super::Present::body`]
+//! completes a change with the values that the API server assigned to earlier ones.
 
 use std::fmt;
 

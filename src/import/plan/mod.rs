@@ -3,7 +3,7 @@
 //! is pure: no clock, client or log, and it knows no type of the Kubernetes API.
 //!
 //! ```text
-//! Basis ─> intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import, status
+//! Basis ─> intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import
 //!                                                                              └─> endpoint_slices
 //! ```
 //!
@@ -12,8 +12,9 @@
 //! changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`intent`), and everything is added before anything is
-//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). The guard against mass deletion counts what would leave all imports of the cluster ([`Tally`]),
-//! and a plan on [`hold`] removes nothing of another cluster.
+//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). The guard against mass
+//! deletion counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes nothing of
+//! another cluster.
 
 mod ahead;
 mod basis;

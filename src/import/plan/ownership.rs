@@ -1,5 +1,5 @@
 //! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
-//! Neither its name, its owner references nor its managed fields make it ours.
+//! Neither its name, its owner references nor its managed fields make it ours. Objects are adopted and removed here.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};

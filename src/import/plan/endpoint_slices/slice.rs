@@ -230,11 +230,11 @@ impl State {
     }
 
     fn json(&self) -> Value {
+        let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
         let mut metadata = json!({"labels": self.labels});
         if let Some(ahead) = &self.ahead {
             metadata["annotations"] = json!({AHEAD: ahead});
         }
-        let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
         json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})
     }
 
