@@ -121,7 +121,7 @@ async fn plan_shows_exports_imports_and_slices_and_counts_them() {
         assert!(said.contains(line), "{line}\n{said}");
     }
     assert_eq!(planned.counts.imported, 10, "{said}");
-    assert!(said.contains(", 10 to write in clusters"), "{said}");
+    assert!(said.contains(", 10 to write in clusters;"), "{said}");
 
     members.converge().await;
     pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
