@@ -107,13 +107,13 @@ async fn round_takes_the_time_of_the_formulas(fleet: Fleet, at_once: usize) {
 #[tokio::test(start_paused = true)]
 async fn round_by_lists_takes_the_time_that_list_instances_forces() {
     let fleet = Fleet { services: 60, endpoints: 1, ..SMALL };
-    round_takes_the_time_of_the_formulas(fleet, 1).await;
+    Box::pin(round_takes_the_time_of_the_formulas(fleet, 1)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn round_of_fan_out_takes_the_time_of_all_of_its_reads_at_the_rate_of_the_account() {
     let fleet = Fleet { services: 30, endpoints: 1, ..SMALL };
-    round_takes_the_time_of_the_formulas(fleet, 4).await;
+    Box::pin(round_takes_the_time_of_the_formulas(fleet, 4)).await;
 }
 
 #[tokio::test(start_paused = true)]
