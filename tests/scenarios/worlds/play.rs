@@ -73,7 +73,7 @@ impl Scene {
             }
             let left = scene.sync_in_trouble(story.last).await?;
             scene.end_trouble().await?;
-            scene.come_to_rest(story.last, left).await?;
+            scene.come_to_rest(story.last, left.as_deref()).await?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The end of a story: trouble ends, what is under way comes to its end, and full syncs lead to the state that the oracle
-//! allows, at which no process has anything to write.
+//! The end of a story: trouble ends, what is under way comes to its end, and full syncs lead to the state that the
+//! oracle allows, at which no process has anything to write.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -157,7 +157,11 @@ impl Scene {
 
     /// Within two full syncs all is as the oracle has it, exports and imports after one, and then no process has anything
     /// to write. A sync that says that nothing is left to do leaves nothing to the next one.
-    pub async fn come_to_rest(&mut self, last: usize, left: Option<Unread>) -> Result<(), String> {
+    pub async fn come_to_rest(
+        &mut self,
+        last: usize,
+        left: Option<&[String]>,
+    ) -> Result<(), String> {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
         let first = self.registry();
@@ -180,7 +184,7 @@ impl Scene {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         reports.extend(self.sync_all(last).await?);
-        self.nothing_was_left(left).map_err(|it| shown(it, &reports))?;
+        self.nothing_was_left(left.as_deref()).map_err(|it| shown(it, &reports))?;
         let rest = self.registry();
         publish::at_rest(&self.world, &start, &rest).map_err(|it| shown(it, &reports))?;
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
@@ -222,9 +226,9 @@ impl Scene {
 
     /// After a sync that says that nothing is left to do the next one writes nothing, but in the services that it may
     /// leave. A TTL rises one sync after another cluster has left the name.
-    fn nothing_was_left(&self, left: Option<Unread>) -> Result<(), String> {
+    fn nothing_was_left(&self, left: Option<&[String]>) -> Result<(), String> {
         let is_left = |it: &Call| {
-            let unread = left.as_ref().zip(it.service.as_ref());
+            let unread = left.zip(it.service.as_ref());
             it.operation == "UpdateService" || unread.is_some_and(|(all, it)| all.contains(it))
         };
         match &self.take_writes_but(is_left)[..] {

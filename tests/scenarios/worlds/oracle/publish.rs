@@ -362,7 +362,8 @@ impl View<'_> {
     }
 }
 
-/// Whether another account shares a namespace and no valid claim can mean it: only a process that saw ours there reads it.
+/// Whether another account shares a namespace and no valid claim can mean it: only a process that saw ours there
+/// reads it.
 pub fn is_of_another_account(world: &World, namespace: &str) -> bool {
     let claims = (0..CLUSTERS.len()).flat_map(|cluster| opted_in(world, cluster));
     let is_named = |(_, service): (usize, &Service)| {
@@ -472,8 +473,8 @@ fn unready(service: &Service) -> Service {
     service
 }
 
-// Health: what a Service that reports it has alone, in a service with the check, is as healthy as its pod is ready. While
-// none is, one that keeps the last ones leaves their health alone.
+// Health: what a Service that reports it has alone, in a service with the check, is as healthy as its pod is ready.
+// While none is, one that keeps the last ones leaves their health alone.
 impl View<'_> {
     fn health(&self) -> Result<(), String> {
         for (key, held) in self.rest {
@@ -560,8 +561,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
     Ok(())
 }
 
-// Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster, also none that
-// `NAME_POLICY` denies.
+// Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster, also none
+// that `NAME_POLICY` denies.
 fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
     for (key, held) in start.iter().filter(|(key, _)| !rest.contains_key(*key)) {
