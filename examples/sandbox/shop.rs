@@ -27,9 +27,13 @@ pub async fn served() -> (Sandbox, Function) {
     let [blue, green, amber] = &clusters;
     register_others(&sandbox);
     for ((cluster, names), network) in clusters.iter().zip([&BLUE[..], &GREEN, &AMBER]).zip(1..) {
-        names.iter().for_each(|(name, pods)| run(cluster, name, *pods, network));
+        for (name, pods) in names {
+            run(cluster, name, *pods, network);
+        }
     }
-    clusters.iter().for_each(|cluster| join(cluster, &cluster.identity().name));
+    for cluster in &clusters {
+        join(cluster, &cluster.identity().name);
+    }
     export(green);
     let function = sandbox.function(&SETTINGS).await;
     let answer = invoke(&function, &event("direct-sync")).await;
@@ -50,7 +54,7 @@ pub async fn served() -> (Sandbox, Function) {
 /// A Service with so many pods, which claims its name in `shop.local`.
 fn run(cluster: &KubernetesServer, name: &str, pods: u8, network: u8) {
     let pods = (1..=pods).map(|number| {
-        let last = name.len() as u8 * 10 + number;
+        let last = name.len() * 10 + usize::from(number);
         Pod::new(&format!("{name}-7c9d8b6f5d-{number}"), &format!("10.{network}.1.{last}"))
     });
     cluster.service(claim(name, name));

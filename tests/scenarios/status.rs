@@ -118,7 +118,9 @@ async fn leaving_for_good_removes_all_that_was_created_and_nothing_else() {
     sync(&function).await;
     assert_eq!(fleet.cloud_map.services(&fleet.dns).len(), 13);
 
-    names.iter().for_each(|name| fleet.annotate(name, "hostname", ""));
+    for name in &names {
+        fleet.annotate(name, "hostname", "");
+    }
     sync(&function).await;
     assert_eq!(fleet.cloud_map.services(&fleet.dns).len(), 13, "the guard holds the loss");
     for action in [json!({"action": "confirm", "cluster": "blue"}), json!({"action": "cleanup"})] {

@@ -125,7 +125,9 @@ pub async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
         }
     };
     let answer = show_during(&format!("{command} {by}"), run).await?;
-    hint(&answer).iter().for_each(|hint| complain(hint));
+    if let Some(hint) = hint(&answer) {
+        complain(&hint);
+    }
     Ok(answer)
 }
 
