@@ -25,7 +25,7 @@ use futures_util::{StreamExt, stream};
 
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::clusterset::{ClusterId, Member};
+use crate::model::clusterset::{ClusterId, Member, RefusedField};
 use crate::model::{About, Family, Notice, Policy, Selection, ServiceRef, Timestamp, Tone};
 use crate::report::ChangeResult;
 use crate::time::Deadline;
@@ -231,6 +231,7 @@ impl ImportRun<'_> {
         let (mut remarks, mut is_unfinished) = (Vec::new(), false);
         loop {
             let families = self.importing.kubernetes.service_families();
+            let refused = self.importing.kubernetes.refused_fields(self.importing.now);
             let state = self.importing.namespace(&self.name.namespace);
             let plan = self.on_basis(&families, plan::plan);
             if !self.importing.writes {
@@ -242,7 +243,8 @@ impl ImportRun<'_> {
             let present = &mut self.present;
             let mut applied = apply(kubernetes, &self.name, present, plan.changes, deadline).await;
             let has_foreign = self.add_foreign(&mut applied, &mut remarks);
-            let has_learnt = self.learn(&mut applied, &families, state) || has_foreign;
+            let planned_for = (families.as_slice(), &refused, state);
+            let has_learnt = self.learn(&mut applied, planned_for) || has_foreign;
             self.is_outdated =
                 !has_learnt && applied.failure.as_ref().is_some_and(Error::is_outdated);
             is_unfinished = !has_learnt && (is_unfinished || applied.is_unfinished());
@@ -264,11 +266,17 @@ impl ImportRun<'_> {
         }
     }
 
-    /// Remembers what the API server refused. Returns whether the next plan does without it.
-    fn learn(&mut self, applied: &mut Applied, families: &[Family], state: NamespaceState) -> bool {
+    /// Remembers what the API server refused. Returns whether the next plan does without it: the plan knew the families,
+    /// the refused fields and the state of the namespace, and an import beside it may have learnt the same meanwhile.
+    fn learn(
+        &mut self,
+        applied: &mut Applied,
+        (families, refused, state): (&[Family], &BTreeSet<RefusedField>, NamespaceState),
+    ) -> bool {
         let Importing { kubernetes, now, .. } = self.importing;
         let fields = std::mem::take(&mut applied.refused);
-        let lacks_fields = kubernetes.remember_refused(fields, *now);
+        let lacks_fields = fields.iter().any(|field| !refused.contains(field));
+        kubernetes.remember_refused(fields, *now);
         let Some(failure) = &applied.failure else { return lacks_fields };
         let missing = failure.missing_family().filter(|family| families.contains(family));
         if let Some(family) = missing {

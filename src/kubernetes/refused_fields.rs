@@ -30,11 +30,9 @@ impl Kubernetes {
         refused.fields.keys().cloned().collect()
     }
 
-    /// Remembers refused fields. Returns whether one of them was not known.
-    pub fn remember_refused(&self, fields: Vec<RefusedField>, now: Timestamp) -> bool {
+    pub fn remember_refused(&self, fields: Vec<RefusedField>, now: Timestamp) {
         let mut refused = self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = fields.into_iter().map(|field| refused.fields.insert(field, now));
-        known.filter(Option::is_none).count() > 0
+        refused.fields.extend(fields.into_iter().map(|field| (field, now)));
     }
 
     /// Forgets what another version of the server refused. Asks for the version only if there is anything to forget.

@@ -54,6 +54,28 @@ async fn value_that_an_older_api_server_refuses_is_left_out_until_its_version_ch
     assert!(!ready(green).1.contains("refuse"), "{}", ready(green).1);
 }
 
+/// Imports that are made side by side meet the refusal at the same time.
+#[tokio::test]
+async fn each_of_several_new_imports_does_without_a_refused_value_at_once() {
+    let members = Members::start().await;
+    members.green.set_minor_version(32);
+    let names = ["web", "api", "cart", "mail"];
+    for (last, name) in names.iter().enumerate() {
+        let service = super::ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+        let service = service.spec("trafficDistribution", "PreferSameZone");
+        exported(&members.blue, service, &[&format!("10.0.0.{}", last + 1)], CREATED);
+    }
+
+    let report = sync(&members.function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    for name in names {
+        let import = members.green.service_import("shop", name).expect("an import");
+        assert_eq!(import["status"]["conditions"][0]["status"], "True", "{name}");
+    }
+    members.assert_settled().await;
+}
+
 #[tokio::test]
 async fn endpoints_are_right_though_the_service_of_the_import_cannot_be_written() {
     for (method, fault) in [

@@ -69,7 +69,7 @@ impl Clusterset {
             let (of_record, is_empty) = (owner.clone(), false);
             let record =
                 ExportRecord { owner: of_record, service: service.clone(), export, is_empty };
-            let written = record.write().expect("a small export").attributes;
+            let written = record.write().expect("a small export");
             self.add(&records, id::export_record(service), written);
             for endpoint in published.endpoints.iter().flatten() {
                 for each in endpoints_of(exported, endpoint, arn.region()) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cloud_map_sync::guard::{Extent, Guard};
 use cloud_map_sync::import::guard::Run;
 use cloud_map_sync::import::observe::Objects;
-use cloud_map_sync::import::plan::{Answer, Identity, Kind, Known, OwnerLabel, Present, Request};
+use cloud_map_sync::import::plan::{Kind, ObjectRef, OwnerLabel, Present, Write};
 use cloud_map_sync::import::sources::{Lifetimes, Members};
 use cloud_map_sync::import::{Imported, Importing, OwnRecord};
 use cloud_map_sync::kubernetes::Kubernetes;
@@ -77,7 +77,6 @@ impl World {
                 kubernetes: &self.kubernetes,
                 owner: &self.owner,
                 member,
-                arn,
                 objects,
                 own_record: OwnRecord::Stands,
                 takes_over: false,
@@ -105,25 +104,24 @@ fn without_imports() -> Objects {
 
 /// The objects of a cluster after the changes of its first plan.
 fn stored(imported: Imported) -> Objects {
-    let mut known: BTreeMap<(String, String), Known> = BTreeMap::new();
-    let mut stored: BTreeMap<_, Value> = BTreeMap::new();
+    let mut present: BTreeMap<(String, String), Present> = BTreeMap::new();
+    let mut stored: BTreeMap<ObjectRef, Value> = BTreeMap::new();
     let mut import = String::new();
     for made in imported.made {
-        let object = made.change.object.clone();
+        let (object, number) = (made.change.object.clone(), stored.len());
         if object.kind == Kind::ServiceImport {
             import.clone_from(&object.name);
         }
-        let key = (object.namespace.clone(), import.clone());
-        let known = known.entry(key).or_insert_with(|| Known::of(&Present::default()));
-        let number = stored.len();
-        match known.request(&made.change, &import).expect("a complete request") {
-            Request::Create(body) => _ = stored.insert(object.clone(), created(body, number)),
-            Request::Patch(patch) | Request::PatchStatus(patch) => {
-                merge(stored.get_mut(&object).expect("an object"), patch);
+        let present = present.entry((object.namespace.clone(), import.clone())).or_default();
+        let body = present.body(&made.change).expect("a complete request");
+        match made.change.write {
+            Write::Create => _ = stored.insert(object.clone(), created(body, number)),
+            Write::Patch | Write::PatchStatus => {
+                merge(stored.get_mut(&object).expect("an object"), body);
             }
-            Request::Delete(_) => panic!("a first plan deletes nothing"),
+            Write::Delete => panic!("a first plan deletes nothing"),
         }
-        known.record(&object, answer(&stored[&object]));
+        present.store(object.kind, &stored[&object]).expect("an object of the API");
     }
     let mut objects = without_imports();
     for (kind, resource) in [
@@ -132,7 +130,7 @@ fn stored(imported: Imported) -> Objects {
         (Kind::EndpointSlice, Resource::EndpointSlices),
     ] {
         let of_kind = stored.iter().filter(|(object, _)| object.kind == kind);
-        objects.add_list(resource, of_kind.map(|(_, value)| value.clone()).collect());
+        objects.add_list(resource, of_kind.map(|(_, value)| value.clone()).collect::<Vec<_>>());
     }
     objects
 }
@@ -145,18 +143,6 @@ fn created(mut body: Value, number: usize) -> Value {
         body["spec"]["clusterIPs"] = json!([Ipv4Addr::from_bits(address)]);
     }
     body
-}
-
-fn answer(object: &Value) -> Answer {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    let identity = Identity {
-        uid: text(&metadata["uid"]),
-        resource_version: text(&metadata["resourceVersion"]),
-    };
-    let ips = object["spec"]["clusterIPs"].as_array().into_iter().flatten();
-    let cluster_ips = ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect();
-    Answer { identity, cluster_ips }
 }
 
 /// A JSON merge patch that removes nothing.
