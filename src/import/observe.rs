@@ -183,7 +183,7 @@ impl Objects {
     /// # Errors
     /// Returns the problem if one of them has a value that the API does not have.
     pub fn present(&self, service: &ServiceRef) -> Result<Present, Unexpected> {
-        let derived = ServiceRef::new(&service.namespace, &id::derived_service(service));
+        let derived = ServiceRef::new(&service.namespace, id::derived_service(service));
         let import = self.imports.get(service).map(ServiceImport::read).transpose()?;
         let slices = self.slices.get(&derived).into_iter().flatten();
         let slices = slices.map(|it| it.slice.clone()).collect::<Result<Vec<_>, _>>()?;

@@ -155,7 +155,7 @@ impl Change {
     pub fn patch(stage: Stage, object: ObjectRef, content: Content) -> Option<Self> {
         let fields = content.fields();
         let detail = fields.join(", ");
-        (!fields.is_empty()).then(|| Self { stage, object, write: Write::Patch, content, detail })
+        (!fields.is_empty()).then_some(Self { stage, object, write: Write::Patch, content, detail })
     }
 
     pub fn deletion(object: ObjectRef, detail: &str) -> Self {

@@ -31,7 +31,7 @@ fn merged(reasons: &[&'static str]) -> Merged {
         properties: None,
     };
     let conflicts = reasons.iter().map(|reason| Conflict {
-        reason: *reason,
+        reason,
         decided_by: cluster("blue"),
         disagreeing: vec![cluster("green")],
         message: format!("A {reason}."),

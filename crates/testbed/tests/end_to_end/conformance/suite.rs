@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::report::Report;
 use crate::control_plane::ControlPlane;
 
+/// The report of an implementation names it, its organization and where it is documented, or it is not collected.
+const PROJECT: &str = "cloud-map-sync";
+
 /// Ends with the test, whatever it was doing.
 pub(super) struct Suite {
     process: Child,
@@ -34,7 +37,8 @@ impl Suite {
             .arg("-kubeconfig")
             .arg(kubeconfig(clusters))
             .args(["-contexts", &names.join(",")])
-            .args(["-project", env!("CARGO_PKG_NAME"), "-version", env!("CARGO_PKG_VERSION")])
+            .args(["-organization", PROJECT, "-project", PROJECT])
+            .args(["-version", env!("CARGO_PKG_VERSION"), "-url", &variable("CONFORMANCE_URL")])
             .args(["-ginkgo.v", "-ginkgo.no-color", "-ginkgo.label-filter", &filter])
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle of the log"))
