@@ -54,7 +54,8 @@ async fn unmodified_suite_passes_in_two_clusters_that_the_function_joins() {
     for cluster in [&blue, &green] {
         cluster.wait_until_namespaces_are_gone("mcs-conformance-").await;
     }
-    let last = lambda.invoke(sync).await.expect("a report");
+    // Two of the namespaces may have gone since the last sync, with all that was left: the guard asks a person.
+    let last = lambda.invoke(json!({"action": "confirm"})).await.expect("a report");
     assert_eq!(last["ok"], true, "{last:#}");
     for cluster in [&blue, &green] {
         for path in MEMBER_KINDS {
