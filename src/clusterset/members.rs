@@ -94,6 +94,20 @@ pub fn clustersets(registry: &Registry) -> Clustersets {
     all
 }
 
+/// The installation and the cluster that hold a cluster id, by its own record.
+pub fn holder(
+    registry: &Registry,
+    clusterset: &ClustersetId,
+    cluster: &ClusterId,
+) -> Option<Owner> {
+    let of_records = record::namespace(clusterset);
+    let mut namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
+    namespaces.find_map(|namespace| {
+        let key = ServiceKey::new(namespace, cluster.as_str());
+        Owner::of(registry.instance(&key, CLUSTER_RECORD)?)
+    })
+}
+
 /// Whether a registry shows a part of an import: the export of a cluster, and each of these addresses. One that does not
 /// may have been read before the part came.
 pub fn shows(

@@ -116,9 +116,13 @@ impl Clusterset {
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let names = self.selection.as_ref().and_then(Selection::names);
+        let selection = self.selection.clone();
+        let names = selection.as_ref().and_then(Selection::names);
         let read = async {
             let mut read = registry.read_clusterset(clusterset, names, &self.served).await?;
+            if self.leave_taken_ids_out(&read, clusterset) {
+                read = registry.read_clusterset(clusterset, names, &self.served).await?;
+            }
             let lacking = self.lacking(&read, clusterset);
             if !lacking.is_empty() {
                 let served = (&self.served, &lacking);
@@ -133,6 +137,18 @@ impl Clusterset {
                 self.add_unregistered();
             }
         }
+    }
+
+    /// Leaves the exports out that were read in a cluster whose id another one holds: a message about a name that it does
+    /// not export reads no record of its own. Returns whether there were any.
+    fn leave_taken_ids_out(&mut self, read: &ReadClusterset, clusterset: &ClustersetId) -> bool {
+        let overlays = &mut self.served.overlays;
+        let before = overlays.len();
+        overlays.retain(|cluster, overlay| {
+            let holder = members::holder(&read.registry, clusterset, cluster);
+            holder.is_none_or(|holder| holder.cluster == overlay.arn)
+        });
+        overlays.len() < before
     }
 
     /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none.
