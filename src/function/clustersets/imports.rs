@@ -201,3 +201,42 @@ impl Clusterset {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clusterset::id::CLUSTER_RECORD;
+    use crate::clusterset::record::{self, ClusterRecord};
+    use crate::model::{
+        CloudMapService, ClusterArn, Desired, Flow, Namespace, Owner, ServiceKey, ServiceKind,
+        Timestamp,
+    };
+
+    #[test]
+    fn exports_of_a_cluster_with_a_taken_id_stand_for_nobody() {
+        let id = ClusterId::parse("blue").expect("an id");
+        let clusterset = ClustersetId::parse("shop-set").expect("an id");
+        let arn = |name: &str| {
+            let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{name}");
+            ClusterArn::parse(&arn).expect("an ARN")
+        };
+        let owner =
+            Owner { id: "cloud-map-sync".into(), cluster: arn("blue"), flow: Flow::Exports };
+        let (of_set, heartbeat) = (clusterset.clone(), Timestamp::UNIX_EPOCH);
+        let record = ClusterRecord { owner, clusterset: of_set, heartbeat, only_imports: false };
+        let namespace = Namespace::missing(&record::namespace(&clusterset));
+        let mut service = CloudMapService::created("arn".to_owned(), "blue", ServiceKind::Http);
+        let instances = service.instances.get_or_insert_default();
+        instances.insert(CLUSTER_RECORD.to_owned(), record.write());
+        let mut read = ReadClusterset::default();
+        read.registry.services.insert(ServiceKey::new(&namespace, "blue"), service);
+        read.registry.namespaces.insert(namespace.id.clone(), namespace);
+        for (name, is_left_out) in [("blue", false), ("green", true)] {
+            let overlay = Overlay::new(arn(name), Desired::default(), Selection::Everything);
+            let mut set = Clusterset::default();
+            set.served.overlays.insert(id.clone(), overlay);
+            assert_eq!(set.leave_taken_ids_out(&read, &clusterset), is_left_out, "{name}");
+            assert_eq!(set.served.overlays.is_empty(), is_left_out, "{name}");
+        }
+    }
+}
