@@ -28,9 +28,12 @@ pub fn ahead(
     let slices = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
     let ahead = slices.filter_map(|slice| {
         let cluster = slice.source().filter(|it| !sources.is_read_there(it))?;
+        let changed = changed(slice, now);
+        if changed.is_empty() {
+            return None;
+        }
         let shown = ready_in(sources, &cluster, &slice.ports);
         let standing = ready(&slice.endpoints);
-        let changed = changed(slice, now);
         let is_ahead = changed.iter().any(|it| standing.contains(it) != shown.contains(it));
         is_ahead.then_some(cluster)
     });

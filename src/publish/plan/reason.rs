@@ -321,9 +321,9 @@ pub enum Reason {
 /// The end of a reason: who can mend it, or whether the next run may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MendedBy {
-    /// The owner of the Service, and so an Event tells of it.
+    /// The owner of the Service, who gets an Event.
     Owner,
-    /// Nobody has to: it was requested, or ends by itself or by the operators of the function.
+    /// Not the owner: it was requested, or ends by itself or by the operators of the function.
     Others,
     /// A retry may help, so that the run counts as incomplete.
     Retry,
