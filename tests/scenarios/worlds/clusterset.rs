@@ -34,6 +34,8 @@ pub struct Clusterset {
     pub amber: BTreeSet<u8>,
     /// The ids of the clusters.
     pub ids: [&'static str; 2],
+    /// Whether the API server of each serves no definitions of exports and imports.
+    pub lacks_definitions: [bool; 2],
     /// Whether another account shares a second namespace for records.
     pub has_second_namespace: bool,
     /// Whether the records of a cluster were ever purged, or moved to another id.

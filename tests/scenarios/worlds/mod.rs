@@ -14,9 +14,10 @@
 //!
 //! `cargo test --test scenarios worlds::play` plays the first seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST` begins
 //! with that seed, and `WORLD=17` repeats one and prints its moves and reports; `FLOWS=annotated`, `exported` or `both`
-//! plays those flows alone. `WEEKS=1000 cargo test --test scenarios worlds::weeks_` plays worlds in which hours pass between
-//! the moves, and all comes to rest seven times. A world that breaks a rule is cut down to the moves that are needed for
-//! it; its seed goes into `FOUND`.
+//! plays those flows alone, and `UNEVEN=1` gives each world weights of its own for the kinds of moves.
+//! `WEEKS=1000 cargo test --test scenarios worlds::weeks_` plays worlds in which hours pass between the moves, and all
+//! comes to rest seven times. A world that breaks a rule is cut down to the moves that are needed for it; its seed goes
+//! into `FOUND`.
 //!
 //! Over a night: `WORLDS_FIRST=1000000 WORLDS=200000 cargo test --profile bench --test scenarios worlds::play_`. In a
 //! second a core plays about 6 worlds of annotated Services and 3 of exports in the test profile, most of it standard

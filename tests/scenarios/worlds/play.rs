@@ -1,7 +1,7 @@
 //! A story as it happens: moves one after the other, invocations beside them (`processes`), and a look at the registry
 //! every few milliseconds. Time stands still but for waiting, so that the same story takes the same course.
 
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -23,6 +23,9 @@ use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_millis(25);
+/// What a call rests on was read at most so long before it, or before its last retry.
+const READ: Duration = Duration::from_secs(8);
+const RETRIED: Duration = Duration::from_mins(1);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Between two full syncs of a long story.
 const SCHEDULE: Duration = Duration::from_mins(30);
@@ -43,7 +46,7 @@ pub struct Scene {
     pub green: KubernetesServer,
     pub behaviour: Behaviour,
     pub other_settings: &'static [(&'static str, &'static str)],
-    pub processes: Vec<Arc<Process>>,
+    pub processes: Vec<Rc<Process>>,
     pub runs: Vec<(usize, JoinHandle<()>)>,
     quiet: Duration,
     pub is_long: bool,
@@ -51,6 +54,10 @@ pub struct Scene {
     unsynced: Duration,
     /// What the last look rested on.
     seen: Option<(u64, [u64; 2], bool)>,
+    /// How long a change takes at most, from its call to its end.
+    slowest: Duration,
+    /// Whether any call failed or was slow.
+    pub is_disturbed: bool,
 }
 
 impl Scene {
@@ -103,6 +110,7 @@ impl Scene {
         let behaviour = Behaviour {
             operation_delay: time(story.operation_delay),
             list_lag: time(story.list_lag),
+            latency: time(story.latency),
             ..Behaviour::default()
         };
         fleet.cloud_map.behave(behaviour.clone());
@@ -120,6 +128,8 @@ impl Scene {
             is_long: story.is_long,
             unsynced: Duration::ZERO,
             seen: None,
+            slowest: time(story.operation_delay + story.latency),
+            is_disturbed: false,
         };
         scene.deploy();
         scene
@@ -149,12 +159,14 @@ impl Scene {
 
     /// Whether no run is under way, nor any operation, and lists show what the last ones did.
     pub fn is_idle(&self) -> bool {
-        let shown = self.behaviour.operation_delay + self.behaviour.list_lag;
+        let Behaviour { operation_delay, list_lag, latency, .. } = self.behaviour;
+        let shown = operation_delay + list_lag + latency;
         self.runs.is_empty() && self.quiet >= shown
     }
 
     /// Serves the definitions of exports and imports in a cluster.
-    pub fn serve_definitions(&self, cluster: usize) {
+    pub fn serve_definitions(&mut self, cluster: usize) {
+        self.world.clusterset.lacks_definitions[cluster] = false;
         self.cluster(cluster).serve_multi_cluster_versions(&["v1beta1", "v1alpha1"]);
     }
 
@@ -204,7 +216,8 @@ impl Scene {
     pub fn look(&mut self) -> Result<(), String> {
         self.seen = Some(self.revisions());
         let registry = self.registry();
-        self.ledger.look(&self.world, &registry)?;
+        let read = if self.is_disturbed { RETRIED } else { READ };
+        self.ledger.look(&self.world, &registry, read + self.slowest)?;
         if self.world.clusterset.is_on {
             let mut imports = std::mem::take(&mut self.imports);
             let found = imports.look(self);

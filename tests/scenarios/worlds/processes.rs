@@ -1,7 +1,8 @@
 //! The processes of the function: how each is set, when it begins and ends, and what it is invoked with.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use cloud_map_sync::function::{Answer, Function};
@@ -34,6 +35,8 @@ pub struct Process {
     sandbox: Sandbox,
     function: OnceCell<Function>,
     turn: Mutex<()>,
+    /// The ids of services in which it saw something of ours in a good full sync.
+    pub ours: RefCell<BTreeSet<String>>,
 }
 
 impl Process {
@@ -64,7 +67,7 @@ impl Scene {
         self.ledger.forget();
     }
 
-    fn process(&self, number: usize) -> Arc<Process> {
+    fn process(&self, number: usize) -> Rc<Process> {
         let mut settings: BTreeMap<_, _> = self.world.settings.variables().into_iter().collect();
         settings.extend(self.world.clusterset.variables(number, &self.world.settings));
         if number + 1 == PROCESSES {
@@ -76,8 +79,8 @@ impl Scene {
         } else {
             self.fleet.sandbox.another_process()
         };
-        let (function, turn) = (OnceCell::new(), Mutex::default());
-        Arc::new(Process { settings, sandbox, function, turn })
+        let (function, turn, ours) = (OnceCell::new(), Mutex::default(), RefCell::default());
+        Rc::new(Process { settings, sandbox, function, turn, ours })
     }
 
     /// Begins an invocation in each of two processes, and lets their calls in by turns: so many of the first one, so many

@@ -80,6 +80,7 @@ impl Scene {
             sleep(pause).await;
             waited += pause;
             self.runs.retain(|(_, run)| !run.is_finished());
+            self.look_at_changes()?;
             if waited > 8 * TIMEOUT {
                 return Err("an invocation does not end within its time".to_owned());
             }
@@ -89,11 +90,18 @@ impl Scene {
 
     /// A full sync beside which nothing happens but trouble: what it may leave to the next one.
     pub async fn sync_in_trouble(&mut self, last: usize) -> Result<Option<Unread>, String> {
-        if self.world.settings.is_dry || self.world.clusterset.is_on {
+        if self.world.settings.is_dry {
             return Ok(None);
         }
         // What was begun is done only some time after the run that began it.
         self.finish(Duration::ZERO).await?;
+        if self.world.clusterset.is_on {
+            self.heal();
+            self.finish(REST).await?;
+            let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
+            clusterset::obstacles(self, &report)?;
+            return Ok(None);
+        }
         self.finish(QUIET).await?;
         let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
         Ok(self.may_leave(&report))
@@ -105,6 +113,10 @@ impl Scene {
         if !report.ok || report.counts.held_back > 0 {
             return None;
         }
+        Some(self.unread(report))
+    }
+
+    fn unread(&self, report: &Report) -> Unread {
         let services = report.clusters.iter().flat_map(|it| &it.services);
         let unread = services.filter(|it| it.notes.iter().any(|it| it.note == NoteKind::NotRead));
         let unread: BTreeSet<_> = unread.map(|it| (it.namespace.clone(), &*it.name)).collect();
@@ -113,7 +125,38 @@ impl Scene {
             cloud_map.services(&id).into_iter().map(move |it| (name.clone(), it))
         });
         let all = all.filter(|(namespace, it)| unread.contains(&(namespace.clone(), &*it.name)));
-        Some(all.map(|(_, it)| it.id).collect())
+        all.map(|(_, it)| it.id).collect()
+    }
+
+    /// The report of one full sync: each cluster is served once, and no service stays unread in a good one in which its
+    /// process saw something of ours.
+    fn reported(&self, number: usize, report: Report) -> Result<Report, String> {
+        let clusters: BTreeSet<&String> = report.clusters.iter().map(|it| &it.cluster).collect();
+        if clusters.len() < report.clusters.len() {
+            return Err(format!("a cluster is served twice:\n{report}"));
+        }
+        if !report.ok {
+            return Ok(report);
+        }
+        let (unread, mut ours) = (self.unread(&report), self.processes[number].ours.borrow_mut());
+        if let Some(unread) = unread.iter().find(|it| ours.contains(*it)) {
+            return Err(format!("a sync is good that did not read {unread} of ours:\n{report}"));
+        }
+        let is_ours = |id: &&String| {
+            let mut instances = self.fleet.cloud_map.instances(id).into_values();
+            let of_served = |(cluster, _): (usize, &str)| oracle::is_served(&self.world, cluster);
+            instances.any(|it| oracle::marks(&self.world, &it).is_some_and(of_served))
+        };
+        let used = self
+            .world
+            .namespaces
+            .iter()
+            .filter(|it| !it.is_withdrawn && self.world.is_used(&it.id));
+        let services = used.flat_map(|it| self.fleet.cloud_map.services(&it.id)).map(|it| it.id);
+        let services: Vec<String> = services.filter(|it| !unread.contains(it)).collect();
+        ours.extend(services.iter().filter(is_ours).cloned());
+        drop(ours);
+        Ok(report)
     }
 
     /// One full sync, whose rules hold on the way.
@@ -143,7 +186,8 @@ impl Scene {
         if calls > most {
             return Err(format!("an invocation makes {calls} calls, and {most} are enough"));
         }
-        answer.report.ok_or_else(|| "an invocation has no report".to_owned())
+        let report = answer.report.ok_or("an invocation has no report")?;
+        self.reported(number, report)
     }
 
     /// The number of namespaces, services and instances.
@@ -169,7 +213,9 @@ impl Scene {
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
-        let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
+        // A note on a service is not read any more once an instance has room for one: the loss is held anew then.
+        let is_on_service = first.values().any(|it| it.has_sighting);
+        let waits = if self.world.clusterset.is_apart || is_on_service { 2 } else { 1 };
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
             sleep(GUARD).await;
             reports.extend(self.sync_all(last).await?);

@@ -43,6 +43,8 @@ pub struct Story {
     pub is_converged: bool,
     pub operation_delay: u64,
     pub list_lag: u64,
+    /// How long Cloud Map takes for each call.
+    pub latency: u64,
     /// Whether hours pass, with a full sync every half an hour.
     pub is_long: bool,
     /// What happens until trouble ends, and then again.
@@ -72,15 +74,20 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
     let is_apart = prop::bool::weighted(0.4).prop_map(move |it| it && !flows.has_annotated);
     let other_settings =
         if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..4] };
+    let rounds = flows
+        .any()
+        .prop_flat_map(move |moves| vec(vec((moves, select(pauses)), 2..24), length.rounds));
+    // Exports and imports make more calls one after the other, which have no time then.
+    let latencies = if flows.has_exported { &[0][..] } else { &[0, 0, 0, 14_000][..] };
     let all = (
         vec(flows.before(), 2..10),
         (prop::bool::weighted(0.8), is_apart, select(other_settings)),
         select(&[30, 30, 300, 3000, 20_000, 90_000][..]),
-        select(&[0, 0, 0, 500][..]),
-        vec(vec((flows.any(), select(pauses)), 2..24), length.rounds),
+        (select(&[0, 0, 0, 500][..]), select(latencies)),
+        rounds,
         0..PROCESSES,
     );
-    all.prop_map(move |(before, functions, operation_delay, list_lag, rounds, last)| {
+    all.prop_map(move |(before, functions, operation_delay, (list_lag, latency), rounds, last)| {
         let (is_converged, is_apart, other_settings) = functions;
         Story {
             flows,
@@ -90,6 +97,7 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
             is_converged,
             operation_delay,
             list_lag,
+            latency,
             is_long: length.is_long,
             rounds,
             last,
@@ -99,14 +107,17 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
 
 impl fmt::Display for Story {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (operations, lag) = (self.operation_delay, self.list_lag);
+        let (operations, lag, call) = (self.operation_delay, self.list_lag, self.latency);
         if self.is_apart {
             writeln!(text, "Each cluster has a function of its own.")?;
         }
         if !self.other_settings.is_empty() {
             writeln!(text, "The last process has {:?}.", self.other_settings)?;
         }
-        writeln!(text, "Operations take {operations} ms, lists lag by {lag} ms. Before:")?;
+        writeln!(
+            text,
+            "Calls take {call} ms, operations {operations} ms, lists lag by {lag} ms. Before:"
+        )?;
         self.before.iter().try_for_each(|it| writeln!(text, "- {it}"))?;
         if self.is_converged {
             writeln!(text, "- a full sync")?;

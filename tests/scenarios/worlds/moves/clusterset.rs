@@ -42,6 +42,7 @@ pub fn of_others() -> Table {
         (3, definitions_leave().boxed()),
         (2, definitions_return().boxed()),
         (2, second_namespace_is_shared().boxed()),
+        (2, empty_service_is_deleted().boxed()),
         (3, services_are_uncounted().boxed()),
         (2, services_are_counted().boxed()),
         (2, cluster_id_changes().boxed()),
@@ -225,7 +226,10 @@ fn definitions_leave() -> impl Strategy<Value = Move> {
     (0..CLUSTERS.len()).prop_map(|cluster| {
         let sentence =
             format!("the definitions of exports and imports leave {}", CLUSTERS[cluster]);
-        Move::new(sentence, move |scene| scene.cluster(cluster).serve_multi_cluster_versions(&[]))
+        Move::new(sentence, move |scene| {
+            scene.world.clusterset.lacks_definitions[cluster] = true;
+            scene.cluster(cluster).serve_multi_cluster_versions(&[]);
+        })
     })
 }
 
@@ -254,6 +258,22 @@ fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
             let cloud_map = &scene.fleet.cloud_map;
             let second = cloud_map.shared_namespace(&name, NamespaceKind::Http, OTHER_ACCOUNT);
             cloud_map.service(&second, CLUSTERS[cluster], ServiceKind::Http);
+        })
+    })
+}
+
+/// The service of `amber` stays.
+fn empty_service_is_deleted() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        let sentence =
+            format!("another party deletes the service of {} if it is empty", EXPORTED[1]);
+        Move::new(sentence, |scene| {
+            let cloud_map = &scene.fleet.cloud_map;
+            if let Some(service) = cloud_map.find_service(SHOP, EXPORTED[1])
+                && cloud_map.instances(&service).is_empty()
+            {
+                cloud_map.remove_service(&service);
+            }
         })
     })
 }

@@ -314,17 +314,23 @@ fn endpoints_change() -> impl Strategy<Value = Move> {
 }
 
 fn endpoint_flips() -> impl Strategy<Value = Move> {
-    (place(), 1..7_u8, any::<bool>()).prop_map(|(place, number, is_end)| {
+    (place(), 0..3_usize, any::<bool>()).prop_map(|(place, number, is_end)| {
         let what = if is_end { "terminates, or not any more" } else { "turns ready, or not" };
-        Move::new(format!("endpoint {number} of {} {what}", named(place)), move |scene| {
-            let endpoints = scene.world.services.get_mut(&place);
-            if let Some(endpoint) = endpoints.and_then(|it| it.endpoints.get_mut(&number)) {
-                let flag =
-                    if is_end { &mut endpoint.is_terminating } else { &mut endpoint.is_ready };
-                *flag = !*flag;
-                scene.project(place);
-            }
-        })
+        Move::new(
+            format!("endpoint {number}, in order, of {} {what}", named(place)),
+            move |scene| {
+                let endpoints = scene.world.services.get_mut(&place);
+                let endpoints = endpoints.map(|it| &mut it.endpoints).filter(|it| !it.is_empty());
+                let count = endpoints.as_ref().map_or(1, |it| it.len());
+                if let Some(endpoint) = endpoints.and_then(|it| it.values_mut().nth(number % count))
+                {
+                    let flag =
+                        if is_end { &mut endpoint.is_terminating } else { &mut endpoint.is_ready };
+                    *flag = !*flag;
+                    scene.project(place);
+                }
+            },
+        )
     })
 }
 

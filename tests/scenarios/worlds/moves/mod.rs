@@ -10,7 +10,9 @@ mod trouble;
 use std::fmt;
 use std::rc::Rc;
 
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::strategy::Union;
 
 use super::play::Scene;
@@ -25,6 +27,14 @@ pub struct Move {
 impl Move {
     fn new(sentence: impl Into<String>, effect: impl Fn(&mut Scene) + 'static) -> Self {
         Self { sentence: sentence.into(), effect: Rc::new(effect) }
+    }
+
+    /// The same move, after which calls may be repeated.
+    fn disturbing(self) -> Self {
+        Self::new(self.sentence.clone(), move |scene| {
+            scene.is_disturbed = true;
+            self.make(scene);
+        })
     }
 
     pub fn make(&self, scene: &mut Scene) {
@@ -47,6 +57,9 @@ impl fmt::Debug for Move {
 /// Moves with their weights.
 type Table = Vec<(u32, BoxedStrategy<Move>)>;
 
+/// What the weight of a kind of move is multiplied with in a world of uneven weights.
+const FACTORS: &[u32] = &[0, 1, 1, 4];
+
 /// The flows of a world: annotated Services, services across clusters, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows {
@@ -67,10 +80,17 @@ impl Flows {
         Union::new_weighted(self.of_world())
     }
 
-    /// All moves.
-    pub fn any(self) -> impl Strategy<Value = Move> {
+    /// All moves. With `UNEVEN` each world has weights of its own: what seldom comes together does in some of them.
+    pub fn any(self) -> impl Strategy<Value = BoxedStrategy<Move>> {
         let of_others = self.has_exported.then(clusterset::of_others).unwrap_or_default();
         let tables = [self.of_world(), of_others, function::table(self), trouble::table(self)];
-        Union::new_weighted(tables.concat())
+        let table = tables.concat();
+        let factors = if std::env::var_os("UNEVEN").is_some() { FACTORS } else { &[1] };
+        let factors = vec(select(factors), table.len()).no_shrink();
+        factors.prop_map(move |factors| {
+            let all = table.iter().zip(factors).filter(|(_, factor)| *factor > 0);
+            let all = all.map(|((weight, it), factor)| (weight * factor, it.clone()));
+            Union::new_weighted(all.collect()).boxed()
+        })
     }
 }

@@ -25,7 +25,7 @@ const PATHS: [&str; 7] = [
 ];
 
 pub fn table(flows: Flows) -> Table {
-    vec![
+    let all: Table = vec![
         (5, call_fails().boxed()),
         (4, cluster_fails(flows).boxed()),
         (1, eks_fails().boxed()),
@@ -33,7 +33,8 @@ pub fn table(flows: Flows) -> Table {
         (2, namespaces_are_full().boxed()),
         (1, outage().boxed()),
         (1, outage_ends().boxed()),
-    ]
+    ];
+    all.into_iter().map(|(weight, it)| (weight, it.prop_map(Move::disturbing).boxed())).collect()
 }
 
 fn call_fails() -> impl Strategy<Value = Move> {

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use cloud_map_sync::report::Report;
 use serde_json::Value;
 
-use super::super::clusterset::{Clusterset, EXPORTED, Exporter, address};
+use super::super::clusterset::{CLUSTER_ID, Clusterset, EXPORTED, Exporter, OTHER_REGION, address};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, SHOP};
 use crate::multi_cluster::{CLUSTERSET, condition, imported};
@@ -380,6 +381,36 @@ fn exports_in(records: &BTreeMap<String, BTreeMap<String, String>>) -> BTreeSet<
 /// Whether both clusters have a record of themselves.
 pub fn has_records(scene: &Scene) -> bool {
     (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
+}
+
+// Obstacles: a member that cannot go on says why, and its sync is not good.
+pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
+    let (clusterset, elsewhere) = (&scene.world.clusterset, OTHER_REGION);
+    for (cluster, name) in CLUSTERS.into_iter().enumerate() {
+        let arn = scene.fleet.sandbox.cluster_arn(name);
+        let of_cluster = report.clusters.iter().find(|it| it.cluster == arn);
+        let Some(part) = of_cluster.and_then(|it| it.multi_cluster.as_ref()) else { continue };
+        let properties = scene.cluster(cluster).objects("clusterproperties", "");
+        let id = properties.iter().find(|it| it["metadata"]["name"] == CLUSTER_ID);
+        let wanted = match id.map_or("", |it| it["spec"]["value"].as_str().unwrap_or_default()) {
+            _ if clusterset.lacks_definitions[cluster] => "NoMultiClusterApi",
+            "" => "NoIdentity",
+            "No id" => "InvalidIdentity",
+            id if id == clusterset.ids[1 - cluster] => "ClusterIdTaken",
+            _ => continue,
+        };
+        let is_elsewhere = scene.world.settings.clusters.contains(elsewhere);
+        let is_member = |it: usize| own_records(scene, it).contains_key("cluster");
+        let holds = wanted != "ClusterIdTaken" || is_member(1 - cluster);
+        if !is_member(cluster) || !holds || is_elsewhere {
+            continue;
+        }
+        let is_named = part.obstacles.iter().any(|it| it.reason == wanted);
+        if !is_named || report.ok {
+            return Err(format!("{name} is a member with {wanted}:\n{report}\n{part:?}"));
+        }
+    }
+    Ok(())
 }
 
 // Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.

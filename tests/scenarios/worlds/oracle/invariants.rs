@@ -1,11 +1,14 @@
 //! What holds at every moment: nothing foreign is touched, a registered endpoint stays registered while it is ready and
 //! its Service alone claims the name, or held it when an older one began to claim it, and a name that such a Service
-//! holds is not empty while any of its endpoints is ready. An endpoint that was away for a moment is left out until all
-//! is quiet: its removal may be under way (docs/guarantees.md).
+//! holds is not empty while any of its endpoints is ready. An endpoint that was away for a moment is left out until its
+//! removal cannot be under way any more (docs/guarantees.md), and what is registered was there a moment ago.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::super::world::World;
+use tokio::time::Instant;
+
+use super::super::world::{World, addresses};
 use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
 
 type Name = (usize, Key);
@@ -22,11 +25,16 @@ pub struct Ledger {
     served: BTreeSet<Name>,
     /// Endpoints that went since all was quiet, and those that came back.
     gone: BTreeSet<(Name, String)>,
-    back: BTreeSet<(Name, String)>,
+    back: BTreeMap<(Name, String), Instant>,
     /// Names whose claims changed since all was quiet.
     unsettled: BTreeSet<(usize, String)>,
     /// Names that a Service held for certain when an older one began to claim them.
     held: BTreeMap<Name, usize>,
+    /// What was registered at the last look, unless all may have changed since.
+    registered: Option<Names>,
+    /// The addresses of each cluster, and when those went that are gone.
+    there: BTreeSet<(usize, String)>,
+    went: BTreeMap<(usize, String), Instant>,
 }
 
 impl Ledger {
@@ -53,12 +61,19 @@ impl Ledger {
         self.kept.clear();
         self.served.clear();
         self.held.clear();
+        self.registered = None;
     }
 
-    /// Compares the registry with what was there at the last look.
-    pub fn look(&mut self, world: &World, registry: &Registry) -> Result<(), String> {
+    /// Compares the registry with what was there at the last look. What is `under_way` rests on a read that is not older.
+    pub fn look(
+        &mut self,
+        world: &World,
+        registry: &Registry,
+        under_way: Duration,
+    ) -> Result<(), String> {
         let ready = self.ready_now(world);
         let there = registered(world, registry);
+        self.look_at_new(world, &there, under_way)?;
         for (name, was) in &self.ready {
             let now = ready.get(name);
             let left = was.iter().filter(|it| now.is_none_or(|now| !now.contains(*it)));
@@ -68,14 +83,19 @@ impl Ledger {
             let was = self.ready.get(name);
             let came = now.iter().filter(|it| was.is_none_or(|was| !was.contains(*it)));
             let came = came.map(|it| (name.clone(), it.clone()));
-            self.back.extend(came.filter(|it| self.gone.contains(it)));
+            let back = came.filter(|it| self.gone.contains(it));
+            self.back.extend(back.map(|it| (it, Instant::now())));
         }
+        self.back.retain(|it, since| {
+            let is_ready = ready.get(&it.0).is_some_and(|now| now.contains(&it.1));
+            is_ready && since.elapsed() < under_way
+        });
         self.ready = ready;
         let nothing = BTreeSet::new();
         for (name, kept) in &self.kept {
             let now = self.ready.get(name).unwrap_or(&nothing);
             let present = there.get(name).unwrap_or(&nothing);
-            let is_back = |it: &&String| self.back.contains(&(name.clone(), (*it).clone()));
+            let is_back = |it: &&String| self.back.contains_key(&(name.clone(), (*it).clone()));
             let lost = kept.intersection(now).filter(|it| !is_back(it) && !present.contains(*it));
             let lost: Vec<&String> = lost.collect();
             if !lost.is_empty() {
@@ -84,7 +104,7 @@ impl Ledger {
         }
         for name in &self.served {
             let is_ready = self.ready.get(name).is_some_and(|it| !it.is_empty());
-            let returns = self.back.iter().any(|(it, _)| it == name);
+            let returns = self.back.keys().any(|(it, _)| it == name);
             if is_ready && !returns && there.get(name).is_none_or(BTreeSet::is_empty) {
                 return Err(format!("{name:?} is empty, and {:?} are ready", self.ready[name]));
             }
@@ -102,6 +122,38 @@ impl Ledger {
         }
         let has_some = |name: &&Name| there.get(name).is_some_and(|it| !it.is_empty());
         self.served = self.ready.keys().filter(has_some).cloned().collect();
+        Ok(())
+    }
+
+    /// No endpoint is registered long after it went.
+    fn look_at_new(
+        &mut self,
+        world: &World,
+        registered: &Names,
+        under_way: Duration,
+    ) -> Result<(), String> {
+        let all = world.services.iter().flat_map(|((cluster, _), service)| {
+            let all = service.endpoints.keys().map(|it| addresses(*cluster, *it));
+            all.flat_map(|(v4, v6)| [(*cluster, v4), (*cluster, v6)])
+        });
+        let there = all.collect();
+        let left = self.there.difference(&there).cloned();
+        self.went.extend(left.map(|it| (it, Instant::now())));
+        self.there = there;
+        let known = self.registered.replace(registered.clone());
+        for ((cluster, key), addresses) in registered.iter().filter(|_| known.is_some()) {
+            let known = known.as_ref().and_then(|it| it.get(&(*cluster, key.clone())));
+            for it in addresses.iter().filter(|it| known.is_none_or(|known| !known.contains(*it))) {
+                let address = (*cluster, it.clone());
+                let went = self.went.get(&address);
+                let is_late = went.is_some_and(|went| went.elapsed() > under_way);
+                if is_late && !self.there.contains(&address) {
+                    return Err(format!(
+                        "{address:?} is registered under {key:?} long after it went"
+                    ));
+                }
+            }
+        }
         Ok(())
     }
 
