@@ -13,7 +13,7 @@ use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
     Extent, Observation, Observed, Orphans, Policy, marked_owners, not_shown,
 };
-use crate::publish::{self, Task};
+use crate::publish::{self, Execution, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
 use crate::settings::{Cluster, Role};
@@ -80,8 +80,9 @@ impl Invocation<'_> {
                     let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                         continue;
                     };
-                    let task = Task::Orphans(registry, orphans.step);
-                    let done = publish::carry_out(&task, observed.basis(), self.options()).await;
+                    let execution = Execution::of_registry(Task::Orphans(orphans.step), registry);
+                    let done =
+                        publish::carry_out(&execution, observed.basis(), self.options()).await;
                     reports.push(report(&orphans, done.report));
                 }
                 Ok(reports)

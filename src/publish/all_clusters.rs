@@ -5,7 +5,7 @@ use tokio::time::timeout_at;
 
 use super::observe::{self, World};
 use super::plan::{Claimed, Leaving, Observed};
-use super::{Options, Task, carry_out};
+use super::{Execution, Options, Task, carry_out};
 use crate::model::Selection;
 use crate::report::ClusterReport;
 use crate::time::Deadline;
@@ -19,7 +19,8 @@ pub async fn share_ttls(
     options: Options,
 ) -> Result<(ClusterReport, Claimed), observe::Error> {
     let observed = observe_whole(world, options.deadline).await?;
-    let published = carry_out(&Task::SharedTtls(world), observed.basis(), options).await;
+    let published =
+        carry_out(&Execution::of_cluster(Task::SharedTtls, world), observed.basis(), options).await;
     Ok((published.report, Claimed::of(&observed.observation, Leaving::new())))
 }
 

@@ -14,8 +14,8 @@ use tokio::time::timeout_at;
 
 use super::observe::{self, First, Lack, World};
 use super::passes::{Made, Results};
-use super::plan::{Observed, Plan};
-use super::{Lines, Options, Published, Task, carry_out, carry_out_plan, report, take_turns};
+use super::plan::{Observed, Plan, Task};
+use super::{Execution, Lines, Options, Published, carry_out, carry_out_plan, report, take_turns};
 use crate::model::Selection;
 use crate::report::ClusterReport;
 
@@ -40,13 +40,13 @@ pub(super) async fn publish(
     world: &World<'_>,
     options: Options,
 ) -> Result<(Observed, Published), Failed> {
-    let (task, stop) = (Task::Sync(world), options.deadline.stop());
+    let (execution, stop) = (Execution::of_cluster(Task::Sync, world), options.deadline.stop());
     let first = timeout_at(stop, Box::pin(world.observe_first())).await;
     let first = first.map_err(observe::Error::from)??;
     let Some(First { lack, cluster }) = first else {
         let observed = Box::pin(world.observe(&Selection::Everything));
         let observed = timeout_at(stop, observed).await.map_err(observe::Error::from)??;
-        let published = carry_out(&task, observed.basis(), options).await;
+        let published = carry_out(&execution, observed.basis(), options).await;
         return Ok((observed, published));
     };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
@@ -59,8 +59,8 @@ pub(super) async fn publish(
             return Err(Failed { error, made });
         }
     };
-    let (plan, made) = plan_all(&task, &mut observed, made);
-    let published = carry_out_plan(&task, observed.basis(), plan, (options, &made)).await;
+    let (plan, made) = plan_all(&mut observed, made);
+    let published = carry_out_plan(&execution, observed.basis(), plan, (options, &made)).await;
     Ok((observed, published))
 }
 
@@ -69,30 +69,33 @@ async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> Made {
     let Some(lack) = lack else { return Made::default() };
     let observed = timeout_at(options.deadline.stop(), world.observe_lack(lack)).await;
     let Ok(Ok(Some(observed))) = observed else { return Made::default() };
-    let (task, basis) = (Task::Additions(world), observed.basis());
-    let changes = task.intent().plan(basis).changes;
+    let execution = Execution::of_cluster(Task::Additions, world);
+    let basis = observed.basis();
+    let changes = execution.task.plan(basis).changes;
     let mut results = Results::default();
     let none = Made::default();
-    take_turns(&task, basis, changes, None, (options, &none), |of_turn| results.extend(of_turn))
-        .await;
+    take_turns(&execution, basis, changes, None, (options, &none), |of_turn| {
+        results.extend(of_turn)
+    })
+    .await;
     Made::new(results, &observed.observation.registry)
 }
 
 /// The plan of the whole sync. A change of the first part that it lacks is seen as it is: the cluster has changed
 /// since.
-fn plan_all(task: &Task<'_>, observed: &mut Observed, mut made: Made) -> (Plan, Made) {
+fn plan_all(observed: &mut Observed, mut made: Made) -> (Plan, Made) {
     if made.is_empty() {
-        return (task.intent().plan(observed.basis()), made);
+        return (Task::Sync.plan(observed.basis()), made);
     }
     made.undo_in(&mut observed.observation.registry);
     observed.decide_again(&Selection::Everything);
-    let plan = task.intent().plan(observed.basis());
+    let plan = Task::Sync.plan(observed.basis());
     if !made.supersede_by(&plan) {
         return (plan, made);
     }
     made.note_superseded(&mut observed.observation);
     observed.decide_again(&Selection::Everything);
-    (task.intent().plan(observed.basis()), made)
+    (Task::Sync.plan(observed.basis()), made)
 }
 
 /// The report of a sync that ended after its first part; `None` if that changed nothing.

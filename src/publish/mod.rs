@@ -14,6 +14,7 @@
 mod all_clusters;
 pub mod apply;
 pub mod events;
+mod execution;
 pub mod exports;
 mod first;
 mod lines;
@@ -22,7 +23,6 @@ mod order;
 pub mod passes;
 pub mod plan;
 pub mod report;
-mod task;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -43,9 +43,10 @@ use passes::{Made, Results, Turn};
 use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
 
 pub use all_clusters::{claims, share_ttls};
+pub use execution::Execution;
 pub use first::Failed;
 pub use order::Order;
-pub use task::Task;
+pub use plan::Task;
 use turn::Beginnings;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
@@ -103,7 +104,7 @@ pub async fn publish(
     adoption: Option<&Adoption>,
     options: Options,
 ) -> Result<(ClusterReport, Claimed, Vec<Notice>), Failed> {
-    let task = adoption.map_or(Task::Sync(world), |adoption| Task::Adopt(world, adoption));
+    let task = adoption.map_or(Task::Sync, Task::Adopt);
     let is_whole = *selection == Selection::Everything && task.is_sync();
     let (observed, published) = if is_whole && options.mode == Mode::Sync {
         Box::pin(first::publish(world, options)).await?
@@ -111,7 +112,8 @@ pub async fn publish(
         let observed = Box::pin(world.observe(selection));
         let observed = timeout_at(options.deadline.stop(), observed).await;
         let observed = observed.map_err(observe::Error::from)??;
-        let published = carry_out(&task, observed.basis(), options).await;
+        let published =
+            carry_out(&Execution::of_cluster(task, world), observed.basis(), options).await;
         (observed, published)
     };
     // An adoption removes nothing, so there is no loss to hold.
@@ -125,14 +127,15 @@ pub async fn publish(
 }
 
 /// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
-pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> Published {
-    carry_out_plan(task, basis, task.intent().plan(basis), (options, &Made::default())).await
+pub async fn carry_out(execution: &Execution<'_>, basis: Basis<'_>, options: Options) -> Published {
+    let plan = execution.task.plan(basis);
+    carry_out_plan(execution, basis, plan, (options, &Made::default())).await
 }
 
 /// Carries out a plan of the task on the observation, unless only the plan is asked for. `made` are those of its
 /// changes that were made before.
 async fn carry_out_plan(
-    task: &Task<'_>,
+    execution: &Execution<'_>,
     basis: Basis<'_>,
     mut plan: Plan,
     (options, made): (Options, &Made),
@@ -144,27 +147,27 @@ async fn carry_out_plan(
         let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
         return Published { report, held_back, leaving, created };
     }
-    let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
+    let judged = execution.task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
     let (mut results, mut lines) =
         (Results::default(), made.superseded().cloned().collect::<Lines>());
     let judged = judged.as_ref();
-    take_turns(task, basis, changes, judged, (options, made), |mut of_turn| {
+    take_turns(execution, basis, changes, judged, (options, made), |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
         results.extend(of_turn);
     })
     .await;
     lines.sort();
     if creates_namespaces {
-        task.registry().forget_namespaces();
+        execution.registry.forget_namespaces();
     }
     // The next run may not be able to read them any more.
     let services = &basis.observation.registry.services;
     let registered = lines.registered();
     let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
-    task.registry().note_registered(registered.map(|service| service.arn.clone()));
+    execution.registry.note_registered(registered.map(|service| service.arn.clone()));
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);
     let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
@@ -175,7 +178,7 @@ async fn carry_out_plan(
 /// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and
 /// near the deadline nothing new begins.
 async fn take_turns(
-    task: &Task<'_>,
+    execution: &Execution<'_>,
     basis: Basis<'_>,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<&Arc<Judged>>,
@@ -189,8 +192,8 @@ async fn take_turns(
         Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
     let beginnings = &Beginnings::default();
     let turns = turns.map(|changes| {
-        let turn = Turn::of(task.intent(), basis, changes, judged);
-        turn::run(task, turn, (options, made), beginnings)
+        let turn = Turn::of(execution.task, basis, changes, judged);
+        turn::run(execution, turn, (options, made), beginnings)
     });
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {

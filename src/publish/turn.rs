@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::Options;
-use super::task::Task;
+use super::execution::Execution;
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
 use crate::model::Desired;
@@ -36,7 +36,7 @@ impl Beginnings {
 
 /// A turn with the parts of the world that it needs.
 struct Shell<'a> {
-    task: &'a Task<'a>,
+    execution: &'a Execution<'a>,
     cloud_map: CloudMap,
     options: Options,
     beginnings: &'a Beginnings,
@@ -51,15 +51,15 @@ struct Shell<'a> {
 
 /// Takes a turn to its end.
 pub(super) async fn run<'a>(
-    task: &'a Task<'a>,
+    execution: &'a Execution<'a>,
     turn: Turn<'a>,
     (options, made): (Options, &Made),
     beginnings: &'a Beginnings,
 ) -> Results {
-    let cloud_map = task.registry().cloud_map().clone();
-    let (observed, has_begun, token) = (options.observed, !task.is_sync(), None);
+    let cloud_map = execution.registry.cloud_map().clone();
+    let (observed, has_begun, token) = (options.observed, !execution.task.is_sync(), None);
     let mut shell =
-        Shell { task, cloud_map, options, beginnings, turn, observed, has_begun, token };
+        Shell { execution, cloud_map, options, beginnings, turn, observed, has_begun, token };
     shell.turn.record_made(made);
     let tried = shell.refusals(shell.turn.open()).iter().filter(|it| it.is_none()).count();
     shell.options.urgency = options.urgency(tried);
@@ -91,8 +91,8 @@ impl Shell<'_> {
                     }
                 }
                 Step::ReadEndpoints(services) => {
-                    let task = self.task;
-                    if let Some(read) = self.in_time(task.read_endpoints(services)).await {
+                    let execution = self.execution;
+                    if let Some(read) = self.in_time(execution.read_endpoints(services)).await {
                         self.turn.endpoints_read(read);
                     }
                 }
@@ -136,10 +136,10 @@ impl Shell<'_> {
 
     /// The answers that changes had before, if they are not tried again yet. A person has them tried.
     fn refusals(&self, changes: &[Change]) -> Vec<Option<Refused>> {
-        if !self.task.is_sync() || self.options.is_direct {
+        if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }
-        self.task.registry().refusals().standing(changes, self.turn.observation())
+        self.execution.registry.refusals().standing(changes, self.turn.observation())
     }
 
     /// Waits for the token of the first call.
@@ -153,7 +153,7 @@ impl Shell<'_> {
 
     /// Whether the plan is made again before it registers anything.
     fn is_old(&self) -> bool {
-        let fresh = match self.task.registry().admissions().met_another() {
+        let fresh = match self.execution.registry.admissions().met_another() {
             true => CROWDED,
             false if self.options.is_bulk => BULK,
             false => FRESH,
@@ -162,13 +162,13 @@ impl Shell<'_> {
     }
 
     async fn apply(&mut self, changes: Vec<Change>, token: Option<(Call, Token)>) {
-        let registry = self.task.registry();
+        let registry = self.execution.registry;
         let of_registration = |(call, token)| (call == Call::RegisterInstance).then_some(token);
         let token = token
             .and_then(of_registration)
             .filter(|_| first_call(&changes) == Some(Call::RegisterInstance));
-        let (task, made_for) = (self.task, self.turn.made_for(&changes));
-        let look = || read_again(task, made_for.clone()).boxed();
+        let (execution, made_for) = (self.execution, self.turn.made_for(&changes));
+        let look = || read_again(execution, made_for.clone()).boxed();
         let calls = Calls {
             cloud_map: &self.cloud_map,
             new_namespaces: registry.new_namespaces(),
@@ -179,7 +179,7 @@ impl Shell<'_> {
             look: &look,
         };
         let made = apply::apply(calls, &self.turn, changes, token).await;
-        if self.task.is_sync() {
+        if self.execution.task.is_sync() {
             let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
             registry.refusals().note(answers, self.turn.observation());
         }
@@ -190,7 +190,7 @@ impl Shell<'_> {
                 registry.note_service(&service.namespace, arn);
             }
             if effect == Effect::Contested {
-                self.has_begun = !self.task.is_sync();
+                self.has_begun = !self.execution.task.is_sync();
                 registry.admissions().meet_another();
             }
             self.turn.record(change, effect);
@@ -201,11 +201,11 @@ impl Shell<'_> {
         let mut observation = self.turn.observation().clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
-            let created = || self.task.registry().new_namespaces().reference(&namespace.name);
+            let created = || self.execution.registry.new_namespaces().reference(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
-        let task = self.task;
-        self.in_time(task.read(observation, scope)).await
+        let execution = self.execution;
+        self.in_time(execution.read(observation, scope)).await
     }
 
     /// The result of a read; without it the turn fails.
@@ -224,6 +224,6 @@ impl Shell<'_> {
 }
 
 /// Reads the endpoints of Services again.
-async fn read_again(task: &Task<'_>, services: Desired) -> Result<Desired, Outcome> {
-    task.read_endpoints(services).await.map_err(|error| Outcome::Failed(chain(&error)))
+async fn read_again(execution: &Execution<'_>, services: Desired) -> Result<Desired, Outcome> {
+    execution.read_endpoints(services).await.map_err(|error| Outcome::Failed(chain(&error)))
 }

@@ -12,7 +12,7 @@ use crate::error::chain;
 use crate::model::{ClusterArn, Flow, Owner, RegistryName};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, marked_owners};
-use crate::publish::{self, Task};
+use crate::publish::{self, Execution, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Report};
 use crate::settings::{Cluster, MultiCluster};
@@ -145,16 +145,17 @@ impl Invocation<'_> {
         let read = self.read_in_time(registry.read()).await?;
         let owner =
             |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
-        let task = Task::Purge(registry, because);
+        let execution = Execution::of_registry(Task::Purge(because), registry);
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
         let annotated = self.with_notes(annotated, registry).await?;
-        let mut report = publish::carry_out(&task, annotated.basis(), self.options()).await.report;
+        let mut report =
+            publish::carry_out(&execution, annotated.basis(), self.options()).await.report;
         if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
             return Ok(report);
         }
         for part in record::parts(&read) {
             let exported = self.observation_for(owner(Flow::Exports), &part);
-            let done = publish::carry_out(&task, exported.basis(), self.options()).await;
+            let done = publish::carry_out(&execution, exported.basis(), self.options()).await;
             report = report.with(done.report);
         }
         Ok(report)

@@ -30,7 +30,7 @@ use super::plan::{
     Claimed, ExportAdoption, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan,
     to_adopt,
 };
-use super::{Options, Published, Task, carry_out, carry_out_plan};
+use super::{Execution, Options, Published, Task, carry_out, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::error::chain;
@@ -194,9 +194,9 @@ impl Exporting<'_> {
         let ended = kept.ended(&observed, &plan, selection);
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
-        let task = Task::Sync(world);
+        let execution = Execution::of_cluster(Task::Sync, world);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&task, observed.basis(), plan, (options, &Made::default())).await;
+            carry_out_plan(&execution, observed.basis(), plan, (options, &Made::default())).await;
         world.note_what_is_held(observed.basis(), report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
@@ -232,8 +232,8 @@ impl Exporting<'_> {
         let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
         let recorded = recorded.map(|(service, _)| service.clone()).collect();
         let adoption = ExportAdoption { member: member.clone(), recorded };
-        let task = Task::AdoptExports(world, &adoption);
-        let adopted = carry_out(&task, observed.basis(), options).await.report;
+        let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
+        let adopted = carry_out(&execution, observed.basis(), options).await.report;
         let claimed = Claimed::of(&observed.observation, Leaving::default());
         let report = written.report.with(adopted);
         let overlay = self.overlay(observed.observation.desired);

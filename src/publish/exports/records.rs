@@ -22,7 +22,7 @@ use crate::publish::plan::{
     Basis, Change, DeregisterReason, Extent, Holders, Observation, Observed, Plan, Records,
     no_service,
 };
-use crate::publish::{Options, Published, Task, carry_out};
+use crate::publish::{Execution, Options, Published, Task, carry_out};
 use crate::report::ClusterReport;
 
 /// The age at which a full sync writes the heartbeat again.
@@ -214,7 +214,12 @@ impl<'w> Kept<'w> {
         }
         let (observation, holders) = (&self.observation, &Holders::default());
         let basis = Basis { observation, holders, affected: &BTreeSet::new() };
-        carry_out(&Task::Records(self.world.registry, records), basis, options).await
+        carry_out(
+            &Execution::of_registry(Task::Records(records), self.world.registry),
+            basis,
+            options,
+        )
+        .await
     }
 
     /// The cluster's own record, if it is to be written.
@@ -357,7 +362,10 @@ impl<'w> Kept<'w> {
         if world.rules.policy != Policy::Sync || former.services.is_empty() {
             return report;
         }
-        let task = Task::Purge(world.registry, &DeregisterReason::ClusterIdChanged);
+        let execution = Execution::of_registry(
+            Task::Purge(&DeregisterReason::ClusterIdChanged),
+            world.registry,
+        );
         for registry in record::parts(former) {
             let observation = Observation {
                 owner: world.owner.clone(),
@@ -369,7 +377,7 @@ impl<'w> Kept<'w> {
                 registry,
             };
             let observed = Observed::of_no_claims(observation);
-            report = report.with(carry_out(&task, observed.basis(), options).await.report);
+            report = report.with(carry_out(&execution, observed.basis(), options).await.report);
         }
         report
     }

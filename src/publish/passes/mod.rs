@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{
-    Basis, Change, Extent, Holders, InTurn, Intent, Judged, Observation, RereadScope, in_turns,
+    Basis, Change, Extent, Holders, InTurn, Judged, Observation, RereadScope, Task, in_turns,
 };
 
 pub use made::Made;
@@ -40,25 +40,25 @@ impl<'a> Turn<'a> {
     /// The turn that makes `changes`, with the part of the observation that it needs: all of it if they are `judged`.
     /// A turn is made when it begins, since the parts of all turns would take as much memory as the observation.
     pub fn of(
-        intent: Intent<'a>,
+        task: Task<'a>,
         basis: Basis<'_>,
         changes: InTurn,
         judged: Option<&Arc<Judged>>,
     ) -> Self {
         let Basis { observation, holders, .. } = basis;
         // The whole sync that follows reads what it doubts.
-        let is_part = observation.extent == Extent::Part && !matches!(intent, Intent::Additions);
+        let is_part = observation.extent == Extent::Part && !matches!(task, Task::Additions);
         if let Some(judged) = judged {
             let judged = Some(Arc::clone(judged));
             let observation =
                 Observation { extent: Extent::Remainder, judged, ..observation.clone() };
-            return Turn::new(intent, observation, (None, is_part), changes);
+            return Turn::new(task, observation, (None, is_part), changes);
         }
         let all: Vec<Change> = changes.values().flatten().cloned().collect();
         let services = changes.keys().cloned().collect();
         let services = observation.services_of_turn(&services, &all, is_part);
         let scope = RereadScope::of(holders, &services, &all);
         let narrow = scope.narrow(observation, holders);
-        Turn::new(intent, narrow, (Some(scope.keys), is_part), changes)
+        Turn::new(task, narrow, (Some(scope.keys), is_part), changes)
     }
 }

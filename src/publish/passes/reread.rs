@@ -72,12 +72,12 @@ impl Turn<'_> {
     }
 
     fn plan_again(&self, holders: &Holders, affected: &BTreeSet<ServiceRef>) -> Plan {
-        self.intent.plan_again(Basis { observation: &self.observation, holders, affected })
+        self.task.plan_again(Basis { observation: &self.observation, holders, affected })
     }
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
     pub fn observed(&mut self, read: Observed) {
-        let plan = self.intent.plan_again(read.basis());
+        let plan = self.task.plan_again(read.basis());
         self.observation = read.observation;
         self.note_found();
         self.outdated.clear();
@@ -121,11 +121,8 @@ impl Turn<'_> {
         let mut observation = self.observation.clone();
         observation.desired.services.extend(read.services);
         let (holders, affected) = (Holders::decide(&observation), &self.services);
-        let plan = self.intent.plan_again(Basis {
-            observation: &observation,
-            holders: &holders,
-            affected,
-        });
+        let plan =
+            self.task.plan_again(Basis { observation: &observation, holders: &holders, affected });
         let registrations = plan.changes.into_values().flatten().filter(Change::is_registration);
         Some(registrations.filter_map(|change| Some((change.instance_key()?, change))).collect())
     }

@@ -7,7 +7,7 @@ use super::outcome::{Effect, Outcome, Record, Results};
 use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, DeregisterReason, Intent, Observation, Reason, Refused, RereadScope, Stage,
+    Change, DeregisterReason, Observation, Reason, Refused, RereadScope, Stage, Task,
 };
 
 /// The reason for a change that is not tried near the deadline.
@@ -28,7 +28,7 @@ pub enum Step {
 /// The changes of one turn, on their way.
 #[derive(Clone, Debug)]
 pub struct Turn<'a> {
-    pub(super) intent: Intent<'a>,
+    pub(super) task: Task<'a>,
     pub(super) services: BTreeSet<ServiceRef>,
     /// The Cloud Map services that were read for the first plan; `None` means all.
     pub(super) keys: Option<BTreeSet<ServiceKey>>,
@@ -61,7 +61,7 @@ impl<'a> Turn<'a> {
     /// A turn that makes `changes`, planned on `observation`, in which the Cloud Map services under `keys` were read,
     /// `None` for all; `is_part` is whether the run is about a part of the cluster.
     pub(super) fn new(
-        intent: Intent<'a>,
+        task: Task<'a>,
         observation: Observation,
         (keys, is_part): (Option<BTreeSet<ServiceKey>>, bool),
         changes: BTreeMap<ServiceRef, Vec<Change>>,
@@ -70,7 +70,7 @@ impl<'a> Turn<'a> {
         let mut record = Record::default();
         let open = record.announce(changes);
         Self {
-            intent,
+            task,
             services,
             keys,
             is_part,

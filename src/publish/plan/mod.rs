@@ -164,7 +164,7 @@ impl Plan {
 
 /// The purpose of changes.
 #[derive(Clone, Copy, Debug)]
-pub enum Intent<'a> {
+pub enum Task<'a> {
     /// Cloud Map is made to match the cluster.
     Sync,
     /// What the cluster has and Cloud Map lacks is registered, and nothing else is changed.
@@ -185,7 +185,12 @@ pub enum Intent<'a> {
     Records(&'a Records),
 }
 
-impl Intent<'_> {
+impl Task<'_> {
+    /// Whether Cloud Map is made to match the cluster, or a first part of it.
+    pub fn is_sync(&self) -> bool {
+        matches!(self, Self::Sync | Self::Additions)
+    }
+
     /// The plan for an observation that was just made.
     pub fn plan(self, basis: Basis<'_>) -> Plan {
         match self {

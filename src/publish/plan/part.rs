@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Intent;
+use super::Task;
 use super::change::{Change, Stage};
 use super::claims::Holders;
 use super::observation::{Basis, Observation};
@@ -47,7 +47,7 @@ pub struct Missing(BTreeMap<ServiceRef, Vec<Change>>);
 impl Missing {
     /// Those that an observation of a part of Cloud Map lacks.
     pub fn of(basis: Basis<'_>) -> Self {
-        let mut changes = Intent::Additions.plan(basis).changes;
+        let mut changes = Task::Additions.plan(basis).changes;
         // Instances under other names decide which of several namespaces of one name is meant.
         for service in basis.observation.claims_to_choose() {
             changes.remove(service);

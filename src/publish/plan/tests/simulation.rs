@@ -9,7 +9,7 @@ use super::world::World;
 use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
 use crate::publish::plan::{
-    Adoption, Change, Extent, Holders, Intent, Judged, Observation, Observed, Plan, Rules, Stage,
+    Adoption, Change, Extent, Holders, Judged, Observation, Observed, Plan, Rules, Stage, Task,
     adopt, health_needed, plan,
 };
 
@@ -130,7 +130,7 @@ impl Simulation {
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
         let judged = Judged::of(observed.basis(), &plan).map(Arc::new);
         let turns = passes::by_turn(&observed.holders, plan.changes, judged.as_ref()).into_iter();
-        let turn = |changes| Turn::of(Intent::Sync, observed.basis(), changes, judged.as_ref());
+        let turn = |changes| Turn::of(Task::Sync, observed.basis(), changes, judged.as_ref());
         self.take(&mut turns.map(turn).collect::<Vec<_>>());
         self.assert_that_they_stay(&held);
         self.writes - before
