@@ -98,7 +98,7 @@ impl Invocation<'_> {
         let observed = self.observation_for(owner.clone(), records);
         let former = owner.formerly(former);
         let execution = Execution::of_registry(Task::AdoptFormer(&former), registry);
-        publish::carry_out(&execution, observed.basis(), self.options()).await.report
+        publish::carry_out(&execution, &observed, self.options()).await.report
     }
 
     async fn adopt_objects(

@@ -8,11 +8,9 @@ use tokio::time::timeout_at;
 
 use super::existences::Existences;
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
+use crate::model::{ClusterArn, Existence, Owner, Registry};
 use crate::publish::observe::{self, SharedRegistry};
-use crate::publish::plan::{
-    Extent, Observation, Observed, Orphans, Policy, marked_owners, not_shown,
-};
+use crate::publish::plan::{Extent, Observation, Orphans, Policy, marked_owners, not_shown};
 use crate::publish::{self, Execution, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
@@ -81,8 +79,7 @@ impl Invocation<'_> {
                         continue;
                     };
                     let execution = Execution::of_registry(Task::Orphans(orphans.step), registry);
-                    let done =
-                        publish::carry_out(&execution, observed.basis(), self.options()).await;
+                    let done = publish::carry_out(&execution, &observed, self.options()).await;
                     reports.push(report(&orphans, done.report));
                 }
                 Ok(reports)
@@ -117,13 +114,13 @@ impl Invocation<'_> {
         (registry, read): (&SharedRegistry, &Registry),
         existence: Option<Existence>,
         (kept, shown): (&[Kept<'_>], &BTreeMap<&RegistryKey, BTreeSet<String>>),
-    ) -> Result<Option<(Observed, Orphans)>, Error> {
+    ) -> Result<Option<(Observation, Orphans)>, Error> {
         let known = kept.iter().find(|kept| kept.is_cluster(&owner.cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
             let observed = self.with_notes(observed, registry).await?;
-            let orphans = Orphans::of(&observed.observation, Existence::Exists);
+            let orphans = Orphans::of(&observed, Existence::Exists);
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let existence = existence.unwrap_or(Existence::NotAsked);
@@ -131,17 +128,17 @@ impl Invocation<'_> {
             return Ok(None);
         }
         let observed = self.with_notes(self.observation_for(owner, read), registry).await?;
-        let orphans = Orphans::of(&observed.observation, existence);
+        let orphans = Orphans::of(&observed, existence);
         Ok(Some((observed, orphans)))
     }
 
     /// Adds the notes for which no instance has room.
     pub(crate) async fn with_notes(
         &self,
-        mut observed: Observed,
+        mut observed: Observation,
         registry: &SharedRegistry,
-    ) -> Result<Observed, Error> {
-        let read = observe::read_notes(registry.cloud_map(), &mut observed.observation);
+    ) -> Result<Observation, Error> {
+        let read = observe::read_notes(registry.cloud_map(), &mut observed);
         let read = timeout_at(self.deadline.stop(), read).await;
         read.map_err(|_| observe::Error::Deadline)?;
         Ok(observed)
@@ -156,16 +153,10 @@ impl Invocation<'_> {
     }
 
     /// An observation for an owner that claims nothing in this Cloud Map.
-    pub(crate) fn observation_for(&self, owner: Owner, registry: &Registry) -> Observed {
-        Observed::of_no_claims(Observation {
-            owner,
-            rules: self.settings.rules.clone(),
-            now: self.now,
-            extent: Extent::Confirmed,
-            judged: None,
-            desired: Desired::default(),
-            registry: registry.clone(),
-        })
+    pub(crate) fn observation_for(&self, owner: Owner, registry: &Registry) -> Observation {
+        let rules = self.settings.rules.clone();
+        let read = Observation::new(owner, rules, self.now, registry.clone());
+        Observation { extent: Extent::Confirmed, ..read }
     }
 }
 

@@ -4,7 +4,7 @@
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::plan::{Claimed, Leaving, Observed};
+use super::plan::{Claimed, Leaving, Observation};
 use super::{Execution, Options, Task, carry_out};
 use crate::model::Selection;
 use crate::report::ClusterReport;
@@ -20,8 +20,8 @@ pub async fn share_ttls(
 ) -> Result<(ClusterReport, Claimed), observe::Error> {
     let observed = observe_whole(world, options.deadline).await?;
     let published =
-        carry_out(&Execution::of_cluster(Task::SharedTtls, world), observed.basis(), options).await;
-    Ok((published.report, Claimed::of(&observed.observation, Leaving::new())))
+        carry_out(&Execution::of_cluster(Task::SharedTtls, world), &observed, options).await;
+    Ok((published.report, Claimed::of(&observed, Leaving::new())))
 }
 
 /// The claims of a cluster.
@@ -30,10 +30,13 @@ pub async fn share_ttls(
 /// Returns an error if the cluster or the registry could not be read completely.
 pub async fn claims(world: &World<'_>, deadline: Deadline) -> Result<Claimed, observe::Error> {
     let observed = observe_whole(world, deadline).await?;
-    Ok(Claimed::of(&observed.observation, Leaving::new()))
+    Ok(Claimed::of(&observed, Leaving::new()))
 }
 
-async fn observe_whole(world: &World<'_>, deadline: Deadline) -> Result<Observed, observe::Error> {
+async fn observe_whole(
+    world: &World<'_>,
+    deadline: Deadline,
+) -> Result<Observation, observe::Error> {
     let observed = Box::pin(world.observe(&Selection::Everything));
     timeout_at(deadline.stop(), observed).await?
 }

@@ -2,7 +2,7 @@
 
 use crate::model::Desired;
 use crate::publish::observe::{self, SharedRegistry, World};
-use crate::publish::plan::{Observation, Observed, RereadScope, Task};
+use crate::publish::plan::{Observation, RereadScope, Task};
 
 /// A task, with the world that is read for it.
 #[derive(Clone, Copy)]
@@ -31,12 +31,12 @@ impl<'a> Execution<'a> {
         &self,
         mut observation: Observation,
         scope: &RereadScope,
-    ) -> Result<Observed, observe::Error> {
+    ) -> Result<Observation, observe::Error> {
         if let Some(world) = self.world {
             return world.observe_again(observation, scope).await;
         }
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
-        Ok(Observed::reread(observation, scope))
+        Ok(observation.reread(scope))
     }
 
     /// Reads the endpoints of Services again.

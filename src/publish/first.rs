@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use super::observe::{self, First, Lack, World};
 use super::passes::{Made, Results};
-use super::plan::{Observed, Plan, Task};
+use super::plan::{Observation, Plan, Task};
 use super::{Execution, Lines, Options, Published, carry_out, carry_out_plan, report, take_turns};
 use crate::model::Selection;
 use crate::report::ClusterReport;
@@ -39,14 +39,14 @@ impl From<observe::Error> for Failed {
 pub(super) async fn publish(
     world: &World<'_>,
     options: Options,
-) -> Result<(Observed, Published), Failed> {
+) -> Result<(Observation, Published), Failed> {
     let (execution, stop) = (Execution::of_cluster(Task::Sync, world), options.deadline.stop());
     let first = timeout_at(stop, Box::pin(world.observe_first())).await;
     let first = first.map_err(observe::Error::from)??;
     let Some(First { lack, cluster }) = first else {
         let observed = Box::pin(world.observe(&Selection::Everything));
         let observed = timeout_at(stop, observed).await.map_err(observe::Error::from)??;
-        let published = carry_out(&execution, observed.basis(), options).await;
+        let published = carry_out(&execution, &observed, options).await;
         return Ok((observed, published));
     };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
@@ -60,7 +60,7 @@ pub(super) async fn publish(
         }
     };
     let (plan, made) = plan_all(&mut observed, made);
-    let published = carry_out_plan(&execution, observed.basis(), plan, (options, &made)).await;
+    let published = carry_out_plan(&execution, &observed, plan, (options, &made)).await;
     Ok((observed, published))
 }
 
@@ -70,32 +70,31 @@ async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> Made {
     let observed = timeout_at(options.deadline.stop(), world.observe_lack(lack)).await;
     let Ok(Ok(Some(observed))) = observed else { return Made::default() };
     let execution = Execution::of_cluster(Task::Additions, world);
-    let basis = observed.basis();
-    let changes = execution.task.plan(basis).changes;
+    let changes = execution.task.plan(&observed).changes;
     let mut results = Results::default();
     let none = Made::default();
-    take_turns(&execution, basis, changes, None, (options, &none), |of_turn| {
-        results.extend(of_turn)
+    take_turns(&execution, &observed, changes, None, (options, &none), |of_turn| {
+        results.extend(of_turn);
     })
     .await;
-    Made::new(results, &observed.observation.registry)
+    Made::new(results, &observed.registry)
 }
 
 /// The plan of the whole sync. A change of the first part that it lacks is seen as it is: the cluster has changed
 /// since.
-fn plan_all(observed: &mut Observed, mut made: Made) -> (Plan, Made) {
+fn plan_all(observed: &mut Observation, mut made: Made) -> (Plan, Made) {
     if made.is_empty() {
-        return (Task::Sync.plan(observed.basis()), made);
+        return (Task::Sync.plan(observed), made);
     }
-    made.undo_in(&mut observed.observation.registry);
-    observed.decide_again(&Selection::Everything);
-    let plan = Task::Sync.plan(observed.basis());
+    made.undo_in(&mut observed.registry);
+    observed.decide(&Selection::Everything);
+    let plan = Task::Sync.plan(observed);
     if !made.supersede_by(&plan) {
         return (plan, made);
     }
-    made.note_superseded(&mut observed.observation);
-    observed.decide_again(&Selection::Everything);
-    (Task::Sync.plan(observed.basis()), made)
+    made.note_superseded(observed);
+    observed.decide(&Selection::Everything);
+    (Task::Sync.plan(observed), made)
 }
 
 /// The report of a sync that ended after its first part; `None` if that changed nothing.

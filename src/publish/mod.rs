@@ -40,7 +40,7 @@ use crate::time::Deadline;
 use lines::Lines;
 use observe::World;
 use passes::{Made, Results, Turn};
-use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
+use plan::{Adoption, Change, Claimed, HeldBack, Judged, Leaving, Observation, Plan, Stage};
 
 pub use all_clusters::{claims, share_ttls};
 pub use execution::Execution;
@@ -112,49 +112,53 @@ pub async fn publish(
         let observed = Box::pin(world.observe(selection));
         let observed = timeout_at(options.deadline.stop(), observed).await;
         let observed = observed.map_err(observe::Error::from)??;
-        let published =
-            carry_out(&Execution::of_cluster(task, world), observed.basis(), options).await;
+        let published = carry_out(&Execution::of_cluster(task, world), &observed, options).await;
         (observed, published)
     };
     // An adoption removes nothing, so there is no loss to hold.
     if task.is_sync() {
-        world.note_what_is_held(observed.basis(), published.report.guard.is_some());
+        world.note_what_is_held(&observed, published.report.guard.is_some());
     }
-    let desired = &observed.observation.desired;
+    let desired = &observed.desired;
     let mut notices = events::notices(&published.held_back, desired);
     notices.extend(events::news(&published.report.services, desired, options.now));
-    Ok((published.report, Claimed::of(&observed.observation, published.leaving), notices))
+    Ok((published.report, Claimed::of(&observed, published.leaving), notices))
 }
 
 /// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
-pub async fn carry_out(execution: &Execution<'_>, basis: Basis<'_>, options: Options) -> Published {
-    let plan = execution.task.plan(basis);
-    carry_out_plan(execution, basis, plan, (options, &Made::default())).await
+pub async fn carry_out(
+    execution: &Execution<'_>,
+    observation: &Observation,
+    options: Options,
+) -> Published {
+    let plan = execution.task.plan(observation);
+    carry_out_plan(execution, observation, plan, (options, &Made::default())).await
 }
 
 /// Carries out a plan of the task on the observation, unless only the plan is asked for. `made` are those of its
 /// changes that were made before.
 async fn carry_out_plan(
     execution: &Execution<'_>,
-    basis: Basis<'_>,
+    observation: &Observation,
     mut plan: Plan,
     (options, made): (Options, &Made),
 ) -> Published {
-    let cluster = basis.observation.owner.cluster.as_str();
+    let cluster = observation.owner.cluster.as_str();
     let leaving = plan.leaving();
     if options.mode != Mode::Sync {
         let held_back = plan.held_back.clone();
         let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
         return Published { report, held_back, leaving, created };
     }
-    let judged = execution.task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
+    let judged =
+        execution.task.is_sync().then(|| Judged::of(observation, &plan)).flatten().map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
     let (mut results, mut lines) =
         (Results::default(), made.superseded().cloned().collect::<Lines>());
     let judged = judged.as_ref();
-    take_turns(execution, basis, changes, judged, (options, made), |mut of_turn| {
+    take_turns(execution, observation, changes, judged, (options, made), |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
         results.extend(of_turn);
     })
@@ -164,7 +168,7 @@ async fn carry_out_plan(
         execution.registry.forget_namespaces();
     }
     // The next run may not be able to read them any more.
-    let services = &basis.observation.registry.services;
+    let services = &observation.registry.services;
     let registered = lines.registered();
     let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
     execution.registry.note_registered(registered.map(|service| service.arn.clone()));
@@ -179,7 +183,7 @@ async fn carry_out_plan(
 /// near the deadline nothing new begins.
 async fn take_turns(
     execution: &Execution<'_>,
-    basis: Basis<'_>,
+    observation: &Observation,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<&Arc<Judged>>,
     (options, made): (Options, &Made),
@@ -188,11 +192,12 @@ async fn take_turns(
     let registers = |change: &&Change| change.stage() == Stage::Register;
     let registrations = changes.values().flatten().filter(registers).count();
     let options = Options { is_bulk: registrations > MANY, ..options };
-    let turns =
-        Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
+    let turns = Order::at(options.now)
+        .put(passes::by_turn(&observation.holders, changes, judged))
+        .into_iter();
     let beginnings = &Beginnings::default();
     let turns = turns.map(|changes| {
-        let turn = Turn::of(execution.task, basis, changes, judged);
+        let turn = Turn::of(execution.task, observation, changes, judged);
         turn::run(execution, turn, (options, made), beginnings)
     });
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);

@@ -52,6 +52,7 @@ fn rewrite() -> Change {
         attributes: Attributes::new(),
         differences: vec![difference],
         exchange: None,
+        adopted: None,
     }
 }
 

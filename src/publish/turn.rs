@@ -15,7 +15,7 @@ use crate::model::Desired;
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, Made, NO_TIME, Outcome, Results, Step, Turn};
-use crate::publish::plan::{Change, Observed, Refused, RereadScope, Stage};
+use crate::publish::plan::{Change, Observation, Refused, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
 const BULK: Duration = Duration::from_secs(2);
@@ -197,7 +197,7 @@ impl Shell<'_> {
         }
     }
 
-    async fn read(&mut self, scope: &RereadScope) -> Option<Observed> {
+    async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
         let mut observation = self.turn.observation().clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {

@@ -61,11 +61,11 @@ impl Invocation<'_> {
         let world = self.world(cluster, connection, registry);
         match world.observe(&Selection::Everything).await {
             Ok(observed) => {
-                let plan = plan::plan(observed.basis());
+                let plan = plan::plan(&observed);
                 cloud_map::check_unread(&plan, checks);
-                checks.extend(plan::peaks(&observed.observation, &plan).iter().map(check_capacity));
+                checks.extend(plan::peaks(&observed, &plan).iter().map(check_capacity));
                 checks.extend(dns_rights::check(&plan));
-                let registry = &observed.observation.registry;
+                let registry = &observed.registry;
                 checks.extend(dns_rights::note_health_checks(&plan, registry));
             }
             Err(error) => {

@@ -16,7 +16,7 @@ use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
 use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
-use crate::publish::plan::{self, Found, Observation, Observed, Plan};
+use crate::publish::plan::{self, Found, Observation, Plan};
 use crate::reconcile::{Error, Invocation};
 use crate::settings::Cluster;
 
@@ -100,7 +100,7 @@ impl Invocation<'_> {
             return Ok(());
         }
         let observed = world.observe(&Selection::service(explanation.service.clone())).await?;
-        let plan = plan::plan(observed.basis());
+        let plan = plan::plan(&observed);
         add_names(explanation, world.registry, &observed, &plan).await;
         explanation.add_held_back(&plan);
         Ok(())
@@ -111,12 +111,12 @@ impl Invocation<'_> {
 async fn add_names(
     explanation: &mut Explanation,
     registry: &SharedRegistry,
-    observed: &Observed,
+    observed: &Observation,
     plan: &Plan,
 ) {
-    for found in plan::found(observed.basis(), plan, &explanation.service) {
-        let discovery = discover(registry, &observed.observation, &found).await;
-        explanation.add_name(&observed.observation, found, plan, discovery);
+    for found in plan::found(observed, plan, &explanation.service) {
+        let discovery = discover(registry, observed, &found).await;
+        explanation.add_name(observed, found, plan, discovery);
     }
 }
 

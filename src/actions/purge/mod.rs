@@ -148,14 +148,13 @@ impl Invocation<'_> {
         let execution = Execution::of_registry(Task::Purge(because), registry);
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
         let annotated = self.with_notes(annotated, registry).await?;
-        let mut report =
-            publish::carry_out(&execution, annotated.basis(), self.options()).await.report;
+        let mut report = publish::carry_out(&execution, &annotated, self.options()).await.report;
         if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
             return Ok(report);
         }
         for part in record::parts(&read) {
             let exported = self.observation_for(owner(Flow::Exports), &part);
-            let done = publish::carry_out(&execution, exported.basis(), self.options()).await;
+            let done = publish::carry_out(&execution, &exported, self.options()).await;
             report = report.with(done.report);
         }
         Ok(report)

@@ -89,12 +89,12 @@ impl TurnCalls<'_> {
             Change::NoteOnService { place, difference, text } => {
                 Err(self.note(permit, (arn, place), &difference.attribute, text.as_deref()).await)
             }
+            Change::Rewrite { place, instance, attributes, adopted: Some(adopted), .. } => {
+                self.adopt(permit, arn, place, instance, (&adopted.present, attributes)).await
+            }
             Change::Register { place, instance, attributes, .. }
             | Change::Rewrite { place, instance, attributes, .. } => {
                 self.register(permit, arn, place, instance, attributes).await
-            }
-            Change::Adopt { place, instance, present, attributes, .. } => {
-                self.adopt(permit, arn, place, instance, (present, attributes)).await
             }
             Change::Health { place, instance, wanted, .. } => {
                 Err(self.report_health(permit, arn, place, instance, *wanted).await)
@@ -159,9 +159,7 @@ fn call_of(change: &Change) -> Option<Call> {
         Change::UpdateService { .. } => Some(Call::UpdateService),
         Change::NoteOnService { text: Some(_), .. } => Some(Call::UpdateServiceAttributes),
         Change::NoteOnService { text: None, .. } => Some(Call::DeleteServiceAttributes),
-        Change::Register { .. } | Change::Rewrite { .. } | Change::Adopt { .. } => {
-            Some(Call::RegisterInstance)
-        }
+        Change::Register { .. } | Change::Rewrite { .. } => Some(Call::RegisterInstance),
         Change::Health { .. } => Some(Call::UpdateInstanceCustomHealthStatus),
         Change::Deregister { .. } => Some(Call::DeregisterInstance),
     }

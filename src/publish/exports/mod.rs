@@ -27,8 +27,7 @@ use tokio::time::timeout_at;
 use super::observe::{self, World};
 use super::passes::Made;
 use super::plan::{
-    Claimed, ExportAdoption, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan,
-    to_adopt,
+    Claimed, ExportAdoption, HeldBack, Judged, Leaving, Observation, Reason, plan, to_adopt,
 };
 use super::{Execution, Options, Published, Task, carry_out, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
@@ -154,7 +153,7 @@ impl Exporting<'_> {
                 return Err(error.into());
             }
         };
-        let observation = &observed.observation;
+        let observation = &observed;
         let Some(records) = records else {
             let cluster = world.owner.cluster.to_string();
             let report = ClusterReport { cluster, ..ClusterReport::default() };
@@ -173,7 +172,7 @@ impl Exporting<'_> {
         if kept.is_unfamiliar() && !world.confirmed && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let plan = plan(observed.basis());
+        let plan = plan(&observed);
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
         let introduced = match options.mode {
@@ -186,7 +185,7 @@ impl Exporting<'_> {
             desired.services.retain(|service, _| !refused.contains(service));
             desired
         };
-        let is_judged = plan.guard.is_some() || Judged::of(observed.basis(), &plan).is_some();
+        let is_judged = plan.guard.is_some() || Judged::of(&observed, &plan).is_some();
         if kept.has_cluster_record() && !is_judged {
             let overlay = self.overlay(exported(&plan.held_back));
             self.offer(Offer::Exports { overlay, has_cluster_record: true });
@@ -196,8 +195,8 @@ impl Exporting<'_> {
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&execution, observed.basis(), plan, (options, &Made::default())).await;
-        world.note_what_is_held(observed.basis(), report.guard.is_some());
+            carry_out_plan(&execution, &observed, plan, (options, &Made::default())).await;
+        world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
@@ -217,26 +216,26 @@ impl Exporting<'_> {
     async fn adopt(&mut self) -> Result<Exported, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let (observed, records) = self.read().await?;
-        if let Some(finalized) = Finalized::of(&observed.observation.desired) {
+        if let Some(finalized) = Finalized::of(&observed.desired) {
             return Err(Refused::NotReleased(finalized));
         }
         let kept = Kept::new(world, member, records.flatten(), selection).await?;
         if !kept.has_cluster_record() && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let stands = to_adopt(observed.basis(), member).into_iter();
+        let stands = to_adopt(&observed, member).into_iter();
         let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
-        let desired = &observed.observation.desired;
+        let desired = &observed.desired;
         let written = kept.write(desired, (stands, &BTreeSet::new()), selection, options).await;
         let recorded = written.outcomes.iter();
         let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
         let recorded = recorded.map(|(service, _)| service.clone()).collect();
         let adoption = ExportAdoption { member: member.clone(), recorded };
         let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
-        let adopted = carry_out(&execution, observed.basis(), options).await.report;
-        let claimed = Claimed::of(&observed.observation, Leaving::default());
+        let adopted = carry_out(&execution, &observed, options).await.report;
+        let claimed = Claimed::of(&observed, Leaving::default());
         let report = written.report.with(adopted);
-        let overlay = self.overlay(observed.observation.desired);
+        let overlay = self.overlay(observed.desired);
         // StandingImports are taken over after all exports were.
         self.offer(if report.is_complete() {
             let has_cluster_record = written.has_cluster_record;
@@ -286,7 +285,7 @@ impl Exporting<'_> {
     }
 
     /// The exports of a member with what stands for them in Cloud Map, and the records, unless the run is about no export.
-    async fn read(&self) -> Result<(Observed, Option<ReadRecords>), observe::Error> {
+    async fn read(&self) -> Result<(Observation, Option<ReadRecords>), observe::Error> {
         let Self { world, member, selection, options, .. } = *self;
         let read = async {
             let observed = Box::pin(world.observe(selection)).await?;
@@ -358,11 +357,11 @@ pub async fn in_cluster(
     let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
-    if Finalized::of(&observed.observation.desired).is_some() {
+    if Finalized::of(&observed.desired).is_some() {
         return None;
     }
-    let held_back = plan(observed.basis()).held_back;
-    let observation = &observed.observation;
+    let held_back = plan(&observed).held_back;
+    let observation = &observed;
     let desired = allowed(observation.desired.clone(), observation, &held_back);
     Some(Overlay::new(world.owner.cluster.clone(), desired, selection.clone()))
 }

@@ -18,10 +18,7 @@ use crate::model::{
     ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::observe::World;
-use crate::publish::plan::{
-    Basis, Change, DeregisterReason, Extent, Holders, Observation, Observed, Plan, Records,
-    no_service,
-};
+use crate::publish::plan::{Change, DeregisterReason, Observation, Plan, Records, no_service};
 use crate::publish::{Execution, Options, Published, Task, carry_out};
 use crate::report::ClusterReport;
 
@@ -125,11 +122,11 @@ impl<'w> Kept<'w> {
     /// exported until they go.
     pub(super) fn ended(
         &self,
-        observed: &Observed,
+        observed: &Observation,
         plan: &Plan,
         selection: &Selection,
     ) -> BTreeSet<ServiceRef> {
-        let exported = &observed.observation.desired.services;
+        let exported = &observed.desired.services;
         let held = plan.guard.iter().filter(|guard| guard.state.holds());
         let held: BTreeSet<&ServiceRef> =
             held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
@@ -212,11 +209,9 @@ impl<'w> Kept<'w> {
         if records.wanted.contains_key(CLUSTER_RECORD) {
             self.world.registry.forget_cluster_record(&self.key);
         }
-        let (observation, holders) = (&self.observation, &Holders::default());
-        let basis = Basis { observation, holders, affected: &BTreeSet::new() };
         carry_out(
             &Execution::of_registry(Task::Records(records), self.world.registry),
-            basis,
+            &self.observation,
             options,
         )
         .await
@@ -367,17 +362,9 @@ impl<'w> Kept<'w> {
             world.registry,
         );
         for registry in record::parts(former) {
-            let observation = Observation {
-                owner: world.owner.clone(),
-                rules: world.rules.clone(),
-                now: world.now,
-                extent: Extent::Part,
-                judged: None,
-                desired: Desired::default(),
-                registry,
-            };
-            let observed = Observed::of_no_claims(observation);
-            report = report.with(carry_out(&execution, observed.basis(), options).await.report);
+            let (owner, rules) = (world.owner.clone(), world.rules.clone());
+            let observation = Observation::new(owner, rules, world.now, registry);
+            report = report.with(carry_out(&execution, &observation, options).await.report);
         }
         report
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{
-    Basis, Change, Extent, Holders, InTurn, Judged, Observation, RereadScope, Task, in_turns,
+    Change, Extent, Holders, InTurn, Judged, Observation, RereadScope, Task, in_turns,
 };
 
 pub use made::Made;
@@ -41,11 +41,10 @@ impl<'a> Turn<'a> {
     /// A turn is made when it begins, since the parts of all turns would take as much memory as the observation.
     pub fn of(
         task: Task<'a>,
-        basis: Basis<'_>,
+        observation: &Observation,
         changes: InTurn,
         judged: Option<&Arc<Judged>>,
     ) -> Self {
-        let Basis { observation, holders, .. } = basis;
         // The whole sync that follows reads what it doubts.
         let is_part = observation.extent == Extent::Part && !matches!(task, Task::Additions);
         if let Some(judged) = judged {
@@ -57,8 +56,8 @@ impl<'a> Turn<'a> {
         let all: Vec<Change> = changes.values().flatten().cloned().collect();
         let services = changes.keys().cloned().collect();
         let services = observation.services_of_turn(&services, &all, is_part);
-        let scope = RereadScope::of(holders, &services, &all);
-        let narrow = scope.narrow(observation, holders);
+        let scope = RereadScope::of(&observation.holders, &services, &all);
+        let narrow = scope.narrow(observation);
         Turn::new(task, narrow, (Some(scope.keys), is_part), changes)
     }
 }

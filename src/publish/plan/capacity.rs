@@ -232,7 +232,7 @@ fn rewritten(
     }
     let differences = Difference::between(present, &attributes);
     let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
-    Change::Rewrite { place, instance, attributes, differences, exchange }
+    Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }
 }
 
 /// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long

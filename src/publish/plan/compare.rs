@@ -368,7 +368,14 @@ impl InstanceDiff {
             Self::Differs { attributes, differences, .. } => {
                 let (attributes, differences) = (take(attributes), take(differences));
                 let instance = instance();
-                Some(Change::Rewrite { place, instance, attributes, differences, exchange: None })
+                Some(Change::Rewrite {
+                    place,
+                    instance,
+                    attributes,
+                    differences,
+                    exchange: None,
+                    adopted: None,
+                })
             }
             Self::HealthDiffers { address, difference } => {
                 let HealthDifference { present, wanted } = *difference;

@@ -9,10 +9,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::claims::Holders;
 use super::mark;
 use super::mark::NotePlace;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::model::attributes::ORPHANED;
@@ -244,8 +243,7 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
         }
     }
     mark::forget_all(observation, &mut plan);
-    let (holders, affected) = (&Holders::default(), &BTreeSet::new());
-    plan.note_foreign(Basis { observation, holders, affected });
+    plan.note_foreign(observation);
     plan.note_present(&observation.registry);
     plan.in_order()
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
 use super::instance::carry_over;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::clusterset::id::CLUSTER_RECORD;
@@ -37,8 +37,7 @@ pub fn no_service() -> ServiceRef {
 
 impl Records {
     /// The changes on the records that were read.
-    pub(super) fn plan(&self, basis: Basis<'_>) -> Plan {
-        let observation = basis.observation;
+    pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
         for id in self.wanted.keys().filter(|id| *id != CLUSTER_RECORD) {
@@ -100,6 +99,7 @@ impl Records {
             attributes,
             differences,
             exchange: None,
+            adopted: None,
         })
     }
 }

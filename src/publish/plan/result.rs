@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::Change;
-use super::claims::Holders;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::ownership;
 use super::reason::{HeldBack, Reason};
 use crate::guard::GuardStatus;
@@ -81,8 +80,8 @@ pub struct Unchanged {
 
 impl Plan {
     /// Counts the instances of other owners in every Cloud Map service that this plan read.
-    pub(super) fn note_foreign(&mut self, basis: Basis<'_>) {
-        let Basis { observation, holders, affected } = basis;
+    pub(super) fn note_foreign(&mut self, observation: &Observation) {
+        let Observation { holders, affected, .. } = observation;
         let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
         let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
         let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
@@ -160,21 +159,16 @@ fn unread(
 }
 
 /// Whether the function may not read a service that no Service claims and that was never seen to be ours.
-fn is_of_others(
-    observation: &Observation,
-    holders: &Holders,
-    key: &ServiceKey,
-    service: &CloudMapService,
-) -> bool {
-    let is_claimed = holders.claimants(key).next().is_some();
+fn is_of_others(observation: &Observation, key: &ServiceKey, service: &CloudMapService) -> bool {
+    let is_claimed = observation.holders.claimants(key).next().is_some();
     let is_ours = service.was_ours || service.is_tagged(&observation.owner.id);
     service.is_denied && !is_claimed && !is_ours
 }
 
 /// The services of which only the tags can show whether they are ours.
-pub fn tags_of_unread(observation: &Observation, holders: &Holders) -> BTreeSet<ServiceKey> {
-    let seem = unread(observation)
-        .filter(|(key, service, _)| is_of_others(observation, holders, key, service));
+pub fn tags_of_unread(observation: &Observation) -> BTreeSet<ServiceKey> {
+    let seem =
+        unread(observation).filter(|(key, service, _)| is_of_others(observation, key, service));
     seem.map(|(key, ..)| key.clone()).collect()
 }
 
@@ -193,15 +187,15 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
 }
 
 /// The number of instances in services that could not be read and may contain ours, as the list of services reports it.
-pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
+pub fn instances_unread(observation: &Observation) -> usize {
     let unread = unread(observation);
-    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, holders, key, it));
+    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, key, it));
     ours.map(|(_, service, _)| service.held()).sum()
 }
 
 impl Plan {
     /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
-    pub(super) fn note_unread(&mut self, observation: &Observation, holders: &Holders) {
+    pub(super) fn note_unread(&mut self, observation: &Observation) {
         let unreadable =
             self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
@@ -211,7 +205,7 @@ impl Plan {
                 continue;
             }
             let unchanged = self.unchanged.entry(place).or_default();
-            if is_of_others(observation, holders, key, service) {
+            if is_of_others(observation, key, service) {
                 let tags_problem = match &service.tags {
                     Tags::Unreadable(problem) => Some(problem.clone()),
                     Tags::Unread | Tags::Read { .. } => None,

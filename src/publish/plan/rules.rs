@@ -68,7 +68,6 @@ impl Policy {
                 Self::CreateOnly => false,
             },
             Change::Rewrite { .. }
-            | Change::Adopt { .. }
             | Change::UpdateService { .. }
             | Change::NoteOnService { .. }
             | Change::Health { .. } => self != Self::CreateOnly,

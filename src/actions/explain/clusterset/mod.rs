@@ -12,7 +12,7 @@ use crate::import::sources::{Allows, Members, MergedName};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
 use crate::publish::observe::{Served, SharedRegistry};
-use crate::publish::plan::{self, Observed, Plan};
+use crate::publish::plan::{self, Observation, Plan};
 use crate::reconcile::{Invocation, Joined, unread};
 use crate::report::Obstacle;
 use crate::settings::Cluster;
@@ -25,7 +25,7 @@ pub use endpoint::{ImportFate, ImportedLine};
 pub(super) struct Explained {
     pub(super) answer: ClustersetExplanation,
     /// The instances of the export.
-    pub(super) instances: Option<(Observed, Plan)>,
+    pub(super) instances: Option<(Observation, Plan)>,
 }
 
 /// All that is known about the name.
@@ -94,7 +94,7 @@ impl Invocation<'_> {
             Some(exported) if is_exported(exported) => {
                 let observed = joined.exporting(registry).observe(selection).await;
                 let observed = observed.map_err(|error| unread(&error))?;
-                let plan = plan::plan(observed.basis());
+                let plan = plan::plan(&observed);
                 Some((observed, plan))
             }
             _ => None,

@@ -66,20 +66,18 @@ impl Simulation {
                 self.fresh.insert(InstanceKey::new(&key, instance));
                 self.assert_within_limits(change);
             }
-            Change::Rewrite { instance, attributes, exchange, .. } => {
+            Change::Rewrite { instance, attributes, exchange, adopted, .. } => {
                 if exchange.is_some() {
                     self.assert_may_go(change);
                 }
-                self.assert_ours(change);
-                self.assert_allowed(change, attributes);
-                self.instances(&key).insert(instance.clone(), attributes.clone());
-                if self.course.resets {
-                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                match adopted {
+                    Some(adopted) => {
+                        let present = self.instance(&key, instance);
+                        assert_eq!(present, Some(&adopted.present), "{change}");
+                    }
+                    None => _ = self.assert_ours(change),
                 }
-            }
-            Change::Adopt { instance, present, attributes, .. } => {
                 self.assert_allowed(change, attributes);
-                assert_eq!(self.instance(&key, instance), Some(present), "{change}");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 if self.course.resets {
                     self.set_health(&key, instance, Some(health::initial(attributes)));

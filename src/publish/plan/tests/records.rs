@@ -40,7 +40,7 @@ fn world() -> World {
 }
 
 fn plan(world: &World, records: &Records) -> Plan {
-    records.plan(world.observed(&Selection::Everything).basis())
+    records.plan(&world.observed(&Selection::Everything))
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn replaced(all: &[Replaced<'_>]) -> World {
 /// The input of the second judgement, if the plan of a full sync needs one.
 fn judged(world: &World) -> Option<Judged> {
     let observed = world.observed(&Selection::Everything);
-    Judged::of(observed.basis(), &plan(observed.basis()))
+    Judged::of(&observed, &plan(&observed))
 }
 
 /// The world after so many registrations of each Service; Cloud Map refused the others.
@@ -186,6 +186,7 @@ fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
             attributes,
             differences: vec![],
             exchange,
+            adopted: None,
         };
         world.0.note(&named("shop/b"), &change);
         let judged = world.0.judged.expect("it stays");
