@@ -5,28 +5,21 @@
 //! it. The lines of an audit log (`audit_log`) also contain such objects. Only the scope of an event is used; its other
 //! content is not trusted. `events/` has one payload of every accepted format.
 
-mod action;
 mod audit_log;
 mod direct;
-mod envelope;
 mod forwarder;
-mod kind;
 mod message;
-mod name;
 mod object;
 mod scope;
-mod unusable;
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
 
-pub use action::Action;
-pub use direct::Command;
-pub use message::{Message, Receipt};
+pub use direct::{Action, Command};
+pub use message::{Message, Receipt, Unusable};
 pub use scope::{ClusterName, Scope};
-pub use unusable::Unusable;
 
 /// The request in one Lambda payload.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, Once};
 use aws_config::SdkConfig;
 use serde_json::Value;
 
-use crate::cleanup::existences::Existences;
+use crate::cleanup::dead_clusters::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
 use crate::kubernetes::connect::Transport;
@@ -32,7 +32,7 @@ use crate::settings::Settings;
 use crate::time::Clock;
 use crate::time::Deadline;
 
-use answer::Run;
+use answer::RunResult;
 pub use answer::{Answer, Body, Error, Reply};
 use clustersets::Silent;
 use out_of_step::OutOfStep;

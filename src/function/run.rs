@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 
 use super::clustersets::Clustersets;
 use super::scope::Selections;
-use super::{Function, Run, log};
+use super::{Function, RunResult, log};
 use crate::clients::RegistryKey;
 use crate::event::{self, Scope, Unusable};
 use crate::model::Selection;
@@ -28,7 +28,11 @@ pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
     /// Reconciles every selected cluster. A failure of one does not stop the others.
-    pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
+    pub(super) async fn run(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+    ) -> RunResult {
         let registry_of = |index: usize| self.clients.registry_of(&self.settings.clusters[index]);
         let keys = selections.iter().map(|(index, _)| registry_of(index));
         let mut registries = self.registries(keys).await;
@@ -68,7 +72,7 @@ impl Function {
         report.whole = whole;
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
-        Run { report, open }
+        RunResult { report, open }
     }
 
     /// Reconciles one cluster. Returns its report, and its claims if it could be read.
@@ -152,7 +156,7 @@ impl Function {
         &self,
         messages: Vec<event::Message>,
         deadline: Deadline,
-    ) -> (Run, Vec<(Selections, Vec<String>)>) {
+    ) -> (RunResult, Vec<(Selections, Vec<String>)>) {
         let mut selections = Selections::default();
         let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
         let mut dropped = Vec::new();

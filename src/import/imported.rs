@@ -11,8 +11,7 @@ use super::plan::{HeldBack, OwnerLabel, Plan, Present};
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
-use crate::model::{Notice, Selection, ServiceRef};
-use crate::report::ChangeResult;
+use crate::model::{Notice, Outcome, Selection, ServiceRef};
 use crate::time::Deadline;
 
 /// The outcome of imports of a cluster in one run.
@@ -71,7 +70,7 @@ impl Imported {
     pub(super) fn is_complete(&self) -> bool {
         self.unreadable.is_empty()
             && self.outdated.is_empty()
-            && self.made.iter().all(|made| made.result == ChangeResult::Applied)
+            && self.made.iter().all(|made| made.result == Outcome::Applied)
     }
 
     /// The same outcome of one import, of which an object has changed since it was read.
@@ -96,7 +95,7 @@ impl Imported {
     pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
         for (name, Outdated { mut imported, .. }) in std::mem::take(&mut self.outdated) {
             if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
-                imported.made.retain(|made| made.result == ChangeResult::Applied);
+                imported.made.retain(|made| made.result == Outcome::Applied);
                 self.made.extend(imported.made);
                 self.notices.extend(imported.notices);
             } else {

@@ -1,8 +1,13 @@
 //! A task, with the world that is read for it.
 
-use crate::model::Desired;
-use crate::publish::observe::{self, SharedRegistry, World};
-use crate::publish::plan::{Observation, RereadScope, Task};
+use tokio::time::timeout_at;
+
+use super::observe::{self, SharedRegistry, World};
+use super::plan::{Claimed, Leaving, Observation, RereadScope, Task};
+use super::{Options, carry_out};
+use crate::model::{Desired, Selection};
+use crate::report::ClusterReport;
+use crate::time::Deadline;
 
 /// A task, with the world that is read for it.
 #[derive(Clone, Copy)]
@@ -49,4 +54,35 @@ impl<'a> Execution<'a> {
             None => Ok(services),
         }
     }
+}
+
+/// Sets the TTLs that the clusters of this invocation ask for, or plans it. Also returns the claims of the cluster.
+///
+/// # Errors
+/// Returns an error if the cluster or the registry could not be read completely. Nothing was changed then.
+pub async fn share_ttls(
+    world: &World<'_>,
+    options: Options,
+) -> Result<(ClusterReport, Claimed), observe::Error> {
+    let observed = observe_whole(world, options.deadline).await?;
+    let published =
+        carry_out(&Execution::of_cluster(Task::SharedTtls, world), &observed, options).await;
+    Ok((published.report, Claimed::of(&observed, Leaving::new())))
+}
+
+/// The claims of a cluster.
+///
+/// # Errors
+/// Returns an error if the cluster or the registry could not be read completely.
+pub async fn claims(world: &World<'_>, deadline: Deadline) -> Result<Claimed, observe::Error> {
+    let observed = observe_whole(world, deadline).await?;
+    Ok(Claimed::of(&observed, Leaving::new()))
+}
+
+async fn observe_whole(
+    world: &World<'_>,
+    deadline: Deadline,
+) -> Result<Observation, observe::Error> {
+    let observed = Box::pin(world.observe(&Selection::Everything));
+    timeout_at(deadline.stop(), observed).await?
 }

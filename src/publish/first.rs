@@ -13,9 +13,11 @@
 use tokio::time::timeout_at;
 
 use super::observe::{self, First, Lack, World};
-use super::passes::{Made, Results};
+use super::passes::{FirstPart, Results};
 use super::plan::{Observation, Plan, Task};
-use super::{Execution, Lines, Options, Published, carry_out, carry_out_plan, report, take_turns};
+use super::{
+    ChangeLines, Execution, Options, Published, carry_out, carry_out_plan, report, take_turns,
+};
 use crate::model::Selection;
 use crate::report::ClusterReport;
 
@@ -65,24 +67,24 @@ pub(super) async fn publish(
 }
 
 /// Makes the additions. If what they rest on cannot be read, the read of all says so.
-async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> Made {
-    let Some(lack) = lack else { return Made::default() };
+async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPart {
+    let Some(lack) = lack else { return FirstPart::default() };
     let observed = timeout_at(options.deadline.stop(), world.observe_lack(lack)).await;
-    let Ok(Ok(Some(observed))) = observed else { return Made::default() };
+    let Ok(Ok(Some(observed))) = observed else { return FirstPart::default() };
     let execution = Execution::of_cluster(Task::Additions, world);
     let changes = execution.task.plan(&observed).changes;
     let mut results = Results::default();
-    let none = Made::default();
+    let none = FirstPart::default();
     take_turns(&execution, &observed, changes, None, (options, &none), |of_turn| {
         results.extend(of_turn);
     })
     .await;
-    Made::new(results, &observed.registry)
+    FirstPart::new(results, &observed.registry)
 }
 
 /// The plan of the whole sync. A change of the first part that it lacks is seen as it is: the cluster has changed
 /// since.
-fn plan_all(observed: &mut Observation, mut made: Made) -> (Plan, Made) {
+fn plan_all(observed: &mut Observation, mut made: FirstPart) -> (Plan, FirstPart) {
     if made.is_empty() {
         return (Task::Sync.plan(observed), made);
     }
@@ -98,11 +100,11 @@ fn plan_all(observed: &mut Observation, mut made: Made) -> (Plan, Made) {
 }
 
 /// The report of a sync that ended after its first part; `None` if that changed nothing.
-fn report_of(world: &World<'_>, made: Made) -> Option<ClusterReport> {
+fn report_of(world: &World<'_>, made: FirstPart) -> Option<ClusterReport> {
     if made.is_empty() {
         return None;
     }
-    let mut lines: Lines = made.into_applied().collect();
+    let mut lines: ChangeLines = made.into_applied().collect();
     lines.sort();
     Some(report::of_results(world.owner.cluster.as_str(), Plan::default(), lines))
 }

@@ -8,18 +8,13 @@
 //! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans also use.
 //! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
-//! `order` that no two runs have in common. `all_clusters` is the part of a cleanup. [`report`] and [`events`] are the
-//! output for a person.
+//! order that no two runs have in common. [`report`] is the output for a person.
 
-mod all_clusters;
 pub mod apply;
-pub mod events;
 mod execution;
 pub mod exports;
 mod first;
-mod lines;
 pub mod observe;
-mod order;
 pub mod passes;
 pub mod plan;
 pub mod report;
@@ -37,17 +32,16 @@ use crate::cloud_map::Urgency;
 use crate::model::{CloudMapService, Notice, Selection, ServiceKey, ServiceRef, Timestamp};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
-use lines::Lines;
 use observe::World;
-use passes::{Made, Results, Turn};
-use plan::{Adoption, Change, Claimed, HeldBack, Judged, Leaving, Observation, Plan, Stage};
+use passes::{FirstPart, Results, Turn};
+use plan::{Adoption, Change, Claimed, GuardBaseline, HeldBack, Leaving, Observation, Plan, Stage};
+use report::ChangeLines;
 
-pub use all_clusters::{claims, share_ttls};
-pub use execution::Execution;
+pub use execution::{Execution, claims, share_ttls};
 pub use first::Failed;
-pub use order::Order;
 pub use plan::Task;
 use turn::Beginnings;
+pub use turn::Order;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
 const TURNS_SIDE_BY_SIDE: usize = 256;
@@ -120,8 +114,8 @@ pub async fn publish(
         world.note_what_is_held(&observed, published.report.guard.is_some());
     }
     let desired = &observed.desired;
-    let mut notices = events::notices(&published.held_back, desired);
-    notices.extend(events::news(&published.report.services, desired, options.now));
+    let mut notices = report::notices(&published.held_back, desired);
+    notices.extend(report::news(&published.report.services, desired, options.now));
     Ok((published.report, Claimed::of(&observed, published.leaving), notices))
 }
 
@@ -132,7 +126,7 @@ pub async fn carry_out(
     options: Options,
 ) -> Published {
     let plan = execution.task.plan(observation);
-    carry_out_plan(execution, observation, plan, (options, &Made::default())).await
+    carry_out_plan(execution, observation, plan, (options, &FirstPart::default())).await
 }
 
 /// Carries out a plan of the task on the observation, unless only the plan is asked for. `made` are those of its
@@ -141,7 +135,7 @@ async fn carry_out_plan(
     execution: &Execution<'_>,
     observation: &Observation,
     mut plan: Plan,
-    (options, made): (Options, &Made),
+    (options, made): (Options, &FirstPart),
 ) -> Published {
     let cluster = observation.owner.cluster.as_str();
     let leaving = plan.leaving();
@@ -150,13 +144,17 @@ async fn carry_out_plan(
         let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
         return Published { report, held_back, leaving, created };
     }
-    let judged =
-        execution.task.is_sync().then(|| Judged::of(observation, &plan)).flatten().map(Arc::new);
+    let judged = execution
+        .task
+        .is_sync()
+        .then(|| GuardBaseline::of(observation, &plan))
+        .flatten()
+        .map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
     let (mut results, mut lines) =
-        (Results::default(), made.superseded().cloned().collect::<Lines>());
+        (Results::default(), made.superseded().cloned().collect::<ChangeLines>());
     let judged = judged.as_ref();
     take_turns(execution, observation, changes, judged, (options, made), |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
@@ -185,8 +183,8 @@ async fn take_turns(
     execution: &Execution<'_>,
     observation: &Observation,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<&Arc<Judged>>,
-    (options, made): (Options, &Made),
+    judged: Option<&Arc<GuardBaseline>>,
+    (options, made): (Options, &FirstPart),
     mut on_end: impl FnMut(Results),
 ) {
     let registers = |change: &&Change| change.stage() == Stage::Register;

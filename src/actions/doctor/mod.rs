@@ -7,9 +7,7 @@
 mod answer;
 mod cloud_map;
 mod cluster;
-mod dns_rights;
 mod multi_cluster;
-mod simulation;
 
 use crate::clients::Connection;
 use crate::error::chain;
@@ -64,9 +62,9 @@ impl Invocation<'_> {
                 let plan = plan::plan(&observed);
                 cloud_map::check_unread(&plan, checks);
                 checks.extend(plan::peaks(&observed, &plan).iter().map(check_capacity));
-                checks.extend(dns_rights::check(&plan));
+                checks.extend(cloud_map::check_dns_rights(&plan));
                 let registry = &observed.registry;
-                checks.extend(dns_rights::note_health_checks(&plan, registry));
+                checks.extend(cloud_map::note_health_checks(&plan, registry));
             }
             Err(error) => {
                 let fix = "fix the failed checks above, or try again";

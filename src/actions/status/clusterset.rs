@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::actions::age::age;
 use crate::clusterset::members::{MemberView, clustersets};
 use crate::model::clusterset::ClusterId;
 use crate::model::{Registry, Timestamp};
+use crate::time::age;
 
 /// The most problems that are listed of one member.
 const PROBLEMS: usize = 10;

@@ -25,9 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::passes::Made;
+use super::passes::FirstPart;
 use super::plan::{
-    Claimed, ExportAdoption, HeldBack, Judged, Leaving, Observation, Reason, plan, to_adopt,
+    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
 };
 use super::{Execution, Options, Published, Task, carry_out, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
@@ -35,8 +35,8 @@ use crate::clusterset::members::clustersets;
 use crate::error::chain;
 use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
-use crate::model::{Desired, Selection, ServiceExport, ServiceKey, ServiceRef};
-use crate::report::{ChangeResult, ClusterReport, GuardReport, Mode};
+use crate::model::{Desired, Outcome, Selection, ServiceExport, ServiceKey, ServiceRef};
+use crate::report::{ClusterReport, GuardReport, Mode};
 use crate::time::Deadline;
 use outcome::Finalized;
 use records::{Kept, Written};
@@ -88,7 +88,7 @@ impl Exported {
     /// The exports of which something was changed in Cloud Map.
     pub fn changed(&self) -> BTreeSet<ServiceRef> {
         let changes = self.report.services.iter().flat_map(|service| &service.changes);
-        let changed = changes.filter(|line| line.result == ChangeResult::Applied);
+        let changed = changes.filter(|line| line.result == Outcome::Applied);
         changed.map(|line| line.service.clone()).collect()
     }
 }
@@ -185,7 +185,7 @@ impl Exporting<'_> {
             desired.services.retain(|service, _| !refused.contains(service));
             desired
         };
-        let is_judged = plan.guard.is_some() || Judged::of(&observed, &plan).is_some();
+        let is_judged = plan.guard.is_some() || GuardBaseline::of(&observed, &plan).is_some();
         if kept.has_cluster_record() && !is_judged {
             let overlay = self.overlay(exported(&plan.held_back));
             self.offer(Offer::Exports { overlay, has_cluster_record: true });
@@ -195,7 +195,7 @@ impl Exporting<'_> {
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&execution, &observed, plan, (options, &Made::default())).await;
+            carry_out_plan(&execution, &observed, plan, (options, &FirstPart::default())).await;
         world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);

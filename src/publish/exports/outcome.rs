@@ -13,10 +13,10 @@ use crate::clusterset::identity::NoMember;
 use crate::error::chain;
 use crate::kubernetes;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Desired, Owner, Selection, ServiceExport, ServiceRef, Verb};
+use crate::model::{Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb};
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
-use crate::report::{ChangeLine, ChangeResult, ClusterReport, Obstacle};
+use crate::report::{ChangeLine, ClusterReport, Obstacle};
 
 /// The outcome of each export that the run is about, as far as its instances decide, and those of which Cloud Map has no
 /// endpoint. One that cannot be exported is none of the affected Services, unless it has instances from before.
@@ -116,9 +116,9 @@ fn changes(report: &ClusterReport) -> impl Iterator<Item = &ChangeLine> {
 /// The outcome if a change was not made.
 fn failure(line: &ChangeLine) -> Option<ExportOutcome> {
     match &line.result {
-        ChangeResult::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
-        ChangeResult::Undone { .. } => Some(ExportOutcome::TimeRanOut),
-        ChangeResult::Planned | ChangeResult::Applied => None,
+        Outcome::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
+        Outcome::Undone { .. } => Some(ExportOutcome::TimeRanOut),
+        Outcome::Planned | Outcome::Applied => None,
     }
 }
 

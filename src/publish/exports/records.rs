@@ -18,7 +18,9 @@ use crate::model::{
     ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::observe::World;
-use crate::publish::plan::{Change, DeregisterReason, Observation, Plan, Records, no_service};
+use crate::publish::plan::{
+    Change, DeregisterReason, Observation, Plan, WantedRecords, no_service,
+};
 use crate::publish::{Execution, Options, Published, Task, carry_out};
 use crate::report::ClusterReport;
 
@@ -189,7 +191,7 @@ impl<'w> Kept<'w> {
         services.append(&mut published.created);
         if let Some(service) = services.get_mut(&self.key) {
             let present = service.instances.get_or_insert_default();
-            let Records { wanted, ended, .. } = records;
+            let WantedRecords { wanted, ended, .. } = records;
             let owner = &self.world.owner;
             present.retain(|_, it| !owner.service_of(it).is_some_and(|it| ended.contains(&it)));
             let written = wanted.into_iter().filter(|(id, _)| !failures.contains_key(id));
@@ -198,14 +200,14 @@ impl<'w> Kept<'w> {
         (published.report, failures)
     }
 
-    fn records(&self, wanted: RecordsById) -> Records {
+    fn records(&self, wanted: RecordsById) -> WantedRecords {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
         let (name, ended) = (self.name.clone(), BTreeSet::new());
-        Records { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
+        WantedRecords { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
     }
 
-    async fn apply(&self, records: &Records, options: Options) -> Published {
+    async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
         if records.wanted.contains_key(CLUSTER_RECORD) {
             self.world.registry.forget_cluster_record(&self.key);
         }
@@ -254,7 +256,7 @@ impl<'w> Kept<'w> {
         for (_, record) in wanted.values_mut() {
             record.extend(text.iter().map(|text| (SIGHTING.to_owned(), text.clone())));
         }
-        let records = Records { taken_off, ..self.records(wanted) };
+        let records = WantedRecords { taken_off, ..self.records(wanted) };
         self.apply(&records, options).await.report
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
-use crate::kubernetes::{self, Endpoints, Kubernetes, desired};
+use crate::kubernetes::{self, Endpoints, Kubernetes, services};
 use crate::model::{Desired, Flow, Owner, Registry, Selection, ServiceRef, Tags, Timestamp};
 use crate::publish::plan::{self, Extent, Observation, Rules};
 
@@ -193,8 +193,8 @@ impl World<'_> {
 fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
         if let Some(published) = desired.services.get_mut(&service) {
-            published.endpoints = Some(desired::all_endpoints(&read));
-            published.truncated = desired::is_truncated(&read);
+            published.endpoints = Some(services::all_endpoints(&read));
+            published.truncated = services::is_truncated(&read);
         }
     }
 }

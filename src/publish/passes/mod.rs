@@ -20,18 +20,18 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{
-    Change, Extent, Holders, InTurn, Judged, Observation, RereadScope, Task, in_turns,
+    Change, Extent, GuardBaseline, Holders, InTurn, Observation, RereadScope, Task, in_turns,
 };
 
-pub use made::Made;
-pub use outcome::{Applied, Effect, Outcome, Results};
+pub use made::FirstPart;
+pub use outcome::{Effect, Results, SettledChange};
 pub use turn::{NO_TIME, Step, Turn};
 
 /// The changes of a plan, by turn; one turn if the guard judges again between the passes.
 pub fn by_turn(
     holders: &Holders,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<&Arc<Judged>>,
+    judged: Option<&Arc<GuardBaseline>>,
 ) -> Vec<InTurn> {
     if judged.is_none() || changes.is_empty() { in_turns(changes, holders) } else { vec![changes] }
 }
@@ -43,7 +43,7 @@ impl<'a> Turn<'a> {
         task: Task<'a>,
         observation: &Observation,
         changes: InTurn,
-        judged: Option<&Arc<Judged>>,
+        judged: Option<&Arc<GuardBaseline>>,
     ) -> Self {
         // The whole sync that follows reads what it doubts.
         let is_part = observation.extent == Extent::Part && !matches!(task, Task::Additions);

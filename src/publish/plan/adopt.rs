@@ -15,15 +15,14 @@ use std::fmt;
 use std::slice::from_ref;
 
 use super::change::{Change, Difference};
-use super::instance::{beyond_limits, carry_over};
+use super::instance::{beyond_limits, carry_over, foreign, is_ecs, likely_owner, may_be_ecs};
 use super::observation::Observation;
-use super::ownership::{foreign, is_ecs, likely_owner, may_be_ecs};
 use super::plan;
 use super::present::{Present, assign_shared};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::result::Plan;
-use super::wanted::{Wanted, wanted, wanted_by_holder};
+use super::wanted::{WantedInstances, wanted, wanted_by_holder};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
@@ -81,7 +80,7 @@ fn wanted_to_adopt<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     holders: &[ServiceRef],
-) -> Result<Vec<Wanted<'a>>, Reason> {
+) -> Result<Vec<WantedInstances<'a>>, Reason> {
     let mut all = wanted(observation, key, holders)?;
     if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
         assign_shared(&mut all, &Present::of(observation, key, tells_ports_apart));
@@ -161,7 +160,7 @@ impl Adoption {
     fn of(
         &self,
         (instance, present): (&String, &Attributes),
-        wanted: &Wanted,
+        wanted: &WantedInstances,
         owner: &Owner,
     ) -> Result<(Former, Attributes), NotAdopted> {
         let former = self.former(instance, present, owner)?;
@@ -311,7 +310,7 @@ fn of_export<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     name: &ServiceRef,
-) -> Result<Wanted<'a>, Reason> {
+) -> Result<WantedInstances<'a>, Reason> {
     let wanted = wanted_by_holder(observation, key, name, from_ref(name))?;
     match &wanted.refused {
         Some(refused) => Err(refused.clone()),
@@ -324,7 +323,7 @@ fn of_export<'a>(
 fn adopted(
     observation: &Observation,
     name: &ServiceRef,
-    wanted: Option<&Wanted<'_>>,
+    wanted: Option<&WantedInstances<'_>>,
     present: &Attributes,
 ) -> Result<Attributes, NotAdopted> {
     if present.contains_key(EC2_INSTANCE) {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The plan of a run is judged. If the verdict depends on registrations, the plan is judged once more between the pass
-//! that adds and the pass that removes ([`Judged`]). Removals that only the second look finds are not made in that run,
+//! that adds and the pass that removes ([`GuardBaseline`]). Removals that only the second look finds are not made in that run,
 //! since only announced removals are.
 //!
 //! The memory of the guard is a note on one of the instances that it holds, or if none has room on something else of
@@ -25,8 +25,7 @@ use super::mark;
 use super::mark::NotePlace;
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
-use super::result::Plan;
-use super::result::instances_unread;
+use super::result::{Plan, instances_unread};
 use crate::guard::{
     Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
 };
@@ -92,7 +91,7 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         (Extent::Part, _) => true,
         (_, Extent::Remainder) => remember_sighting(observation, verdict.as_ref(), &held, plan),
         // The second judgement of this run may hold the noted loss.
-        _ if verdict.is_none() && Judged::of(observation, plan).is_some() => true,
+        _ if verdict.is_none() && GuardBaseline::of(observation, plan).is_some() => true,
         _ if forgets => keep_sighting(observation, verdict.as_ref(), &held, plan),
         _ => true,
     };
@@ -152,7 +151,7 @@ fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
 /// refuse them. If the removals of a plan would exceed the limits without the registrations, they are judged again when
 /// all registrations are done, on the instances that are registered then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct GuardBaseline {
     /// The part of the cluster that the run covers, and the instances that the limits are measured on.
     measure: Measure,
     /// The number of instances of each Service when the run began.
@@ -161,7 +160,7 @@ pub struct Judged {
     sighting: Option<Sighting>,
 }
 
-impl Judged {
+impl GuardBaseline {
     /// The input for judging the removals of a judged plan again; `None` if they are within the limits even if every
     /// registration fails.
     pub fn of(observation: &Observation, plan: &Plan) -> Option<Self> {
@@ -202,7 +201,7 @@ pub fn keep_sighting(
     held: &[Change],
     plan: &mut Plan,
 ) -> bool {
-    let memory = Memory(observation);
+    let memory = SightingNotes(observation);
     match verdict {
         None => memory.unmark(None, plan),
         Some(verdict) if verdict.state.holds() => {
@@ -228,7 +227,7 @@ pub fn remember_sighting(
     let new = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new);
     new.is_none_or(|verdict| {
         let sighting = Sighting::of(&verdict.held, observation.now);
-        Memory(observation).mark(&sighting, held, |_| true, plan)
+        SightingNotes(observation).mark(&sighting, held, |_| true, plan)
     })
 }
 
@@ -239,9 +238,9 @@ fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
     goes.cloned().collect()
 }
 
-struct Memory<'a>(&'a Observation);
+struct SightingNotes<'a>(&'a Observation);
 
-impl Memory<'_> {
+impl SightingNotes<'_> {
     /// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the
     /// next one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
     /// wait.

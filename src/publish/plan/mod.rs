@@ -36,7 +36,6 @@ mod name_policy;
 mod namespaces;
 mod observation;
 mod orphans;
-mod ownership;
 mod part;
 mod present;
 mod reason;
@@ -62,35 +61,35 @@ use wanted::wanted;
 
 use crate::model::{Owner, Place, ServiceRef};
 
-pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
-pub use crate::model::Policy;
+pub use crate::guard::{Extent, GuardStatus, ServiceLoss};
+pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{
     Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
     to_adopt,
 };
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, ServiceLimit, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};
-pub use guard::{Judged, is_quiet, would_lose};
+pub use guard::{GuardBaseline, is_quiet, would_lose};
 pub use health::health_needed;
+pub use instance::likely_owner;
 pub use mark::services_for_notes;
-pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
+pub use name_policy::{Denial, NamePermit};
 pub use observation::Observation;
-pub use orphans::{Orphans, Step, marked_owners, not_shown, purge};
-pub use ownership::likely_owner;
+pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
 pub use part::{
     Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
 };
 pub use reason::{HeldBack, MendedBy, Reason};
-pub use records::{Records, no_service};
-pub use refusals::{Refusals, Refused};
+pub use records::{WantedRecords, no_service};
+pub use refusals::{Refusals, RefusedChange};
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
-pub use result::{Note, Plan, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
-pub use rules::{Rules, SetBy};
+pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
+pub use rules::SetBy;
 pub use services::{is_clear, tags_needed, ttls_asked};
 pub use turns::{InTurn, in_turns};
-pub use unused_services::{Claimed, Leaving, Verdict, deletable, verdict};
+pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them.
@@ -181,9 +180,9 @@ pub enum Task<'a> {
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
-    Orphans(Step),
+    Orphans(OrphanStep),
     /// The records of a member become those that are wanted.
-    Records(&'a Records),
+    Records(&'a WantedRecords),
 }
 
 impl Task<'_> {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::change::{Change, describe};
 use super::claims::Holders;
-use super::guard::Judged;
+use super::guard::GuardBaseline;
 use super::part::{RereadScope, affected};
 use super::removals::{DeregisterReason, WaitsFor};
-use super::rules::Rules;
 use crate::guard::Extent;
 use crate::model::{
-    Attributes, Desired, Owner, Place, Registry, Selection, ServiceKey, ServiceRef, Timestamp,
+    Attributes, Desired, Owner, Place, Registry, Rules, Selection, ServiceKey, ServiceRef,
+    Timestamp,
 };
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
@@ -28,7 +28,7 @@ pub struct Observation {
     /// The part of the cluster that the plan covers.
     pub extent: Extent,
     /// The baseline of the guard between the passes, if it judges there again.
-    pub judged: Option<Arc<Judged>>,
+    pub judged: Option<Arc<GuardBaseline>>,
     /// The claims and endpoints of the cluster.
     pub desired: Desired,
     /// The contents of Cloud Map.

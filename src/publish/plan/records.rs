@@ -15,7 +15,7 @@ use crate::model::{
 
 /// The records to write and to take away, in the Cloud Map service of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Records {
+pub struct WantedRecords {
     pub place: Place,
     /// The name of that service: the cluster id.
     pub name: ServiceName,
@@ -35,7 +35,7 @@ pub fn no_service() -> ServiceRef {
     ServiceRef::new("", "")
 }
 
-impl Records {
+impl WantedRecords {
     /// The changes on the records that were read.
     pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();

@@ -183,7 +183,7 @@ struct Removals<'a> {
     compared: &'a Compared,
 }
 
-type Decision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
+type RemovalDecision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
     /// The surplus instances of ours under a name.
@@ -202,7 +202,7 @@ impl<'a> Removals<'a> {
         key: &ServiceKey,
         candidate: &MarkedInstance,
         all: &[MarkedInstance],
-    ) -> Option<Decision> {
+    ) -> Option<RemovalDecision> {
         let marked = &candidate.service;
         let holders = &self.observation.holders;
         match holders.holder(key).filter(|holder| !holders.is_unclear(holder)) {
@@ -223,7 +223,7 @@ impl<'a> Removals<'a> {
         key: &ServiceKey,
         candidate: &MarkedInstance,
         is_last: bool,
-    ) -> Option<Decision> {
+    ) -> Option<RemovalDecision> {
         let comparison = self.compared.of(key, &candidate.service)?;
         let because = comparison.surplus(candidate.id)?.clone();
         let waits_for = match comparison.has_endpoints {
@@ -250,7 +250,7 @@ impl<'a> Removals<'a> {
     /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
     /// is ended and no holder requests instances, there is no wait. The instances of an unclear Service stay, unless
     /// `NAME_POLICY` denies them.
-    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
+    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<RemovalDecision> {
         let ended = self.ended(key, marked);
         if ended.is_none() && self.observation.holders.is_unclear(marked) {
             return None;
@@ -294,7 +294,7 @@ impl<'a> Removals<'a> {
     }
 
     /// An instance under a name that no Service of the cluster claims, or only an unclear one.
-    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<Decision> {
+    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<RemovalDecision> {
         let marked = &candidate.service;
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::Change;
+use super::instance;
 use super::observation::Observation;
-use super::ownership;
 use super::reason::{HeldBack, Reason};
 use crate::guard::GuardStatus;
 use crate::model::{
@@ -75,7 +75,7 @@ pub struct Unchanged {
     /// The cause if the service could not be read, for services that are read without a claim.
     pub unreadable: Option<String>,
     /// Further notes on the service.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ServiceNote>,
 }
 
 impl Plan {
@@ -90,7 +90,7 @@ impl Plan {
             let place = Place::of(&key, &observation.registry);
             let unchanged = self.unchanged.entry(place).or_default();
             for (id, attributes) in observation.registry.instances(&key) {
-                if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
+                if let Some(foreign) = instance::foreign(id, attributes, &observation.owner) {
                     *unchanged.foreign.entry(foreign).or_default() += 1;
                 }
             }
@@ -110,7 +110,7 @@ impl Plan {
 
 /// A remark on a Cloud Map service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Note {
+pub enum ServiceNote {
     /// The function has no right to read it.
     #[error(
         "{problem}; no Service claims it, and {}",
@@ -140,7 +140,7 @@ pub enum Note {
     },
 }
 
-impl Note {
+impl ServiceNote {
     /// Its first word in a report.
     pub fn code(&self) -> &'static str {
         match self {
@@ -210,7 +210,9 @@ impl Plan {
                     Tags::Unreadable(problem) => Some(problem.clone()),
                     Tags::Unread | Tags::Read { .. } => None,
                 };
-                unchanged.notes.push(Note::Unread { problem: problem.clone(), tags_problem });
+                unchanged
+                    .notes
+                    .push(ServiceNote::Unread { problem: problem.clone(), tags_problem });
             } else {
                 unchanged.unreadable = Some(problem.clone());
             }

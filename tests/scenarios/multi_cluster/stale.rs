@@ -28,8 +28,14 @@ impl Members {
 /// A metric of the invocation.
 fn metric(report: &Report, name: &str) -> Option<u64> {
     let mut output = Vec::new();
-    metrics::write(report, metrics::Written::All, "sync", SystemTime::UNIX_EPOCH, &mut output)
-        .expect("memory");
+    metrics::write(
+        report,
+        metrics::WrittenMetrics::All,
+        "sync",
+        SystemTime::UNIX_EPOCH,
+        &mut output,
+    )
+    .expect("memory");
     let text = String::from_utf8(output).expect("text");
     let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
     last[name].as_u64()

@@ -11,8 +11,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud_map_sync::kubernetes::desired::{self, Reading};
-use cloud_map_sync::kubernetes::object::{Metadata, Service, ServiceSpec};
+use cloud_map_sync::kubernetes::object::{ObjectMetadata, Service, ServiceFields};
+use cloud_map_sync::kubernetes::services::{self, AnnotationSettings};
 use cloud_map_sync::model::{
     CloudMapService, ClusterArn, Desired, Endpoint, Flow, Namespace, NamespaceKind, Owner,
     Registry, Selection, ServiceKey, ServiceKind, Timestamp,
@@ -28,13 +28,13 @@ fn service(index: usize) -> Service {
     let namespace = format!("prod-{}", index % NAMESPACES);
     let annotations = [("hostname", format!("web-{index}")), ("namespace", namespace)];
     let annotations = annotations.map(|(key, value)| (format!("cloudmap.controller/{key}"), value));
-    let metadata = Metadata {
+    let metadata = ObjectMetadata {
         name: format!("web-{index}"),
         namespace: "shop".to_owned(),
         annotations: BTreeMap::from(annotations),
-        ..Metadata::default()
+        ..ObjectMetadata::default()
     };
-    Service { metadata, spec: ServiceSpec::default() }
+    Service { metadata, spec: ServiceFields::default() }
 }
 
 fn endpoint(index: u32) -> Endpoint {
@@ -46,8 +46,9 @@ fn endpoint(index: u32) -> Endpoint {
 
 fn desired(services: usize, pods: usize) -> Desired {
     let services: Vec<Service> = (0..services).map(service).collect();
-    let reading = Reading { prefix: "cloudmap.controller/".to_owned(), default_namespace: None };
-    let mut desired = desired::desired(&services, &reading);
+    let reading =
+        AnnotationSettings { prefix: "cloudmap.controller/".to_owned(), default_namespace: None };
+    let mut desired = services::desired(&services, &reading);
     let mut addresses = 0..;
     for service in desired.services.values_mut() {
         service.endpoints = Some(addresses.by_ref().take(pods).map(endpoint).collect());

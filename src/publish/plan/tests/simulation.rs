@@ -9,7 +9,7 @@ use super::world::World;
 use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
 use crate::publish::plan::{
-    Adoption, Change, Extent, Holders, Judged, Observation, Plan, Rules, Stage, Task, adopt,
+    Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, adopt,
     health_needed, plan,
 };
 
@@ -128,7 +128,7 @@ impl Simulation {
         let holders = &observed.holders;
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
-        let judged = Judged::of(&observed, &plan).map(Arc::new);
+        let judged = GuardBaseline::of(&observed, &plan).map(Arc::new);
         let turns = passes::by_turn(&observed.holders, plan.changes, judged.as_ref()).into_iter();
         let turn = |changes| Turn::of(Task::Sync, &observed, changes, judged.as_ref());
         self.take(&mut turns.map(turn).collect::<Vec<_>>());

@@ -1,15 +1,124 @@
-//! The fate of one endpoint of a clusterset in the import of this cluster.
+//! The part of an explanation about a clusterset: the export and the import of one name, in one member. It reads what a
+//! targeted sync of the name reads, plans both, and writes nothing. The other members are as Cloud Map has them.
+//!
+//! `clusterset_answer` has it as data.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Facts;
+use super::clusterset_answer::ClustersetExplanation;
+use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
+use crate::import::OwnRecord;
 use crate::import::plan::{Present, Read, SliceEndpoint};
-use crate::import::sources::{Absent, Candidate};
-use crate::model::Family;
+use crate::import::sources::{Absent, Allows, Candidate, Members, MergedName};
 use crate::model::clusterset::ClusterId;
+use crate::model::{Condition, Family, Selection, ServiceExport, ServiceRef, Timestamp};
+use crate::publish::exports::Exported;
+use crate::publish::observe::{Served, SharedRegistry};
+use crate::publish::plan::{self, Observation, Plan};
+use crate::reconcile::{Invocation, Joined, unread};
+use crate::report::Obstacle;
+use crate::settings::Cluster;
+
+/// The clusterset part of an explanation, and the export in Cloud Map with its plan.
+#[derive(Default)]
+pub(super) struct Explained {
+    pub(super) answer: ClustersetExplanation,
+    /// The instances of the export.
+    pub(super) instances: Option<(Observation, Plan)>,
+}
+
+/// All that is known about the name.
+pub(super) struct Facts<'a> {
+    pub(super) name: &'a ServiceRef,
+    pub(super) joined: &'a Joined<'a>,
+    pub(super) export: Option<&'a ServiceExport>,
+    pub(super) outcome: Option<&'a ExportOutcome>,
+    pub(super) known: &'a MergedName,
+    pub(super) members: &'a Members<'a>,
+    pub(super) allows: Allows<'a>,
+    pub(super) now: Timestamp,
+}
+
+impl Invocation<'_> {
+    /// Explains a name in its clusterset. `None` if the cluster takes part in none.
+    pub(super) async fn explain_clusterset(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+        name: &ServiceRef,
+    ) -> Option<Explained> {
+        let selection = Selection::service(name.clone());
+        let joined = match self.join(cluster, &selection).await? {
+            Ok(joined) => joined,
+            Err(obstacle) => return Some(Explained::refused(&obstacle)),
+        };
+        let explained = self.explain_member(&joined, registry, name).await;
+        Some(explained.unwrap_or_else(|obstacle| Explained::refused(&obstacle)))
+    }
+
+    async fn explain_member(
+        &self,
+        joined: &Joined<'_>,
+        registry: &SharedRegistry,
+        name: &ServiceRef,
+    ) -> Result<Explained, Obstacle> {
+        let (clusterset, selection) = (&joined.member.clusterset, &joined.selection);
+        let exported = joined.export(registry, selection, drop).await?;
+        let own = exported.iter().map(|it| (joined.member.cluster.clone(), it.overlay.clone()));
+        let own_record = |_| (joined.member.cluster.clone(), joined.arn().clone());
+        let members = exported.iter().map(own_record).collect();
+        let served = Served { overlays: own.collect(), members, is_fresh: true };
+        let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
+        let read = read.map_err(|error| unread(&*error))?;
+        let overlay = served.overlays;
+        let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
+        let allows = |namespace: &str, it| joined.allows(namespace, it);
+        let members = Members::new(&read.registry, clusterset, &overlay, &lifetimes);
+        let members = if read.has_all_members { members } else { members.may_lack_members() };
+        let known = members.known(name, (joined.arn(), &allows));
+        let imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
+        let facts = Facts {
+            name,
+            joined,
+            export: exported.as_ref().and_then(|it| it.exports().get(name)),
+            outcome: exported.as_ref().and_then(|it| it.outcomes.get(name)),
+            known: &known,
+            members: &members,
+            allows: &allows,
+            now: self.now,
+        };
+        let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);
+        let is_exported = |it: &Exported| it.overlay.desired.services.contains_key(name);
+        let instances = match &exported {
+            Some(exported) if is_exported(exported) => {
+                let observed = joined.exporting(registry).observe(selection).await;
+                let observed = observed.map_err(|error| unread(&error))?;
+                let plan = plan::plan(&observed);
+                Some((observed, plan))
+            }
+            _ => None,
+        };
+        Ok(Explained { answer, instances })
+    }
+}
+
+impl Explained {
+    fn refused(obstacle: &Obstacle) -> Self {
+        Self { answer: ClustersetExplanation::refused(obstacle), instances: None }
+    }
+}
+
+impl Facts<'_> {
+    /// The conditions that a sync would write, if they differ from those of the export.
+    pub(super) fn conditions_to_come(&self) -> Vec<Condition> {
+        let (Some(export), Some(outcome)) = (self.export, self.outcome) else { return Vec::new() };
+        conditions_to_apply(export, outcome, self.known.merged.as_deref(), self.now)
+            .unwrap_or_default()
+    }
+}
 
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

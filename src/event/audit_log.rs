@@ -1,13 +1,69 @@
-//! One line of the log: an audit event of the API server. The reference to the written object gives the scope; an event
-//! that is no finished write of a followed resource gives none. The objects themselves are not read.
+//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
+//! event of the API server. A finished write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
+//! Namespace gives a scope by its metadata, as the object of any other sender does. Writes of the function's own group
+//! and all other lines are ignored, since a subscription filter is not exact. The log group names the cluster.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::io::{BufReader, Read};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
 
-use crate::event::object::{self, Metadata};
-use crate::event::{Scope, Unusable, name};
+use super::object::{self, EventMetadata};
+use super::{Error, Message, Scope, Unusable};
+
+/// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
+const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Batch {
+    message_type: String,
+    #[serde(default)]
+    log_group: String,
+    #[serde(default)]
+    log_events: Vec<AuditLine>,
+}
+
+#[derive(Deserialize)]
+struct AuditLine {
+    id: String,
+    message: String,
+}
+
+/// Reads `{"awslogs":{"data":…}}`. A line that is no audit event becomes an unusable message.
+pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> {
+    let batch = unpack(payload).ok_or(Error::LogsNotReadable)?;
+    if batch.message_type == "CONTROL_MESSAGE" {
+        return Ok(Vec::new());
+    }
+    let cluster = cluster(&batch.log_group).ok_or(Error::LogsNotOfCluster)?;
+    let messages = batch.log_events.into_iter().filter_map(|line| {
+        let reading = read_line(&line.message).transpose()?;
+        let reading = reading.map(|scope| scope.in_cluster(Some(cluster.clone())));
+        Some(Message { id: line.id, receipt: None, reading, is_part: false })
+    });
+    Ok(messages.collect())
+}
+
+fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
+    let packed = STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
+    let text = GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH);
+    serde_json::from_reader(BufReader::new(text)).ok()
+}
+
+/// The cluster of a log group: `/aws/eks/NAME/cluster`.
+fn cluster(log_group: &str) -> Option<String> {
+    let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
+    object::check_cluster(cluster).ok()
+}
 
 /// The resources of which a write can change a registration, or an import.
 const FOLLOWED: [&str; 5] =
@@ -66,7 +122,7 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
         None | Some("") => "v1".to_owned(),
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
     };
-    let metadata = Metadata::of_reference(written.name.clone(), written.namespace.clone());
+    let metadata = EventMetadata::of_reference(written.name.clone(), written.namespace.clone());
     match object::scope(&written.resource, Some(&version), &metadata) {
         Err(Unusable::Imported) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
@@ -126,6 +182,6 @@ impl ObjectReference {
     /// objects of a namespace.
     fn namespace_scope(&self) -> Result<Scope, Unusable> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
-        Ok(Scope::inside(name::namespace(namespace)?, None))
+        Ok(Scope::inside(object::check_namespace(namespace)?, None))
     }
 }

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Facts;
-use super::endpoint::{ImportFate, ImportedLine, endpoints};
-use crate::actions::age::age;
+use super::clusterset::{Facts, ImportFate, ImportedLine, endpoints};
 use crate::actions::explain::answer::{Fact, fact};
 use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
@@ -13,6 +11,7 @@ use crate::import::plan::{NamespaceState, Present, Read, ServiceImport};
 use crate::model::clusterset::{ClusterId, Export, ExportedPort};
 use crate::model::{Condition, ConditionStatus};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
+use crate::time::age;
 
 /// The export and the import of one name in one member.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
