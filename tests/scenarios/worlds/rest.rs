@@ -172,6 +172,13 @@ impl Scene {
         let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
             sleep(GUARD).await;
+            for cluster in guard::unnoted(&self.world, &self.registry()) {
+                let arn = self.fleet.sandbox.cluster_arn(CLUSTERS[cluster]);
+                let process = if self.world.clusterset.is_apart { cluster } else { last };
+                let confirm = json!({ "action": "confirm", "cluster": arn });
+                self.invoke(process % self.agreeing(), confirm, TIMEOUT);
+                self.finish(QUIET).await?;
+            }
             reports.extend(self.sync_all(last).await?);
         }
         let shown = |problem: String, reports: &[Report]| {
