@@ -27,7 +27,6 @@ mod endpoints;
 mod events;
 mod explain;
 mod fan_out;
-mod faults;
 mod first_sync;
 mod fleet;
 mod foreign;

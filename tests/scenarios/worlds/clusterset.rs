@@ -63,6 +63,21 @@ pub struct Exporter {
     pub is_exported: bool,
 }
 
+impl Default for Exporter {
+    fn default() -> Self {
+        Self {
+            created: 0,
+            is_headless: false,
+            http: 80,
+            has_more_ports: false,
+            is_sticky: false,
+            prefers_zone: false,
+            pods: None,
+            is_exported: true,
+        }
+    }
+}
+
 /// The address of a pod of an exported Service; the third cluster is `amber`.
 pub fn address(cluster: usize, pod: u8) -> String {
     format!("10.1.{}.{pod}", cluster + 1)
@@ -103,8 +118,8 @@ impl Exporter {
 
 impl Clusterset {
     /// Both clusters serve the API and are members, and AWS's controller has served a name for a third one.
-    pub fn begin(&mut self, is_apart: bool, fleet: &Fleet, green: &KubernetesServer) {
-        (self.is_on, self.is_apart, self.ids) = (true, is_apart, CLUSTERS);
+    pub fn begin(&mut self, fleet: &Fleet, green: &KubernetesServer) {
+        (self.is_on, self.ids) = (true, CLUSTERS);
         for (server, id) in [&fleet.cluster, green].into_iter().zip(self.ids) {
             server.serve_multi_cluster();
             server.cluster_property(CLUSTER_ID, id);

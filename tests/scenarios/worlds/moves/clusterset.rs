@@ -94,7 +94,7 @@ fn exporter() -> impl Strategy<Value = Exporter> {
 }
 
 impl Scene {
-    fn change_exporter(&mut self, place: (usize, usize), change: impl FnOnce(&mut Exporter)) {
+    pub fn change_exporter(&mut self, place: (usize, usize), change: impl FnOnce(&mut Exporter)) {
         let Some(exporter) = self.world.clusterset.exporters.get_mut(&place) else { return };
         change(exporter);
         self.world.clusterset.project(place, self.cluster(place.0));

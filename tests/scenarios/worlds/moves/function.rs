@@ -170,7 +170,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 19] = [
+    const CHANGES: [Change; 21] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -186,6 +186,8 @@ fn deployment() -> impl Strategy<Value = Move> {
             it.clusters = r#"["blue", {"cluster": "green", "roleArn": "arn:aws:iam::111122223333:role/reader"}]"#;
         }),
         ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
+        ("CREATE_NAMESPACES", |it| it.creates_namespaces = !it.creates_namespaces),
+        ("PURGE_DEAD_CLUSTERS_AFTER", |it| it.purges_dead_clusters = !it.purges_dead_clusters),
         ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),
         ("CLOUD_MAP_NAMESPACES prod.local", |it| it.namespaces = Some("prod.local")),
         ("all CLOUD_MAP_NAMESPACES", |it| it.namespaces = None),

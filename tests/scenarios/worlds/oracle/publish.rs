@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::repeat;
 
-use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Service, World};
+use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service, TEAM, World};
 use super::{
-    Held, Key, MOST, Registry, Seen, addresses_of, endpoints, is_served, marks, opted_in,
-    possible_keys,
+    Held, Key, MOST, Registry, Seen, addresses_of, endpoints, is_of_amber, is_served, marks,
+    opted_in, possible_keys,
 };
 use crate::fleet::Attributes;
 use testbed::cloud_map::{NamespaceKind, RecordType};
@@ -34,6 +34,8 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
             unserved(world, start, rest, cluster)?;
         }
     }
+    created(world, rest)?;
+    dead(world, start, rest)?;
     records(world, rest)?;
     ttls(world, start, rest)?;
     deletions(world, start, rest)
@@ -526,6 +528,44 @@ impl View<'_> {
     }
 }
 
+// New namespaces: one that is claimed for a ready endpoint and is not there is created if the setting says so.
+fn created(world: &World, rest: &Registry) -> Result<(), String> {
+    let is_there = world.namespaces.iter().any(|it| it.name == TEAM);
+    let is_wanted = (0..CLUSTERS.len()).filter(|it| is_served(world, *it)).any(|cluster| {
+        opted_in(world, cluster).any(|(_, service)| {
+            let claim = &service.claim;
+            claim.namespace == Reference::New
+                && claim.is_published
+                && claim.bad.is_none()
+                && claim.names.iter().all(|it| world.allows(it))
+                && !endpoints(cluster, service, false).is_empty()
+        })
+    });
+    let is_used = world.settings.namespaces.is_none();
+    if is_wanted && is_used && world.creates_namespaces() && !is_there {
+        return Err(format!("{TEAM} is not created: {:?}", rest.keys()));
+    }
+    Ok(())
+}
+
+// Clusters that are gone: their instances stay, unless the setting has them removed after a day.
+fn dead(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    let of_amber = |registry: &Registry| -> BTreeSet<(Key, String)> {
+        let all = registry.iter().flat_map(|(key, held)| {
+            let ids = held.instances.iter().filter(|(_, it)| is_of_amber(world, it));
+            ids.map(|(id, _)| (key.clone(), id.clone()))
+        });
+        all.collect()
+    };
+    let is_purged = world.settings.purges_dead_clusters && world.settings.policy == "sync";
+    let (was, is) = (of_amber(start), of_amber(rest));
+    match is_purged {
+        true if !is.is_empty() => Err(format!("{is:?} of a cluster that is gone stay")),
+        false if was != is => Err(format!("{was:?} of a cluster that is gone are {is:?} now")),
+        _ => Ok(()),
+    }
+}
+
 // Records: a service that the function created has the records that a claim asked for.
 fn records(world: &World, rest: &Registry) -> Result<(), String> {
     for (key, held) in rest.iter().filter(|(_, held)| held.is_tagged) {
@@ -546,7 +586,7 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
 }
 
 // TTL: one that the function created and under which one Service of each cluster alone stands has the smallest TTL that
-// they ask for. If a cluster that stands there is not served, nobody raises it.
+// they ask for. If a cluster that stands there is not served, or gone, nobody raises it.
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
@@ -558,7 +598,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
             .filter(|(_, (_, service))| possible_keys(world, &service.claim).contains(key));
         let claimants: Vec<_> = claimants.collect();
         let was = start.get(key).and_then(|held| held.ttls.last());
-        let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster));
+        let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster))
+            && !held.instances.values().any(|it| is_of_amber(world, it));
         if !knows_all && was.is_some_and(|was| held.ttls.last() > Some(was)) {
             return Err(format!("{key:?} had a TTL of {was:?}, and now {:?}", held.ttls));
         }
