@@ -30,6 +30,8 @@ pub struct Clusterset {
     pub is_apart: bool,
     /// The exporters by their cluster's and their name's number.
     pub exporters: BTreeMap<(usize, usize), Exporter>,
+    /// The annotated Services that are exported, too, by their cluster's and their own number.
+    pub annotated: BTreeSet<(usize, usize)>,
     /// The endpoints of `amber`.
     pub amber: BTreeSet<u8>,
     /// The ids of the clusters.

@@ -13,13 +13,15 @@ use super::oracle::invariants::Ledger;
 use super::oracle::{self, Registry, clusterset};
 use super::processes::Process;
 use super::story::Story;
-use super::world::{CLUSTERS, Namespace, TEAM, World};
+use super::world::{CLUSTERS, Namespace, SHOP, TEAM, World};
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
+use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
+use testbed::sqs::queue::Queue;
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_millis(25);
@@ -52,6 +54,10 @@ pub struct Scene {
     /// Settings of all processes beside those of the world, and more of the last one.
     pub more_settings: Vec<(&'static str, &'static str)>,
     pub other_settings: &'static [(&'static str, &'static str)],
+    /// The function's own queue.
+    pub queue: Queue,
+    /// The numbers of Events when the function was deployed.
+    pub events: [usize; 2],
     /// The clock of processes whose time stands still.
     pub stopped: Option<StandInClock>,
     pub processes: Vec<Arc<Process>>,
@@ -125,9 +131,13 @@ impl Scene {
         if has_exported {
             world.clusterset.begin(&fleet, &green);
         }
+        let queue = fleet.sandbox.queue("own");
+        queue.allow(ROLE_ARN);
         let mut scene = Self {
             world,
             fleet,
+            queue,
+            events: [0; 2],
             ledger: Ledger::default(),
             imports: clusterset::Ledger::default(),
             green,
@@ -242,10 +252,29 @@ impl Scene {
                 return Err(format!("DRY_RUN is on, and the function writes: {writes:?}"));
             }
         }
+        let kept = match self.world.settings.events {
+            "none" => &[0, 1][..],
+            "warnings" => &[1],
+            _ => &[],
+        };
+        if !kept.is_empty() {
+            let now = self.events();
+            if kept.iter().any(|it| now[*it] != self.events[*it]) {
+                let Self { world, events, .. } = &self;
+                return Err(format!("EVENTS is {}: {now:?}, {events:?}", world.settings.events));
+            }
+        }
         match &self.fleet.cloud_map.take_violations()[..] {
             [] => Ok(()),
             violations => Err(format!("something foreign was touched: {}", violations.join("\n"))),
         }
+    }
+
+    /// The numbers of warnings and of other Events on Services.
+    pub fn events(&self) -> [usize; 2] {
+        let all = [0, 1].map(|number| self.cluster(number).events(SHOP)).concat();
+        let warnings = all.iter().filter(|it| it["type"] == "Warning").count();
+        [warnings, all.len() - warnings]
     }
 
     /// What was written since the last time. What Cloud Map refuses is tried again at once in a run that a person begins.

@@ -14,10 +14,10 @@ use tokio::time::{sleep, timeout};
 
 use super::play::Scene;
 use super::world::{AMBER, CLUSTERS};
-use crate::queue::failures;
+use crate::queue::{batch, failures, message};
 use testbed::Sandbox;
 use testbed::clock::{StandInClock, tokio_clock};
-use testbed::function::TIMEOUT;
+use testbed::function::{TIMEOUT, event};
 use testbed::gate::Gate;
 
 /// The processes of the function.
@@ -69,12 +69,16 @@ impl Scene {
         let amber = blue.replace(CLUSTERS[0], AMBER);
         self.fleet.cloud_map.watch_over(self.world.settings.owner, &[&blue, &green, &amber]);
         self.ledger.forget();
+        self.events = self.events();
     }
 
     fn process(&self, number: usize) -> Arc<Process> {
         let mut settings: BTreeMap<_, _> = self.world.settings.variables().into_iter().collect();
         settings.extend(self.world.clusterset.variables(number, &self.world.settings));
         settings.extend(self.more_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
+        if self.world.settings.fans_out {
+            settings.insert("FAN_OUT", self.queue.url().to_owned());
+        }
         if number + 1 == PROCESSES {
             settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
         }
@@ -143,6 +147,22 @@ impl Scene {
         let invoked = self.processes[process].clone();
         let run = spawn_local(async move { drop(Box::pin(invoked.invoke(&payload, time)).await) });
         self.runs.push((process, run));
+    }
+
+    /// The schedule begins in a process, and the processes in turn get the clusters that it hands on.
+    pub fn schedule(&mut self, first: usize) {
+        let (processes, queue) = (self.processes.clone(), self.queue.clone());
+        let run = spawn_local(async move {
+            let schedule = event("schedule-eventbridge-scheduler");
+            drop(Box::pin(processes[first].invoke(&schedule, TIMEOUT)).await);
+            for (number, handed_on) in queue.take_all().into_iter().enumerate() {
+                let body = serde_json::from_str(&handed_on.body).expect("JSON");
+                let batch = batch(&[message("0", &body)]);
+                let process = &processes[(first + number + 1) % PROCESSES];
+                drop(Box::pin(process.invoke(&batch, TIMEOUT)).await);
+            }
+        });
+        self.runs.push((PROCESSES, run));
     }
 
     /// Delivers messages, and twice more those that come back, as a queue does.

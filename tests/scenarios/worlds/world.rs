@@ -74,6 +74,9 @@ pub struct Settings {
     pub creates_namespaces: bool,
     /// After a day.
     pub purges_dead_clusters: bool,
+    /// Whether the schedule hands the clusters on by a queue.
+    pub fans_out: bool,
+    pub events: &'static str,
     pub guard_minimum: u32,
     pub is_dry: bool,
     /// The only name of namespaces that the function uses.
@@ -147,6 +150,8 @@ impl Default for Settings {
             deletes_empty_services: false,
             creates_namespaces: false,
             purges_dead_clusters: false,
+            fans_out: false,
+            events: "all",
             guard_minimum: 1000,
             is_dry: false,
             namespaces: None,
@@ -166,6 +171,7 @@ impl Settings {
             ("DELETE_EMPTY_SERVICES", self.deletes_empty_services.to_string()),
             ("GUARD_MINIMUM", self.guard_minimum.to_string()),
             ("DRY_RUN", self.is_dry.to_string()),
+            ("EVENTS", self.events.to_owned()),
         ];
         variables.extend(self.creates_namespaces.then(|| ("CREATE_NAMESPACES", "true".to_owned())));
         let purges = self.purges_dead_clusters;

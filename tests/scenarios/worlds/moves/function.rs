@@ -16,6 +16,7 @@ use crate::queue::{batch, message};
 pub fn table(flows: Flows) -> Table {
     vec![
         (10, full_sync().boxed()),
+        (2, schedule().boxed()),
         (12, messages(flows).boxed()),
         (3, overlap(flows).boxed()),
         (2, person().boxed()),
@@ -36,6 +37,14 @@ fn full_sync() -> impl Strategy<Value = Move> {
         Move::new(format!("process {process} begins a full sync with {time} s"), move |scene| {
             scene.invoke(process, json!({ "action": "sync" }), Duration::from_secs(time));
         })
+    })
+}
+
+/// With `FAN_OUT` it hands the clusters on.
+fn schedule() -> impl Strategy<Value = Move> {
+    (0..PROCESSES).prop_map(|process| {
+        let sentence = format!("the schedule begins in process {process}");
+        Move::new(sentence, move |scene| scene.schedule(process))
     })
 }
 
@@ -170,7 +179,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 21] = [
+    const CHANGES: [Change; 25] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -188,6 +197,10 @@ fn deployment() -> impl Strategy<Value = Move> {
         ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
         ("CREATE_NAMESPACES", |it| it.creates_namespaces = !it.creates_namespaces),
         ("PURGE_DEAD_CLUSTERS_AFTER", |it| it.purges_dead_clusters = !it.purges_dead_clusters),
+        ("FAN_OUT", |it| it.fans_out = !it.fans_out),
+        ("EVENTS none", |it| it.events = "none"),
+        ("EVENTS warnings", |it| it.events = "warnings"),
+        ("EVENTS all", |it| it.events = "all"),
         ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),
         ("CLOUD_MAP_NAMESPACES prod.local", |it| it.namespaces = Some("prod.local")),
         ("all CLOUD_MAP_NAMESPACES", |it| it.namespaces = None),

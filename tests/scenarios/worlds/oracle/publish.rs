@@ -424,12 +424,13 @@ impl View<'_> {
         waits && self.world.allows(&key.1)
     }
 
-    /// Whether a Service has its names: one that does not stays under its former ones.
+    /// Whether a Service has its names: one that does not, also since a name is denied, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
         let ready: Vec<Seen> =
             endpoints(self.cluster, service, false).into_iter().flat_map(apart).collect();
         !keys.is_empty()
+            && service.claim.names.iter().all(|it| self.world.allows(it))
             && keys.iter().all(|key| {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
