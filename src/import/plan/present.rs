@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::change::{Change, Content, Kind, ObjectRef, Write};
+use super::change::{self, Change, Content, Kind, ObjectRef, Write};
 use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
 use crate::model::clusterset::{
@@ -153,6 +153,22 @@ impl Present {
         let mut objects = self.objects();
         let found = objects.find(|(kind, it)| *kind == object.kind && it.name == object.name);
         found.map(|(_, metadata)| metadata)
+    }
+
+    /// The fields of the spec that an object of the import has.
+    pub fn spec(&self, kind: Kind) -> Value {
+        let spec = match kind {
+            Kind::ServiceImport => self.import.as_ref().map(|import| {
+                let ClustersetService { ports, families, properties, .. } = &import.spec;
+                change::spec(ports, families, properties)
+            }),
+            Kind::Service => self.derived.as_ref().map(|derived| {
+                let ServiceSpec { ports, families, properties, .. } = &derived.spec;
+                change::spec(ports, families, properties)
+            }),
+            Kind::EndpointSlice => None,
+        };
+        json!({ "spec": spec })
     }
 
     /// The clusters with a part in it, whoever's the objects are.
