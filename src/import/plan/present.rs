@@ -157,17 +157,16 @@ impl Present {
 
     /// The fields of the spec that an object of the import has.
     pub fn spec(&self, kind: Kind) -> Value {
-        let spec = match kind {
-            Kind::ServiceImport => self.import.as_ref().map(|import| {
-                let ClustersetService { ports, families, properties, .. } = &import.spec;
-                change::spec(ports, families, properties)
-            }),
-            Kind::Service => self.derived.as_ref().map(|derived| {
-                let ServiceSpec { ports, families, properties, .. } = &derived.spec;
-                change::spec(ports, families, properties)
-            }),
+        let import = self.import.as_ref().map(|it| &it.spec);
+        let import = import.map(|it| (&it.ports, &it.families, &it.properties));
+        let derived = self.derived.as_ref().map(|it| &it.spec);
+        let derived = derived.map(|it| (&it.ports, &it.families, &it.properties));
+        let of_kind = match kind {
+            Kind::ServiceImport => import,
+            Kind::Service => derived,
             Kind::EndpointSlice => None,
         };
+        let spec = of_kind.map(|(ports, families, it)| change::spec(ports, families, it));
         json!({ "spec": spec })
     }
 
