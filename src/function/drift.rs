@@ -16,7 +16,7 @@ use crate::clients::RegistryKey;
 use crate::event::{ClusterName, Drift};
 use crate::model::{ServiceKey, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::observe::{Changed, Concerned, SharedRegistry};
-use crate::report::{ChangeResult, Report};
+use crate::report::{ChangeLine, ChangeResult, Report};
 use crate::time::Deadline;
 
 /// The most services of a batch that are read because of their ids.
@@ -85,9 +85,16 @@ impl Looks {
             let services: BTreeSet<&ServiceRef> = concerned.iter().map(|(_, it)| it).collect();
             let lines = report.clusters.iter().flat_map(|cluster| &cluster.services);
             let lines = lines.filter(|it| it.name.eq_ignore_ascii_case(&key.name));
-            let has_repaired = lines.flat_map(|it| &it.changes).any(|line| {
+            let is_repair = |line: &ChangeLine| {
                 line.result == ChangeResult::Applied && services.contains(&line.service)
-            });
+            };
+            let parts = report.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
+            let mut records = parts.flat_map(|part| &part.export_changes);
+            let has_repaired = lines.flat_map(|it| &it.changes).any(is_repair)
+                || records.any(|line| {
+                    let is_of = |it: &&ServiceRef| line.change.ends_with(&format!(" {it}"));
+                    line.result == ChangeResult::Applied && services.iter().any(is_of)
+                });
             let look = Look { at: now, has_repaired, is_fight_told: false };
             looks.insert((registry.clone(), key.clone()), look);
         }
