@@ -1,12 +1,14 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope. Each
-//! record is read independently, so an invalid one does not affect the others.
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope; or an
+//! event of Cloud Map. Each record is read independently, so an invalid one does not affect the others.
+
+use std::fmt;
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::envelope::{self, Opened};
-use super::{Error, Scope, Unusable, forwarder};
+use super::{Drift, Error, Scope, Unusable, drift, forwarder};
 
 /// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
@@ -23,10 +25,27 @@ pub struct Message {
     pub id: String,
     /// This delivery of the message.
     pub receipt: Option<Receipt>,
-    /// Its scope, or the reason that it has none.
-    pub reading: Result<Scope, Unusable>,
+    /// Its subject, or the reason that it has none.
+    pub reading: Result<Subject, Unusable>,
     /// Whether an earlier release sent it to itself for a part of a cluster: it is taken for all of the cluster.
     pub is_part: bool,
+}
+
+/// The subject of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Scope(Scope),
+    /// A change in Cloud Map.
+    Drift(Drift),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scope(scope) => scope.fmt(f),
+            Self::Drift(drift) => drift.fmt(f),
+        }
+    }
 }
 
 /// One delivery of a message by its queue.
@@ -68,15 +87,21 @@ fn read_record(record: SqsMessage) -> Result<Message, Error> {
     })
 }
 
-fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
+fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusable> {
+    if let Some(drift) = drift::read(content) {
+        return drift.map(Subject::Drift);
+    }
     let Some(Opened { content, cluster }) = envelope::open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        return forwarder::read(object).unwrap_or_else(|| read_own(object));
+        return forwarder::read(object).unwrap_or_else(|| read_own(object)).map(Subject::Scope);
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;
-    Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
+    Ok(match read_content(&content, envelopes_left)? {
+        Subject::Scope(scope) => Subject::Scope(scope.in_cluster(cluster)),
+        drift @ Subject::Drift(_) => drift,
+    })
 }
 
 /// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
@@ -121,7 +146,7 @@ mod tests {
             .map_err(|unusable| unusable.reason())
     }
 
-    fn read_body(body: &str) -> Result<Scope, Unusable> {
+    fn read_body(body: &str) -> Result<Subject, Unusable> {
         read_message(body).reading
     }
 

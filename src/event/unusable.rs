@@ -28,6 +28,9 @@ pub enum Unusable {
     /// An Event that this function created. Such a message is not reported.
     #[error("the Event is one of this function")]
     OwnEvent,
+    /// An event of Cloud Map that records no successful change.
+    #[error("the event is no recorded change of Cloud Map")]
+    UnknownCall,
     /// An action that only a direct invocation may request.
     #[error("{action} is only allowed by direct invocation")]
     ActionNotAllowed {
@@ -64,6 +67,7 @@ impl Unusable {
             Self::UnknownKind { .. } => "unknown_kind",
             Self::Imported => "imported",
             Self::OwnEvent => "own_event",
+            Self::UnknownCall => "unknown_call",
             Self::ActionNotAllowed { .. } => "action_not_allowed",
             Self::UnknownAction => "unknown_action",
             Self::IncompleteScope { .. } => "incomplete_scope",

@@ -22,6 +22,7 @@ mod dead_clusters;
 mod deadlines;
 mod dns_rights;
 mod doctor;
+mod drift;
 mod empty_services;
 mod endpoints;
 mod events;

@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Error, Message, name};
+use super::{Error, Message, Subject, name};
 use line::read_line;
 
 /// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
@@ -46,7 +46,7 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
     let cluster = cluster(&batch.log_group).ok_or(Error::LogsNotOfCluster)?;
     let messages = batch.log_events.into_iter().filter_map(|line| {
         let reading = read_line(&line.message).transpose()?;
-        let reading = reading.map(|scope| scope.in_cluster(Some(cluster.clone())));
+        let reading = reading.map(|scope| Subject::Scope(scope.in_cluster(Some(cluster.clone()))));
         Some(Message { id: line.id, receipt: None, reading, is_part: false })
     });
     Ok(messages.collect())

@@ -11,13 +11,17 @@ use super::super::clusterset::{EXPORTED, OTHER_REGION};
 use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
+use crate::drift::change_of;
 use crate::queue::{batch, message};
+use cloud_map_sync::model::SignedDuration;
+use testbed::clock;
 
 pub fn table(flows: Flows) -> Table {
     vec![
         (10, full_sync().boxed()),
         (2, schedule().boxed()),
         (12, messages(flows).boxed()),
+        (3, drift().boxed()),
         (3, overlap(flows).boxed()),
         (2, person().boxed()),
         (2, process_ends().boxed()),
@@ -53,6 +57,30 @@ fn messages(flows: Flows) -> impl Strategy<Value = Move> {
     (0..PROCESSES, bodies(flows), time()).prop_map(|(process, bodies, time)| {
         let sentence = format!("process {process} gets {} with {time} s", listed(&bodies));
         Move::new(sentence, move |scene| {
+            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
+        })
+    })
+}
+
+/// Events about a service in Cloud Map, as if another party had changed it: soon after the call or late, once or twice. One
+/// that is lost is not there.
+fn drift() -> impl Strategy<Value = Move> {
+    let files =
+        ["sqs-drift-instance", "sqs-drift-service", "sqs-drift-tags", "sqs-drift-namespace"];
+    let of_call = (select(files.to_vec()), select(&[0_i64, 5, 90, 600][..]), 1..=2_usize);
+    (0..PROCESSES, any::<usize>(), of_call, time()).prop_map(|(process, service, of_call, time)| {
+        let (file, late, copies) = of_call;
+        let sentence = format!(
+            "process {process} hears {copies} times of {file}, of {late} s ago, of service {service}"
+        );
+        Move::new(sentence, move |scene| {
+            let cloud_map = &scene.fleet.cloud_map;
+            let namespaces = cloud_map.namespaces();
+            let services = namespaces.keys().flat_map(|id| cloud_map.services(id));
+            let ids: Vec<String> = services.map(|it| it.id).collect();
+            let Some(id) = ids.get(service % ids.len().max(1)) else { return };
+            let at = clock::now() - SignedDuration::from_secs(late);
+            let bodies = vec![change_of(file, id, at); copies];
             scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
         })
     })
