@@ -1,6 +1,9 @@
 //! What template.yaml says of other files: its alarms and dashboard use metrics that the function writes
 //! and fields that its log has, and each alarm names a section of the runbook, which has every reason.
 
+#[path = "template/event_pattern.rs"]
+mod event_pattern;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -11,9 +14,9 @@ use serde_json::Value;
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
 const METRICS: &str = include_str!("../docs/reference/metrics.md");
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
+    "eleven", "twelve", "thirteen",
 ];
 /// The columns of a CloudWatch dashboard.
 const COLUMNS: u64 = 24;
@@ -322,7 +325,10 @@ fn reserved_runs_are_enough_for_all_queues_and_a_call() {
     for (fan_out, row) in rows {
         let at_once = if fan_out == "off" { 0 } else { fan_out.parse().expect("a number") };
         // Two for the queue of changes; the schedule, a cleanup and a person.
-        assert_eq!(row["Reserved"].parse::<u32>().expect("runs"), at_once + 5, "{fan_out}");
+        let runs = |column: &str| row[column].parse::<u32>().expect("runs");
+        assert_eq!(runs("Reserved"), at_once + 5, "{fan_out}");
+        // Two more for the queue of what others change.
+        assert_eq!(runs("WithDrift"), at_once + 7, "{fan_out}");
     }
 }
 
@@ -349,7 +355,7 @@ fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
         name.chars().all(|c| c.is_ascii_alphanumeric()).then_some(name)
     });
     let asked: BTreeSet<&str> = asked.collect();
-    assert_eq!(asked.len(), 6, "{asked:?}");
+    assert_eq!(asked.len(), 7, "{asked:?}");
     for name in asked {
         assert!(outputs.contains(&format!("\n  {name}:\n")), "{name}");
     }

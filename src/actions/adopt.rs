@@ -114,9 +114,10 @@ impl Invocation<'_> {
         }
         let labels = (&OwnerLabel::new(former), &OwnerLabel::new(&self.settings.owner_id));
         let objects = Objects::read(kubernetes, labels.0).await.map_err(failed)?;
-        let (writes, deadline) = (self.mode == Mode::Sync, self.deadline);
-        let each = EachImport { kubernetes, owner: labels.0, objects: &objects, writes, deadline };
-        Ok(each.run(|service, present| adopt_former(labels, service, present)).await)
+        let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
+        let (owner, objects) = (labels.0, &objects);
+        let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
+        Ok(each.run(|name, present, refused| adopt_former(labels, name, present, refused)).await)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::{OwnerLabel, Present, Removal};
 use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{ErrorClass, Kubernetes};
+use crate::model::clusterset::RefusedField;
 use crate::model::{ClusterArn, Flow, Owner, RegistryName, ServiceRef};
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe::SharedRegistry;
@@ -217,11 +218,12 @@ impl Invocation<'_> {
         let read =
             tokio::try_join!(DerivedOfAws::read(kubernetes, &owner), is_aws_back(kubernetes));
         let (of_aws, is_aws_back) = read.map_err(observe::Error::from)?;
-        let (writes, deadline) = (self.mode == Mode::Sync, self.deadline);
-        let each = EachImport { kubernetes, owner: &owner, objects: &objects, writes, deadline };
-        let removal = |service: &ServiceRef, present: &Present| {
+        let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
+        let (owner, objects) = (&owner, &objects);
+        let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
+        let removal = |service: &ServiceRef, present: &Present, _: &BTreeSet<RefusedField>| {
             let (of_aws, annotation) = (of_aws.names(service), of_aws.annotation(service));
-            let (owner, is_back) = (&owner, is_aws_back);
+            let is_back = is_aws_back;
             Removal { owner, service, present, of_aws, annotation, is_back }.plan()
         };
         report.add_imports(each.run(removal).await);

@@ -1,11 +1,12 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope. Each
-//! record is read independently, so an invalid one does not affect the others: it has a reason, whose only text of the
-//! message is a checked kind, so that it can be logged and counted as it is.
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope; or an
+//! event of Cloud Map. Each record is read independently, so an invalid one does not affect the others: it has a reason,
+//! whose only text of the message is a checked kind, so that it can be logged and counted as it is.
 //!
 //! The envelopes are SNS without raw delivery, an EventBridge event, and a CloudEvent in structured mode. Each is
 //! recognised by its fields. Its content is returned, and parsed if it is text.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use base64::Engine;
@@ -13,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Error, Scope, forwarder, object};
+use super::{Drift, Error, Scope, drift, forwarder, object};
 
 /// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
@@ -30,10 +31,27 @@ pub struct Message {
     pub id: String,
     /// This delivery of the message.
     pub receipt: Option<Receipt>,
-    /// Its scope, or the reason that it has none.
-    pub reading: Result<Scope, Unusable>,
+    /// Its subject, or the reason that it has none.
+    pub reading: Result<Subject, Unusable>,
     /// Whether an earlier release sent it to itself for a part of a cluster: it is taken for all of the cluster.
     pub is_part: bool,
+}
+
+/// The subject of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Scope(Scope),
+    /// A change in Cloud Map.
+    Drift(Drift),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scope(scope) => scope.fmt(f),
+            Self::Drift(drift) => drift.fmt(f),
+        }
+    }
 }
 
 /// One delivery of a message by its queue.
@@ -75,15 +93,21 @@ fn read_record(record: SqsMessage) -> Result<Message, Error> {
     })
 }
 
-fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
+fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusable> {
+    if let Some(drift) = drift::read(content) {
+        return drift.map(Subject::Drift);
+    }
     let Some(Opened { content, cluster }) = open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        return forwarder::read(object).unwrap_or_else(|| read_own(object));
+        return forwarder::read(object).unwrap_or_else(|| read_own(object)).map(Subject::Scope);
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;
-    Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
+    Ok(match read_content(&content, envelopes_left)? {
+        Subject::Scope(scope) => Subject::Scope(scope.in_cluster(cluster)),
+        drift @ Subject::Drift(_) => drift,
+    })
 }
 
 /// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
@@ -213,6 +237,9 @@ pub enum Unusable {
     /// An Event that this function created. Such a message is not reported.
     #[error("the Event is one of this function")]
     OwnEvent,
+    /// An event of Cloud Map that records no successful change.
+    #[error("the event is no recorded change of Cloud Map")]
+    UnknownCall,
     /// An action that only a direct invocation may request.
     #[error("{action} is only allowed by direct invocation")]
     ActionNotAllowed {
@@ -249,6 +276,7 @@ impl Unusable {
             Self::UnknownKind { .. } => "unknown_kind",
             Self::Imported => "imported",
             Self::OwnEvent => "own_event",
+            Self::UnknownCall => "unknown_call",
             Self::ActionNotAllowed { .. } => "action_not_allowed",
             Self::UnknownAction => "unknown_action",
             Self::IncompleteScope { .. } => "incomplete_scope",
@@ -268,7 +296,7 @@ mod tests {
             .map_err(|unusable| unusable.reason())
     }
 
-    fn read_body(body: &str) -> Result<Scope, Unusable> {
+    fn read_body(body: &str) -> Result<Subject, Unusable> {
         read_message(body).reading
     }
 

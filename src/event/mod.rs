@@ -2,11 +2,13 @@
 //!
 //! Data moves one way: payload -> [`Invocation`]. `message` reads the records of a queue one by one: `envelope` opens
 //! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from
-//! it. The lines of an audit log (`audit_log`) also contain such objects. Only the scope of an event is used; its other
-//! content is not trusted. `events/` has one payload of every accepted format.
+//! it. The lines of an audit log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`)
+//! names a service there. Only that is used of an event; its other content is not trusted. `events/` has one payload of
+//! every accepted format.
 
 mod audit_log;
 mod direct;
+mod drift;
 mod forwarder;
 mod message;
 mod object;
@@ -18,7 +20,8 @@ mod tests;
 use serde_json::{Map, Value};
 
 pub use direct::{Action, Command};
-pub use message::{Message, Receipt, Unusable};
+pub use drift::Drift;
+pub use message::{Message, Receipt, Subject, Unusable};
 pub use scope::{ClusterName, Scope};
 
 /// The request in one Lambda payload.

@@ -93,7 +93,8 @@ impl Applied {
                 Outcome::Applied
             }
             Err(error) => {
-                self.refused.extend(refused_fields(kind, service, body, error.invalid_fields()));
+                let fields = (body, &present.spec(kind));
+                self.refused.extend(refused_fields(kind, service, fields, error.invalid_fields()));
                 let mut text = chain(&error);
                 if error.is_name_taken() {
                     // The lists of a run are by our labels, so it was not known.

@@ -82,7 +82,7 @@ impl Invocation<'_> {
             |owner: &Owner| owner.id == *id && owner.cluster == *arn && owner.flow == Flow::Exports;
         let all = members::clustersets(&read);
         let mut members = all.values().flatten();
-        let (member, view) = members.find(|(_, view)| view.owner.as_ref().is_some_and(is_ours))?;
+        let (member, view) = members.find(|(_, view)| view.owner().is_some_and(is_ours))?;
         let detail = format!(
             "MULTI_CLUSTER is off for this cluster, and its records under the id {member} stay in Cloud Map, with {}: other clusters still import them",
             count(view.exports(), "export")

@@ -76,8 +76,8 @@ impl Invocation<'_> {
         let overlay = served.overlays;
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
         let allows = |namespace: &str, it| joined.allows(namespace, it);
-        let members = Members::new(&read.registry, clusterset, &overlay, &lifetimes);
-        let members = if read.has_all_members { members } else { members.may_lack_members() };
+        let read = (&read.registry, read.has_all_members);
+        let members = Members::new(read, clusterset, &overlay, &lifetimes);
         let known = members.known(name, (joined.arn(), &allows));
         let imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let facts = Facts {

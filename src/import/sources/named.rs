@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Members, Records};
+use super::Members;
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::members::Records;
 use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;
 use crate::import::plan::{Exported, ImportedEndpoint, PortKey, Reason};
@@ -107,7 +108,7 @@ impl<'a> Members<'a> {
         let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
         let none = Records::default();
         let records = self.records.get(cluster).unwrap_or(&none);
-        if records.is_unread || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
+        if records.unread.is_some() || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
             return None;
         }
         // Its record may have been written since the members were listed.

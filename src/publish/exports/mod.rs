@@ -109,7 +109,7 @@ impl Overlay {
 pub enum Offer {
     Exports {
         overlay: Overlay,
-        /// Whether the cluster has its own record in Cloud Map. `false` if it was not read.
+        /// Whether the cluster has its own record in Cloud Map.
         has_cluster_record: bool,
     },
     /// Cloud Map could not be read, and so the guard has not judged the exports.
@@ -159,7 +159,6 @@ impl Exporting<'_> {
             let report = ClusterReport { cluster, ..ClusterReport::default() };
             let claimed = Claimed::of(observation, Leaving::default());
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
-            self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record: false });
             return Ok(Exported { report, claimed, overlay, outcomes });
         };
         if let Some(export) =

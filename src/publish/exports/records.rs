@@ -80,8 +80,7 @@ impl<'w> Kept<'w> {
         if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
             && !world.owner.owns(attributes)
         {
-            let holder = ClusterRecord::parse(attributes).ok().map(|record| record.owner);
-            return Err(match holder {
+            return Err(match Owner::of(attributes) {
                 Some(Owner { id: owner, cluster, .. }) if cluster == world.owner.cluster => {
                     let id = member.cluster.to_string();
                     Refused::OtherOwner { namespace, id, owner }

@@ -2,9 +2,11 @@
 //! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a
 //! turn reads again the data that its open changes rest on. Reads never write. A cluster or a registry that
 //! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked, and
-//! nothing is changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
+//! nothing is changed in it. `records` and `clusterset` read the records of members, and what imports rest on. `drift`
+//! finds the Services that a change by another party concerns.
 
 mod clusterset;
+mod drift;
 mod memory;
 mod mirror;
 mod part;
@@ -24,6 +26,7 @@ use crate::model::{Desired, Flow, Owner, Registry, Selection, ServiceRef, Tags, 
 use crate::publish::plan::{self, Extent, Observation, Rules};
 
 pub use clusterset::{ReadClusterset, Served};
+pub use drift::{Changed, Concerned};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;

@@ -4,8 +4,10 @@
 use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
+use crate::queue::{batch, message};
 use crate::run::sync;
 use testbed::cloud_map::Call;
+use testbed::function::invoke;
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -132,4 +134,21 @@ async fn function_that_only_imports_takes_no_records_of_exports_away_under_a_for
     sync(&importer.with_clock(members.clock.clock())).await;
 
     assert_eq!(members.fleet.instances("clusterset.shop-set", "blue").len(), 2);
+}
+
+/// A message about a name that the cluster does not export reads no record of its own.
+#[tokio::test]
+async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
+    let members = Members::with_one_export_each().await;
+    members.green.cluster_property(CLUSTER, "blue");
+    let report = sync(&members.function).await;
+    assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
+    let web = sources([("blue", &["10.0.0.1:8080"])]);
+
+    let body = json!({ "cluster": "green", "namespace": "shop", "service": "web" });
+    let answer = invoke(&members.function, &batch(&[message("1", &body)])).await;
+
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "web"), web, "{:?}", answer.report);
+    }
 }

@@ -21,6 +21,8 @@ use testbed::function::TIMEOUT;
 const REST: Duration = Duration::from_mins(6);
 /// Longer than `GUARD_WAIT`.
 const GUARD: Duration = Duration::from_mins(11);
+/// Longer than `PURGE_DEAD_CLUSTERS_AFTER`.
+const DAY: Duration = Duration::from_hours(25);
 
 /// A full sync that nothing disturbs makes at most so many calls for each flow, and so many more for each namespace, service and
 /// instance before and after it.
@@ -171,7 +173,18 @@ impl Scene {
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
         let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
-            sleep(GUARD).await;
+            self.wait(GUARD).await;
+            for cluster in guard::unnoted(&self.world, &self.registry()) {
+                let arn = self.fleet.sandbox.cluster_arn(CLUSTERS[cluster]);
+                let process = if self.world.clusterset.is_apart { cluster } else { last };
+                let confirm = json!({ "action": "confirm", "cluster": arn });
+                self.invoke(process % self.agreeing(), confirm, TIMEOUT);
+                self.finish(QUIET).await?;
+            }
+            reports.extend(self.sync_all(last).await?);
+        }
+        if self.world.settings.purges_dead_clusters && !self.world.clusterset.is_on {
+            self.wait(DAY).await;
             reports.extend(self.sync_all(last).await?);
         }
         let shown = |problem: String, reports: &[Report]| {

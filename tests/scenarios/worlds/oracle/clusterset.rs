@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::clusterset::{Clusterset, EXPORTED, Exporter, address};
 use super::super::play::Scene;
-use super::super::world::{CLUSTERS, SHOP};
+use super::super::world::{CLUSTERS, NAMES, SHOP, World};
 use crate::multi_cluster::{CLUSTERSET, condition, imported};
 use testbed::kubernetes::KubernetesServer;
 
@@ -222,7 +222,29 @@ pub fn at_rest(scene: &Scene) -> Result<(), String> {
         conditions(scene, number, &exporters)?;
     }
     (0..CLUSTERS.len()).try_for_each(|it| labels(scene.cluster(it)))?;
+    annotated(scene)?;
     records(scene)
+}
+
+// Annotated Services: one that is exported, too, has an import in each cluster.
+fn annotated(scene: &Scene) -> Result<(), String> {
+    let all = (0..CLUSTERS.len()).flat_map(|it| annotated_of(&scene.world, it));
+    let exported: BTreeSet<usize> = all.collect();
+    for (cluster, (number, name)) in
+        (0..CLUSTERS.len()).flat_map(|it| NAMES.into_iter().enumerate().map(move |name| (it, name)))
+    {
+        let is_imported = scene.cluster(cluster).service_import(SHOP, name).is_some();
+        let what = format!("whether {name} is imported in {}", CLUSTERS[cluster]);
+        same(&is_imported, &exported.contains(&number), &what)?;
+    }
+    Ok(())
+}
+
+/// The numbers of annotated Services that a cluster exports.
+fn annotated_of(world: &World, cluster: usize) -> impl Iterator<Item = usize> {
+    let exported = world.clusterset.annotated.iter();
+    let exported = exported.filter(move |it| it.0 == cluster && world.services.contains_key(it));
+    exported.map(|(_, name)| *name).filter(|name| world.allows(NAMES[*name]))
 }
 
 // Slices: each of ours has the labels by which others know whose it is.
@@ -430,7 +452,9 @@ fn records(scene: &Scene) -> Result<(), String> {
         let all = scene.world.clusterset.exporters.iter();
         let counting =
             all.filter(|((of, _), it)| *of == cluster && it.is_exported && it.pods.is_some());
-        let wanted = counting.map(|((_, name), _)| EXPORTED[*name].to_owned()).collect();
+        let counting = counting.map(|((_, name), _)| EXPORTED[*name]);
+        let annotated = annotated_of(&scene.world, cluster).map(|name| NAMES[name]);
+        let wanted = counting.chain(annotated).map(str::to_owned).collect();
         let found = own_records(scene, cluster);
         same(&exports_in(&found), &wanted, "records of exports")?;
         same(&found.contains_key("cluster"), &true, "whether the cluster has its record")?;

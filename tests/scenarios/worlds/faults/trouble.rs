@@ -9,7 +9,8 @@ use testbed::aws_fault::{AwsFault, AwsFaultKind};
 use testbed::cloud_map::{Call, Fault, FaultKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind, RequestLine};
 
-use super::play::Stage;
+use super::super::play::Scene;
+use super::super::world::CLUSTERS;
 
 /// Longer than any run has.
 const TOO_LATE: Duration = Duration::from_hours(1);
@@ -263,20 +264,21 @@ fn of_other(operation: &str, after: usize) -> Vec<Case> {
 
 impl Case {
     /// Brings the fault about.
-    pub fn strike(&self, stage: &Stage) {
+    pub fn strike(&self, scene: &Scene) {
         let times = if self.is_sticky { usize::MAX } else { 1 };
         match &self.target {
             Target::CloudMap { operation, after, kind } => {
                 let fault = Fault::on(operation, kind.clone());
-                stage.fleet.cloud_map.inject(fault.after(*after).times(times));
+                scene.fleet.cloud_map.inject(fault.after(*after).times(times));
             }
             Target::Cluster { cluster, method, path, after, kind } => {
+                let number = CLUSTERS.iter().position(|it| it == cluster).expect("a cluster");
                 let fault = ClusterFault::once(path, kind.clone()).of_method(method).after(*after);
-                stage.cluster(cluster).fail(ClusterFault { times, ..fault });
+                scene.cluster(number).fail(ClusterFault { times, ..fault });
             }
             Target::Aws { operation, after, kind } => {
                 let (operation, after, kind) = (operation.clone(), *after, kind.clone());
-                stage.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
+                scene.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Every single fault: each call of each `situation` goes wrong in each way that `trouble` knows, once or from then on,
-//! and the process ends before or after each write. `play` plays one such case on a world of its own, and `outcome` has
-//! the rules for all of them: nothing foreign is touched and no name loses an endpoint that stays ready, at any call; a
-//! run that reports no problem has none; two runs without faults lead to the wanted state, and the next one writes
-//! nothing.
+//! Every single fault: each call of each `situation`, a short story of the worlds, goes wrong in each way that `trouble`
+//! knows, once or from then on, and the process ends before or after each write. `play` plays one such case on a world of
+//! its own. The oracle of the worlds judges the state that the run without a fault leads to; with one at most two runs
+//! lead to the same, and `outcome` has the other rules: no name loses an endpoint that stays ready, at any call, and a
+//! run that reports no problem has none.
 //!
 //! There are some ten thousand cases. A few of each situation are played, always the same; `SINGLE_FAULTS=all` plays
 //! them all, and `SINGLE_FAULTS=<text>` those whose name has the text.
@@ -15,8 +15,7 @@ mod trouble;
 use situation::Situation;
 
 macro_rules! situations {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
+    ($($name:ident;)*) => {$(
         #[test]
         fn $name() {
             play::all(&Situation::$name());
