@@ -182,7 +182,7 @@ fn a_name_under_which_nothing_stands_and_nothing_comes_says_so() {
 }
 
 #[test]
-fn clusters_messages_and_modes_are_told_apart() {
+fn clusters_messages_and_modes_are_distinguished() {
     let error = std::io::Error::other("connection refused");
     let clusters = || {
         let read = report::of_plan("blue", Plan::default());

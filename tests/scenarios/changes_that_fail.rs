@@ -163,7 +163,7 @@ async fn service_created_but_answered_with_an_error_is_found_and_used() {
 }
 
 #[tokio::test]
-async fn failed_rewrite_and_failed_removal_are_told_and_made_by_the_next_run() {
+async fn failed_rewrite_and_failed_removal_are_reported_and_made_by_the_next_run() {
     let (fleet, function) = two_services().await;
     converge(&fleet, &function).await;
     fleet.pods("web", &[]);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_instances_are_told_apart_for_the_reader() {
+    fn foreign_instances_are_distinguished_for_the_reader() {
         let marks = Marks { service: ServiceRef::new("shop", "web"), pod: None };
         let exporter = Owner { flow: Flow::Exports, ..owner_of("blue") };
         let task = "0123456789abcdef0123456789abcdef";

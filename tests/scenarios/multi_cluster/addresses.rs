@@ -58,7 +58,7 @@ async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
 }
 
 #[tokio::test]
-async fn instance_that_no_endpoint_can_be_made_of_is_skipped_and_told() {
+async fn instance_that_no_endpoint_can_be_made_of_is_skipped_and_reported() {
     let members = Members::start().await;
     members.amber("web", &["10.2.0.1"]);
     let cloud_map = &members.fleet.cloud_map;

@@ -47,7 +47,7 @@ impl Members {
 }
 
 #[tokio::test]
-async fn cluster_without_an_id_or_a_clusterset_is_told_the_objects_to_apply() {
+async fn report_has_the_objects_to_apply_for_a_cluster_without_an_id_or_a_clusterset() {
     for property in [CLUSTER, CLUSTERSET] {
         let members = Members::with_one_export_each().await;
         assert!(members.blue.delete("clusterproperties", "", property));
@@ -62,7 +62,7 @@ async fn cluster_without_an_id_or_a_clusterset_is_told_the_objects_to_apply() {
 }
 
 #[tokio::test]
-async fn id_that_is_too_long_or_no_dns_label_is_told_with_its_form() {
+async fn id_that_is_too_long_or_no_dns_label_is_reported_with_its_form() {
     let long = "b".repeat(64);
     for (property, value, form) in [
         (CLUSTER, long.as_str(), "one DNS label, or two with a dot, of at most 63 characters"),
@@ -80,7 +80,7 @@ async fn id_that_is_too_long_or_no_dns_label_is_told_with_its_form() {
 }
 
 #[tokio::test]
-async fn setting_and_property_that_disagree_are_told_with_both() {
+async fn setting_and_property_that_disagree_are_reported_with_both() {
     let members = Members::with_one_export_each().await;
     let blue = json!({ "cluster": "blue", "clusterId": "azure" });
     let clusters = json!([blue, { "cluster": "green" }]).to_string();

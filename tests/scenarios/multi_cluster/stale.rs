@@ -47,7 +47,7 @@ fn stale(report: &Report) -> Vec<(&str, bool)> {
 }
 
 #[tokio::test]
-async fn member_without_a_heartbeat_is_told_and_stays_in_the_imports() {
+async fn member_without_a_heartbeat_is_reported_and_stays_in_the_imports() {
     let members = Members::with_exports().await;
     members.amber("cart", &["10.2.0.1"]);
     let blue_alone = members.serving("blue", &[]).await;

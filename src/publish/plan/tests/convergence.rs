@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_adopted_is_nobodys_and_right_at_once(
+    fn what_is_adopted_is_of_no_owner_and_right_at_once(
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {

@@ -27,7 +27,7 @@ fn alone(world: &World) -> Option<DeletionVerdict> {
 }
 
 #[test]
-fn a_service_of_ours_goes_where_nobody_claims_it_and_nothing_is_in_it() {
+fn a_service_of_ours_goes_if_no_service_claims_it_and_nothing_is_in_it() {
     assert_eq!(alone(&world([])), Some(DeletionVerdict::Delete));
     let unread = world([]).with("http/web", |service| service.instances = None);
     assert_eq!(alone(&unread), Some(DeletionVerdict::Keep), "until its instances are read");

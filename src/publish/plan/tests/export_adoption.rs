@@ -175,7 +175,7 @@ fn instances_of_an_export_without_a_record_stay() {
 }
 
 #[test]
-fn what_cannot_have_our_marks_is_told() {
+fn what_cannot_have_our_marks_is_reported() {
     let many = (0..20).fold(of_aws("10.0.0.1"), |all, it| with(all, &format!("key-{it}"), "x"));
     for (attributes, reason) in [
         (with(of_aws("10.0.0.1"), EC2_INSTANCE, "i-0123"), "Cloud Map allows no marks together"),

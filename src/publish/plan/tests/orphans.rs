@@ -169,7 +169,7 @@ fn a_note_is_taken_back_where_the_cluster_is_there_and_nowhere_else() {
 }
 
 #[test]
-fn orphans_are_told_in_a_sentence() {
+fn orphans_are_reported_in_a_sentence() {
     let told = |existence, after| {
         Orphans::of(&left_behind().under(purging(after)).0, existence).to_string()
     };
@@ -183,7 +183,7 @@ fn orphans_are_told_in_a_sentence() {
 }
 
 #[test]
-fn what_a_cluster_left_in_its_former_cloud_map_is_told_and_never_purged() {
+fn what_a_cluster_left_in_its_former_cloud_map_is_reported_and_never_purged() {
     let world = noted(left_behind(), &since(WEEK));
     let orphans = Orphans::of(&world.0, Existence::Exists).moved_to("in eu-west-1".to_owned());
     assert_eq!((orphans.code(), orphans.step), ("ClusterMoved", OrphanStep::TakeNoteBack));
@@ -243,7 +243,7 @@ fn a_full_sync_of_a_cluster_that_is_there_takes_the_note_back() {
 }
 
 #[test]
-fn what_stays_though_nobody_asks_for_it_loses_its_note_too() {
+fn what_stays_unrequested_loses_its_note_too() {
     let mut keeps = made_again(ours("shop/web", "10.0.0.2"));
     keeps.0.extent = Extent::Everything;
     let keeps = keeps.service(service("shop/web", "http/web").keeps(false, true));
