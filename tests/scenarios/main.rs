@@ -27,7 +27,6 @@ mod endpoints;
 mod events;
 mod explain;
 mod fan_out;
-mod first_sync;
 mod fleet;
 mod foreign;
 mod foreign_operations;
