@@ -28,7 +28,6 @@ mod endpoints;
 mod events;
 mod explain;
 mod fan_out;
-mod first_sync;
 mod fleet;
 mod foreign;
 mod foreign_operations;

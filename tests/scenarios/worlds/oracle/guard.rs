@@ -47,12 +47,16 @@ pub fn held(
         if is_noted(world, start, cluster) {
             continue;
         }
+        // What another Service of the cluster takes over in place is not lost.
         let lost = |service: &str, from: &BTreeMap<&str, _>, to: &BTreeMap<&str, _>| {
             let nothing = BTreeSet::new();
             let of =
                 |all: &BTreeMap<&str, BTreeSet<_>>| all.get(service).unwrap_or(&nothing).clone();
-            let (from, to): (BTreeSet<(&Key, &String)>, _) = (of(from), of(to));
-            from.difference(&to).count().saturating_sub(to.difference(&from).count())
+            let (from, own): (BTreeSet<(&Key, &String)>, _) = (of(from), of(to));
+            let stays =
+                |it: &(&Key, &String)| to.values().any(|all: &BTreeSet<_>| all.contains(it));
+            let (kept, gone): (BTreeSet<_>, BTreeSet<_>) = from.into_iter().partition(stays);
+            gone.len().saturating_sub(own.difference(&kept).count())
         };
         let losses: BTreeMap<&str, usize> = before
             .keys()
