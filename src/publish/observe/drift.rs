@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use super::SharedRegistry;
 use super::mirror::Moment;
 use crate::cloud_map::Urgency;
-use crate::clusterset::id::export_record;
+use crate::clusterset::id::EXPORT_RECORD;
 use crate::error::chain;
 use crate::model::{CloudMapService, ClusterArn, Flow, Owner, Registry, ServiceKey, ServiceRef};
 
@@ -63,30 +63,23 @@ impl SharedRegistry {
         keys
     }
 
-    /// The Services that changed services concern.
+    /// The Services that changed services concern. Of the records of a member, which are all in one service, those that the
+    /// changes name.
     pub fn concerned(&self, changed: &Changed, owner: &str) -> BTreeMap<ServiceKey, Concerned> {
         let mut concerned: BTreeMap<ServiceKey, Concerned> = BTreeMap::new();
         let mut add = |key: &ServiceKey, cluster: &ClusterArn, service: &ServiceRef| {
             let all = concerned.entry(key.clone()).or_default();
             all.insert((cluster.clone(), service.clone()));
         };
-        let records = |(key, ids): (&ServiceKey, &BTreeSet<String>)| {
-            ids.iter().map(|id| (id.clone(), key.clone())).collect::<Vec<_>>()
-        };
-        let of_ids: BTreeMap<String, ServiceKey> = changed.iter().flat_map(records).collect();
         self.memory().for_each_place(|of, service, key| {
             if changed.contains_key(key) {
                 add(key, &of.cluster, service);
             }
-            if of.flow == Flow::Exports
-                && let Some(key) = of_ids.get(&export_record(service))
-            {
-                add(key, &of.cluster, service);
-            }
         });
-        for key in changed.keys() {
+        for (key, named) in changed {
             let instances = self.last_read(key).and_then(|it| it.instances).unwrap_or_default();
-            for (_, attributes) in &instances {
+            let is_meant = |id: &String| !id.starts_with(EXPORT_RECORD) || named.contains(id);
+            for (_, attributes) in instances.iter().filter(|(id, _)| is_meant(id)) {
                 if let Some(of) = Owner::of(attributes).filter(|of| of.id == owner)
                     && let Some(service) = of.service_of(attributes).filter(ServiceRef::can_exist)
                 {
