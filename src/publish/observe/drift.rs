@@ -27,7 +27,7 @@ impl SharedRegistry {
         seen
     }
 
-    /// Reads the services with these ids, and the instances of those that this process has never read.
+    /// Reads the services with these ids, and the instances of those of which this process knows nothing.
     pub async fn find(&self, ids: &[&str]) -> BTreeMap<String, ServiceKey> {
         let mut found = Registry::default();
         let mut keys = BTreeMap::new();
@@ -58,6 +58,8 @@ impl SharedRegistry {
                 found.services.insert(key, service);
             }
         }
+        // Of others the marks are needed.
+        self.memory().for_each_place(|_, _, key| _ = found.services.remove(key));
         let unread = found.services.keys().cloned().collect();
         self.read_instances(&mut found, &unread).await;
         keys
