@@ -184,11 +184,14 @@ async fn deleted_service_is_made_again_and_one_that_is_made_for_a_claim_is_fille
         ["CreateService web", "RegisterInstance web", "RegisterInstance web"]
     );
 
-    let fleet = Fleet::start().await;
-    fleet.web("late", "prod", &["10.0.3.1"]);
-    let scene = Scene::of(fleet, &[]).await;
-    scene.fleet.cloud_map.remove_service(&scene.id("late"));
+    // The name is claimed, and the service was never there.
+    scene.fleet.web("late", "prod", &["10.0.3.1"]);
+    let denied = Fault::on("CreateService", FaultKind::AccessDenied).always();
+    scene.fleet.cloud_map.inject(denied);
+    sync(&scene.function).await;
+    scene.fleet.cloud_map.heal();
     let made = scene.fleet.cloud_map.service(&scene.fleet.http, "late", ServiceKind::Http);
+    scene.calls();
     scene.deliver(&scene.event("sqs-drift-created", &made)).await;
     assert_eq!(scene.fleet.addresses("prod", "late"), ["10.0.3.1"]);
     // Whether a service itself is changed is never decided on what is remembered of it.

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use super::SharedRegistry;
 use super::mirror::Moment;
 use crate::cloud_map::Urgency;
-use crate::clusterset::id::export_record;
+use crate::clusterset::id::EXPORT_RECORD;
 use crate::error::chain;
 use crate::model::{CloudMapService, ClusterArn, Flow, Owner, Registry, ServiceKey, ServiceRef};
 
@@ -27,7 +27,7 @@ impl SharedRegistry {
         seen
     }
 
-    /// Reads the services with these ids, and the instances of those that this process has never read.
+    /// Reads the services with these ids, and the instances of those of which this process knows nothing.
     pub async fn find(&self, ids: &[&str]) -> BTreeMap<String, ServiceKey> {
         let mut found = Registry::default();
         let mut keys = BTreeMap::new();
@@ -58,35 +58,30 @@ impl SharedRegistry {
                 found.services.insert(key, service);
             }
         }
+        // Of others the marks are needed.
+        self.memory().for_each_place(|_, _, key| _ = found.services.remove(key));
         let unread = found.services.keys().cloned().collect();
         self.read_instances(&mut found, &unread).await;
         keys
     }
 
-    /// The Services that changed services concern.
+    /// The Services that changed services concern. Of the records of a member, which are all in one service, those that the
+    /// changes name.
     pub fn concerned(&self, changed: &Changed, owner: &str) -> BTreeMap<ServiceKey, Concerned> {
         let mut concerned: BTreeMap<ServiceKey, Concerned> = BTreeMap::new();
         let mut add = |key: &ServiceKey, cluster: &ClusterArn, service: &ServiceRef| {
             let all = concerned.entry(key.clone()).or_default();
             all.insert((cluster.clone(), service.clone()));
         };
-        let records = |(key, ids): (&ServiceKey, &BTreeSet<String>)| {
-            ids.iter().map(|id| (id.clone(), key.clone())).collect::<Vec<_>>()
-        };
-        let of_ids: BTreeMap<String, ServiceKey> = changed.iter().flat_map(records).collect();
         self.memory().for_each_place(|of, service, key| {
             if changed.contains_key(key) {
                 add(key, &of.cluster, service);
             }
-            if of.flow == Flow::Exports
-                && let Some(key) = of_ids.get(&export_record(service))
-            {
-                add(key, &of.cluster, service);
-            }
         });
-        for key in changed.keys() {
+        for (key, named) in changed {
             let instances = self.last_read(key).and_then(|it| it.instances).unwrap_or_default();
-            for (_, attributes) in &instances {
+            let is_meant = |id: &String| !id.starts_with(EXPORT_RECORD) || named.contains(id);
+            for (_, attributes) in instances.iter().filter(|(id, _)| is_meant(id)) {
                 if let Some(of) = Owner::of(attributes).filter(|of| of.id == owner)
                     && let Some(service) = of.service_of(attributes).filter(ServiceRef::can_exist)
                 {

@@ -1,5 +1,6 @@
 //! Drift by event of what a member has in Cloud Map: its endpoints, and the records of its exports.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,6 +10,7 @@ use crate::drift::change_of;
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
 use testbed::function::invoke;
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -22,6 +24,10 @@ async fn deregister(members: &Members, service: &str, form: &str) {
     event["detail"]["requestParameters"]["instanceId"] = json!(id);
     let answer = invoke(&members.function, &batch(&[message("drift", &event)])).await;
     assert_eq!(failures(&answer), [""; 0]);
+}
+
+fn cart() -> ClusterIp {
+    ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080)
 }
 
 fn exports(members: &Members, service: &str) -> usize {
@@ -45,15 +51,24 @@ async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay(
     assert_eq!(members.fleet.cloud_map.instances(&endpoints).len(), 2);
     assert_eq!(imported(&members.green, "web"), all);
 
+    exported(&members.blue, cart(), &["10.0.0.3"], CREATED);
+    members.converge().await;
+    members.clock.advance(Duration::from_mins(1));
+    members.fleet.cloud_map.forget_calls();
     deregister(&members, &records, "export-").await;
-    assert_eq!(exports(&members, &records), 1);
+    assert_eq!(exports(&members, &records), 2);
+    // Only the export whose record it was is looked at.
+    let asked = members.fleet.cloud_map.calls().into_iter().filter_map(|call| call.service);
+    let asked: BTreeSet<String> = asked.collect();
+    let of_exports = [&endpoints, &find("shop", "cart")].map(|it| asked.contains(it));
+    assert_eq!(of_exports.into_iter().filter(|it| *it).count(), 1, "{asked:?}");
     assert_eq!(imported(&members.green, "web"), all);
 
     // The other party is at it again.
     members.clock.advance(Duration::from_secs(20));
     deregister(&members, &records, "export-").await;
-    assert_eq!(exports(&members, &records), 0);
-    sync(&members.function).await;
     assert_eq!(exports(&members, &records), 1);
+    sync(&members.function).await;
+    assert_eq!(exports(&members, &records), 2);
     members.assert_settled().await;
 }

@@ -21,13 +21,13 @@ pub fn table(flows: Flows) -> Table {
         (10, full_sync().boxed()),
         (2, schedule().boxed()),
         (12, messages(flows).boxed()),
-        (3, drift().boxed()),
         (3, overlap(flows).boxed()),
         (2, person().boxed()),
         (2, process_ends().boxed()),
         (3, deployment().boxed()),
         (3, dry_run().boxed()),
         (2, guard().boxed()),
+        (3, drift().boxed()),
     ]
 }
 
