@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::Facts;
-use crate::import::plan::{Present, Read, SliceEndpoint};
-use crate::import::sources::{Absent, Candidate};
+use crate::import::plan::{Absent, Present, Read, SliceEndpoint};
+use crate::import::sources::Candidate;
 use crate::model::Family;
 use crate::model::clusterset::ClusterId;
 
@@ -63,8 +63,8 @@ pub(super) fn endpoints(
         addresses.map(|address| (slice.source(), address))
     });
     let mut in_import: Slices = in_slices.collect();
-    let (known, families) = ((facts.known, facts.allows), families(facts, present));
-    let candidates = facts.members.candidates(facts.name, known, &families);
+    let families = families(facts, present);
+    let candidates = facts.members.candidates(facts.name, &facts.known.sources, &families);
     let mut lines: Vec<ImportedLine> = Vec::new();
     for candidate in candidates {
         let address = candidate.address.parse::<IpAddr>().ok();

@@ -8,7 +8,7 @@ mod endpoint;
 
 use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
-use crate::import::sources::{Allows, Members, MergedName};
+use crate::import::sources::{Members, MergedName};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
 use crate::publish::observe::{Served, SharedRegistry};
@@ -36,7 +36,6 @@ struct Facts<'a> {
     outcome: Option<&'a ExportOutcome>,
     known: &'a MergedName,
     members: &'a Members<'a>,
-    allows: Allows<'a>,
     now: Timestamp,
 }
 
@@ -85,7 +84,6 @@ impl Invocation<'_> {
             outcome: exported.as_ref().and_then(|it| it.outcomes.get(name)),
             known: &known,
             members: &members,
-            allows: &allows,
             now: self.now,
         };
         let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);
