@@ -430,6 +430,11 @@ mod tests {
             let expected = [Some(endpoints(living)), Some(endpoints(left)), None];
             let found: Vec<_> = all.values().map(left_in).collect();
             assert_eq!(found, expected, "{living} | {expired}");
+            let stays = |it: IpAddr| endpoints(left).iter().any(|left| left.address == it);
+            let reasons = endpoints(expired).into_iter().map(|it| it.address);
+            let reasons = reasons.filter(|it| !stays(*it)).map(|it| (it, Absent::Expired));
+            let excluded = all[&id("green")].exported().map(|it| BTreeMap::clone(&it.excluded));
+            assert_eq!(excluded, Some(reasons.collect()), "{living} | {expired}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::world::{CLUSTERS, NAMES, World};
 use super::{Held, Key, Registry, is_served, marks};
 
-const SIGHTING: &str = "cloud-map-sync/guard";
+pub const SIGHTING: &str = "cloud-map-sync/guard";
 
 /// `first` is what the first full sync left, `rest` what stays once the loss was seen long enough.
 pub fn held(
