@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::plan::{ImportedEndpoint, PortKey, Read, Reason, Sources};
+use super::plan::{Absent, Exported, ImportedEndpoint, PortKey, Read, Reason, Sources};
 use crate::clusterset::attributes;
 use crate::clusterset::members::{self, Records};
 use crate::clusterset::merge::Merged;
@@ -22,7 +22,7 @@ use crate::model::{
 };
 use named::Named;
 
-pub use candidates::{Absent, Candidate};
+pub use candidates::Candidate;
 
 /// Whether an address may be imported into a Kubernetes namespace.
 pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
@@ -320,8 +320,13 @@ fn leave(by_cluster: &mut BTreeMap<ClusterId, Read>, expired: &BTreeSet<ClusterI
     let served: BTreeSet<(Family, Option<PortKey>)> = ready.flat_map(served).collect();
     for (cluster, read) in by_cluster {
         if let (true, Read::Whole(exported)) = (expired.contains(cluster), read) {
-            let endpoints = Arc::make_mut(&mut exported.endpoints);
-            endpoints.retain(|it| !self::served(it).iter().all(|it| served.contains(it)));
+            let Exported { endpoints, excluded, .. } = exported;
+            let (endpoints, excluded) = (Arc::make_mut(endpoints), Arc::make_mut(excluded));
+            endpoints.retain(|it| {
+                let leaves = self::served(it).iter().all(|it| served.contains(it));
+                excluded.extend(leaves.then_some((it.address, Absent::Expired)));
+                !leaves
+            });
         }
     }
 }
@@ -337,7 +342,6 @@ fn served(endpoint: &ImportedEndpoint) -> Vec<(Family, Option<PortKey>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::plan::Exported;
     use crate::model::clusterset::{ClustersetId, Protocol};
     use crate::model::{Flow, Owner};
 
@@ -422,8 +426,15 @@ mod tests {
                 (id("red"), Read::Unread),
             ]);
             leave(&mut all, &BTreeSet::from([id("green"), id("red")]));
-            let expected = [whole(living), whole(left), Read::Unread];
-            assert_eq!(all.into_values().collect::<Vec<_>>(), expected, "{living} | {expired}");
+            let left_in = |it: &Read| it.exported().map(|it| it.endpoints.to_vec());
+            let expected = [Some(endpoints(living)), Some(endpoints(left)), None];
+            let found: Vec<_> = all.values().map(left_in).collect();
+            assert_eq!(found, expected, "{living} | {expired}");
+            let stays = |it: IpAddr| endpoints(left).iter().any(|left| left.address == it);
+            let reasons = endpoints(expired).into_iter().map(|it| it.address);
+            let reasons = reasons.filter(|it| !stays(*it)).map(|it| (it, Absent::Expired));
+            let excluded = all[&id("green")].exported().map(|it| BTreeMap::clone(&it.excluded));
+            assert_eq!(excluded, Some(reasons.collect()), "{living} | {expired}");
         }
     }
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::clusterset_answer::ClustersetExplanation;
 use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
-use crate::import::plan::{Present, Read, SliceEndpoint};
-use crate::import::sources::{Absent, Allows, Candidate, Members, MergedName};
+use crate::import::plan::{Absent, Present, Read, SliceEndpoint};
+use crate::import::sources::{Candidate, Members, MergedName};
 use crate::model::clusterset::ClusterId;
 use crate::model::{Condition, Family, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
@@ -38,7 +38,6 @@ pub(super) struct Facts<'a> {
     pub(super) outcome: Option<&'a ExportOutcome>,
     pub(super) known: &'a MergedName,
     pub(super) members: &'a Members<'a>,
-    pub(super) allows: Allows<'a>,
     pub(super) now: Timestamp,
 }
 
@@ -87,7 +86,6 @@ impl Invocation<'_> {
             outcome: exported.as_ref().and_then(|it| it.outcomes.get(name)),
             known: &known,
             members: &members,
-            allows: &allows,
             now: self.now,
         };
         let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);
@@ -172,8 +170,8 @@ pub(super) fn endpoints(
         addresses.map(|address| (slice.source(), address))
     });
     let mut in_import: Slices = in_slices.collect();
-    let (known, families) = ((facts.known, facts.allows), families(facts, present));
-    let candidates = facts.members.candidates(facts.name, known, &families);
+    let families = families(facts, present);
+    let candidates = facts.members.candidates(facts.name, &facts.known.sources, &families);
     let mut lines: Vec<ImportedLine> = Vec::new();
     for candidate in candidates {
         let address = candidate.address.parse::<IpAddr>().ok();

@@ -62,7 +62,7 @@ impl Scene {
         }
         self.adopt();
         self.finish(REST).await?;
-        // A purge that was cut short may leave imports without the record that makes Cloud Map familiar.
+        // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar.
         if self.world.clusterset.has_lost_records {
             for process in self.all_clusters(0) {
                 self.invoke(process, json!({ "action": "confirm" }), TIMEOUT);
@@ -166,7 +166,7 @@ impl Scene {
     ) -> Result<(), String> {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
-        let first = self.registry();
+        let (first, stood_first) = (self.registry(), clusterset::Stood::of(self));
         self.nothing_was_left(left)?;
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
@@ -203,6 +203,9 @@ impl Scene {
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
         guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
         if is_whole {
+            let (left, minimum) = (clusterset::Stood::of(self), self.world.settings.guard_minimum);
+            let guarded = stood.is_guarded(&stood_first, &left, minimum);
+            guarded.map_err(|it| shown(it, &reports))?;
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         // `create-only` adopts nothing, and the former owner's records stay.

@@ -8,7 +8,7 @@ use super::super::world::{CLUSTERS, NAMES, World};
 use super::{Held, Key, Registry, is_served, marks};
 use crate::fleet::Attributes;
 
-const SIGHTING: &str = "cloud-map-sync/guard";
+pub const SIGHTING: &str = "cloud-map-sync/guard";
 /// The most attributes of an instance, beside those of AWS.
 const MOST_ATTRIBUTES: usize = 30;
 
