@@ -58,7 +58,7 @@ struct Listed {
 
 /// One service.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// Its entry in the last list, without instances.
     listed: CloudMapService,
     /// The last read of its instances, and the start of that read.
@@ -152,7 +152,8 @@ impl Mirror {
         self.lists.insert(namespace.to_owned(), Listed { began, at });
     }
 
-    fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
+    /// Keeps the entry of a service, and its instances if it has the same ARN as before.
+    pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
         let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
         let (listed, read) = (service.without_reads(), before.and_then(|it| it.read));
         self.services.entry(key.clone()).insert_entry(Entry { listed, read }).into_mut()
@@ -180,6 +181,23 @@ impl Mirror {
         let reading = before.filter(|before| *before == reading).unwrap_or(reading);
         entry.read = Some((began, reading.clone()));
         reading
+    }
+
+    /// Another party has changed a service: what was read of it counts as the oldest.
+    pub fn outdate(&mut self, key: &ServiceKey) {
+        let read = self.services.get_mut(key).and_then(|entry| entry.read.as_mut());
+        if let Some((began, _)) = read {
+            *began = Moment::default();
+        }
+    }
+
+    /// The services that were ever seen of those with these ids.
+    pub fn keys_of_ids(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, ServiceKey> {
+        let all = self.services.iter().filter_map(|(key, entry)| {
+            let (_, id) = entry.listed.arn.rsplit_once('/')?;
+            is_wanted(id).then(|| (id.to_owned(), key.clone()))
+        });
+        all.collect()
     }
 
     /// Whether the instances of a service were read at or after a moment.
@@ -293,5 +311,34 @@ impl Count {
     /// Whether the namespace may be of an account; `None`: of any.
     fn is_of(&self, account: Option<&str>) -> bool {
         account.is_none() || self.owner.is_none() || account == self.owner.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instances, ServiceKind};
+
+    #[test]
+    fn service_that_another_party_changed_is_found_by_its_id_and_is_read_again() {
+        let mut mirror = Mirror::default();
+        let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-web".to_owned();
+        let service = CloudMapService::created(arn.clone(), "web", ServiceKind::Http);
+        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
+        let began = mirror.take_moment();
+        mirror.see(&key, &service);
+        let (instances, registered_by) = (Instances::default(), BTreeSet::new());
+        let reading = Reading::Instances { instances, registered_by };
+        mirror.keep_read(&Unread::new(&key, &service), reading, began);
+        assert!(mirror.is_read_since(&key, began));
+
+        let found = mirror.keys_of_ids(|id| id == "srv-web");
+        assert_eq!(found, BTreeMap::from([("srv-web".to_owned(), key.clone())]));
+        assert!(mirror.keys_of_ids(|id| id == "srv-we" || *id == arn).is_empty());
+
+        mirror.outdate(&key);
+        assert!(!mirror.is_read_since(&key, began));
+        let kept = mirror.service(&key, Moment::default()).expect("what was read stays");
+        assert!(kept.instances.is_some());
     }
 }

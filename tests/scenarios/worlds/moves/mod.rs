@@ -83,7 +83,14 @@ impl Flows {
     /// All moves. With `UNEVEN` each world has weights of its own: what seldom comes together does in some of them.
     pub fn any(self) -> impl Strategy<Value = BoxedStrategy<Move>> {
         let of_others = self.has_exported.then(clusterset::of_others).unwrap_or_default();
-        let tables = [self.of_world(), of_others, function::table(self), trouble::table(self)];
+        let of_both = (self.has_annotated && self.has_exported).then(clusterset::of_both);
+        let tables = [
+            of_both.unwrap_or_default(),
+            self.of_world(),
+            of_others,
+            function::table(self),
+            trouble::table(self),
+        ];
         let table = tables.concat();
         let factors = if std::env::var_os("UNEVEN").is_some() { FACTORS } else { &[1] };
         let factors = vec(select(factors), table.len()).no_shrink();
