@@ -13,8 +13,10 @@ use crate::model::Selection;
 use crate::report::MultiClusterReport;
 
 /// The obstacles that no later run removes.
-const OBSTACLES: [&str; 6] = [
+const OBSTACLES: [&str; 8] = [
     "NoIdentity",
+    "InvalidIdentity",
+    "IdentityDisagrees",
     "ClusterIdTaken",
     "UnfamiliarRegistry",
     "AnotherController",

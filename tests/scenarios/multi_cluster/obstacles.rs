@@ -132,9 +132,12 @@ async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
 #[tokio::test]
 async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
     type Breaks = fn(&Members);
-    let cases: [(&str, Breaks); 3] = [
+    let cases: [(&str, Breaks); 4] = [
         ("NoIdentity", |members| {
             assert!(members.green.delete("clusterproperties", "", "cluster.clusterset.k8s.io"));
+        }),
+        ("InvalidIdentity", |members| {
+            members.green.cluster_property("cluster.clusterset.k8s.io", "No id");
         }),
         ("ClusterIdTaken", |members| {
             members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
