@@ -8,10 +8,10 @@ use tokio::time::timeout_at;
 
 use super::existences::Existences;
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
+use crate::model::{ClusterArn, Desired, Existence, Owner, Registry, ServiceKey};
 use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
-    Extent, Observation, Observed, Orphans, Policy, marked_owners, not_shown,
+    Extent, Observation, Observed, Orphans, Policy, Step, marked_owners, not_shown,
 };
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
@@ -101,6 +101,9 @@ impl Invocation<'_> {
         kept: &[Kept<'_>],
     ) -> Result<BTreeSet<Owner>, Error> {
         let read = self.read_in_time(registry.read()).await?;
+        if !read.is_whole() {
+            return Ok(BTreeSet::new());
+        }
         let mut owners = marked_owners(&read, &self.settings.owner_id);
         owners.retain(|owner| {
             let mut here = kept.iter().filter(|it| it.was_read && it.registry == *key);
@@ -121,17 +124,38 @@ impl Invocation<'_> {
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
-            let observed = self.with_notes(observed, registry).await?;
-            let orphans = Orphans::of(&observed.observation, Existence::Exists);
+            let found = self.decide(observed, registry, Existence::Exists).await?;
+            let (observed, orphans) = found;
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let existence = existence.unwrap_or(Existence::NotAsked);
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
-        let observed = self.with_notes(self.observation_for(owner, read), registry).await?;
-        let orphans = Orphans::of(&observed.observation, existence);
-        Ok(Some((observed, orphans)))
+        let observed = self.observation_for(owner, read);
+        Ok(Some(self.decide(observed, registry, existence).await?))
+    }
+
+    /// Decides the step for the instances of an owner. All of them are read in this run if anything is to be changed.
+    async fn decide(
+        &self,
+        observed: Observed,
+        registry: &SharedRegistry,
+        existence: Existence,
+    ) -> Result<(Observed, Orphans), Error> {
+        let mut observed = self.with_notes(observed, registry).await?;
+        let mut orphans = Orphans::of(&observed.observation, existence.clone());
+        if orphans.step != Step::Leave && !observed.observation.registry.is_current() {
+            let observation = &observed.observation;
+            let keys = observation.registry.services.keys();
+            let keys = keys.filter(|key| observation.ours(key).next().is_some());
+            let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
+            let read = registry.read_instances(&mut observed.observation.registry, &keys);
+            let read = timeout_at(self.deadline.stop(), read).await;
+            read.map_err(|_| observe::Error::Deadline)?;
+            orphans = Orphans::of(&observed.observation, existence);
+        }
+        Ok((observed, orphans))
     }
 
     /// Adds the notes for which no instance has room.

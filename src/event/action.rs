@@ -61,7 +61,7 @@ impl Action {
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],
-            Self::Sync => &["action", "cluster", "region", "namespace", "service"],
+            Self::Sync => &["action", "cluster", "region", "namespace", "service", "fresh"],
             Self::Adopt => {
                 &["action", "cluster", "region", "namespace", "service", "owner", "confirm"]
             }

@@ -27,6 +27,8 @@ pub struct Command {
     pub confirm: bool,
     /// Whether a `status` is of what this installation created, and has no instance.
     pub created: bool,
+    /// Whether a `sync` reads all of Cloud Map, however long that takes.
+    pub fresh: bool,
 }
 
 /// Reads a command.
@@ -50,7 +52,8 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let region = region(object, &scope)?;
     let (owner, registry) = (owner(object)?, registry(object)?);
     let (confirm, created) = (flag(object, "confirm")?, flag(object, "created")?);
-    Ok(Command { action, scope, region, owner, registry, confirm, created })
+    let fresh = flag(object, "fresh")?;
+    Ok(Command { action, scope, region, owner, registry, confirm, created, fresh })
 }
 
 /// Reads the Region of the scope's cluster.

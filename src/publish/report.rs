@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::lines::{Lines, LinesAt};
 use crate::model::Place;
 use crate::publish::passes::{Applied, Outcome};
-use crate::publish::plan::{GuardStatus, HeldBack, MendedBy, Note, Plan};
+use crate::publish::plan::{GuardStatus, HeldBack, MendedBy, Note, Observation, Plan};
 use crate::report::{
     ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind, NoteLine,
     ServiceReport,
@@ -22,6 +22,14 @@ pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
     });
     let lines = planned.collect();
     of_results(cluster, plan, lines)
+}
+
+/// The report with the age of the reads that it rests on.
+pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterReport {
+    let oldest = observation.registry.oldest_read();
+    let age = oldest.map(|oldest| observation.now.as_second() - oldest.as_second());
+    let oldest_read = usize::try_from(age.unwrap_or_default()).unwrap_or_default();
+    ClusterReport { unread: observation.registry.never_read(), oldest_read, ..report }
 }
 
 /// The report of a plan and the outcomes of its changes.
@@ -59,17 +67,10 @@ pub fn of_results(cluster: &str, plan: Plan, lines: Lines) -> ClusterReport {
     }
     let mut report = ClusterReport {
         cluster: cluster.to_owned(),
-        registry: None,
-        error: None,
-        counts: Counts::default(),
         guard: plan.guard.as_deref().map(GuardReport::from),
         services: services.into_values().collect(),
         held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
-        warnings: Vec::new(),
-        multi_cluster: None,
-        whole: false,
-        quiet: false,
-        awaited: false,
+        ..ClusterReport::default()
     };
     report.counts = Counts::of(&report);
     report

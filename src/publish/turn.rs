@@ -179,6 +179,7 @@ impl Shell<'_> {
             look: &look,
         };
         let made = apply::apply(calls, &self.turn, changes, token).await;
+        registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.task.is_sync() {
             let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
             registry.refusals().note(answers, self.turn.observation());

@@ -55,6 +55,8 @@ impl ClusterReport {
         }
         self.held_back.extend(other.held_back);
         self.warnings.extend(other.warnings);
+        self.unread = self.unread.max(other.unread);
+        self.oldest_read = self.oldest_read.max(other.oldest_read);
         self.guard = self.guard.or(other.guard);
         self.error = self.error.or(other.error);
         self.counts = Counts::of(&self);

@@ -64,6 +64,7 @@ mod ports;
 mod purge;
 mod queue;
 mod quotas;
+mod read_budget;
 mod readiness;
 mod records;
 mod redelivery;

@@ -43,6 +43,7 @@ mod reason;
 mod records;
 mod refusals;
 mod removals;
+mod rests;
 mod result;
 mod rules;
 mod services;
@@ -60,7 +61,7 @@ use removals::removals;
 use services::fits;
 use wanted::wanted;
 
-use crate::model::{Owner, Place, ServiceRef};
+use crate::model::{CloudMapService, Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
 pub use crate::model::Policy;
@@ -85,6 +86,7 @@ pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{Records, no_service};
 pub use refusals::{Refusals, Refused};
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
+pub use rests::to_read;
 pub use result::{Note, Plan, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
 pub use rules::{Rules, SetBy};
 pub use services::{is_clear, tags_needed, ttls_asked};
@@ -92,8 +94,17 @@ pub use turns::{InTurn, in_turns};
 pub use unused_services::{Claimed, Leaving, Verdict, deletable, verdict};
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
-/// Services that share a name with them.
+/// Services that share a name with them. Nothing is planned on instances that were read before this run.
 pub fn plan(basis: Basis<'_>) -> Plan {
+    let mut plan = plan_on_any_age(basis);
+    plan.leave_out_old(basis);
+    plan.note_present(&basis.observation.registry);
+    plan.add_namespaces();
+    plan.in_order()
+}
+
+/// The same on all that is known of Cloud Map, so that the guard judges every loss.
+fn plan_on_any_age(basis: Basis<'_>) -> Plan {
     let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
     let compared = plan.add_names(basis);
@@ -110,9 +121,8 @@ pub fn plan(basis: Basis<'_>) -> Plan {
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);
     }
-    plan.note_present(&observation.registry);
-    plan.add_namespaces();
-    plan.in_order()
+    plan.changes.retain(|_, changes| !changes.is_empty());
+    plan
 }
 
 impl Plan {
@@ -123,6 +133,9 @@ impl Plan {
         for key in holders.keys() {
             let asking = holders.asking(key, affected);
             if asking.is_empty() {
+                continue;
+            }
+            if observation.registry.services.get(key).is_some_and(CloudMapService::is_never_read) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
