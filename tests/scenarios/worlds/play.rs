@@ -47,6 +47,7 @@ pub struct Scene {
     pub runs: Vec<(usize, JoinHandle<()>)>,
     quiet: Duration,
     pub is_long: bool,
+    pub most_reads: Option<usize>,
     /// Since the last full sync of the schedule.
     unsynced: Duration,
     /// What the last look rested on.
@@ -118,6 +119,7 @@ impl Scene {
             runs: Vec::new(),
             quiet: Duration::ZERO,
             is_long: story.is_long,
+            most_reads: story.most_reads,
             unsynced: Duration::ZERO,
             seen: None,
         };

@@ -32,6 +32,7 @@ const REDELIVERY: Duration = Duration::from_mins(1);
 pub struct Process {
     settings: Vec<(&'static str, String)>,
     sandbox: Sandbox,
+    most_reads: Option<usize>,
     function: OnceCell<Function>,
     turn: Mutex<()>,
 }
@@ -42,7 +43,11 @@ impl Process {
         let new = async {
             let settings: Vec<_> =
                 self.settings.iter().map(|(key, it)| (*key, it.as_str())).collect();
-            self.sandbox.function(&settings).await.with_clock(tokio_clock())
+            let function = self.sandbox.function(&settings).await.with_clock(tokio_clock());
+            match self.most_reads {
+                Some(reads) => function.with_most_reads(reads),
+                None => function,
+            }
         };
         let function = Box::pin(self.function.get_or_init(|| new)).await;
         let answer = timeout(time, function.invoke(payload, Deadline::after(time))).await.ok();
@@ -76,8 +81,8 @@ impl Scene {
         } else {
             self.fleet.sandbox.another_process()
         };
-        let (function, turn) = (OnceCell::new(), Mutex::default());
-        Arc::new(Process { settings, sandbox, function, turn })
+        let (function, turn, most_reads) = (OnceCell::new(), Mutex::default(), self.most_reads);
+        Arc::new(Process { settings, sandbox, most_reads, function, turn })
     }
 
     /// Begins an invocation in each of two processes, and lets their calls in by turns: so many of the first one, so many
