@@ -16,7 +16,7 @@ from iam import REFERENCE, ROOT, read
 
 POLICY = ROOT / "deploy" / "deployer-policy.json"
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
-TEMPLATES = ["template.yaml", "deploy/cluster-access.yaml", "deploy/health-checks.yaml"]
+TEMPLATES = ["template.yaml", "deploy/cluster-access.yaml", "deploy/drift-events.yaml", "deploy/health-checks.yaml"]
 # What SAM makes of its function, and the stack with the bucket for packages that resolve_s3 makes.
 BESIDE = {"AWS::Serverless::Function": {"AWS::Lambda::Function"}}
 OF_SAM = {"AWS::S3::Bucket", "AWS::S3::BucketPolicy"}
@@ -46,6 +46,7 @@ ARNS = {
     "codedeploy:deploymentgroup": [f"arn:aws:codedeploy:*:*:deploymentgroup:{NAME}*/*"],
     "codedeploy:deploymentconfig": ["arn:aws:codedeploy:*:*:deploymentconfig:CodeDeployDefault.*"],
     "eks:cluster": ["arn:aws:eks:*:*:cluster/*"], "eks:access-entry": ["arn:aws:eks:*:*:access-entry/*"],
+    "events:rule-on-default-event-bus": [f"arn:aws:events:*:*:rule/{NAME}*"],
     "iam:role": [f"arn:aws:iam::*:role/{NAME}*"],
     "lambda:function": [f"arn:aws:lambda:*:*:function:{NAME}*"], "lambda:eventSourceMapping": ["arn:aws:lambda:*:*:event-source-mapping:*"],
     "lambda:code signing config": ["arn:aws:lambda:*:*:code-signing-config:*"],
@@ -89,7 +90,7 @@ def policy():
         statement["Action"].append(action)
         if arns:
             statement["Resource"] = sorted({*statement["Resource"], *arns})
-    services = ["codedeploy.amazonaws.com", "lambda.amazonaws.com", "scheduler.amazonaws.com"]
+    services = ["codedeploy.amazonaws.com", "events.amazonaws.com", "lambda.amazonaws.com", "scheduler.amazonaws.com"]
     statements["PassRoles"]["Condition"] = {"StringEquals": {"iam:PassedToService": services}}
     return {"Version": "2012-10-17", "Statement": list(statements.values())}
 

@@ -11,7 +11,7 @@ use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::function::{Body, Error, Function};
 use cloud_map_sync::lambda;
 use cloud_map_sync::report::Report;
-use cloud_map_sync::report::metrics::{self, Written};
+use cloud_map_sync::report::metrics::{self, WrittenMetrics};
 use cloud_map_sync::settings::{self, LoadError, Settings};
 use cloud_map_sync::time::{Deadline, time_left};
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
@@ -32,7 +32,7 @@ async fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     }
-    lambda::log::subscriber(|name| std::env::var(name).ok(), io::stdout).init();
+    lambda::subscriber(|name| std::env::var(name).ok(), io::stdout).init();
     let config = sdk_config().load().await;
     let served = match Box::pin(settings::load(|name| std::env::var(name).ok(), &config)).await {
         Ok(settings) => Box::pin(serve(settings, config)).await,
@@ -60,7 +60,7 @@ async fn serve(settings: Settings, config: SdkConfig) -> Result<(), BoxError> {
 
 async fn invoke(
     function: &Function,
-    metrics: Written,
+    metrics: WrittenMetrics,
     payload: Value,
     context: Context,
 ) -> Result<Body, Diagnostic> {
@@ -75,7 +75,7 @@ async fn invoke(
 }
 
 /// Writes the metrics to the log, in the embedded metric format.
-fn write_metrics(report: &Report, written: Written, function: &str) {
+fn write_metrics(report: &Report, written: WrittenMetrics, function: &str) {
     if let Err(error) =
         metrics::write(report, written, function, SystemTime::now(), &mut io::stdout())
     {

@@ -14,8 +14,8 @@ use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
 use crate::eks;
 use crate::error::chain;
-use crate::kubernetes::desired::{self, Reading};
-use crate::kubernetes::{Class, Kubernetes};
+use crate::kubernetes::services::{self, AnnotationSettings};
+use crate::kubernetes::{ErrorClass, Kubernetes};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::publish::plan::{Adoption, Claimed, Rules};
@@ -195,7 +195,7 @@ impl Invocation<'_> {
             let connection = self.clients.connect(cluster).await?;
             let services = connection.kubernetes.headless_services().await;
             let services = services.map_err(observe::Error::from)?;
-            let desired = desired::desired(&services, &self.reading(cluster));
+            let desired = services::desired(&services, &self.reading(cluster));
             Ok(desired.all_claims().filter(|claims| claims.publish).count())
         };
         timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
@@ -211,7 +211,7 @@ impl Invocation<'_> {
         let mut errors = Vec::new();
         while let Ok(Some(created)) = timeout_at(self.deadline.stop(), created.next()).await {
             errors.extend(created.err());
-            if errors.last().is_some_and(|error| error.class == Class::Unreachable) {
+            if errors.last().is_some_and(|error| error.class == ErrorClass::Unreachable) {
                 break;
             }
         }
@@ -255,8 +255,8 @@ impl Invocation<'_> {
         rules.clone()
     }
 
-    pub(crate) fn reading(&self, cluster: &Cluster) -> Reading {
-        Reading {
+    pub(crate) fn reading(&self, cluster: &Cluster) -> AnnotationSettings {
+        AnnotationSettings {
             prefix: self.settings.annotation_prefix.clone(),
             default_namespace: cluster.default_namespace.clone(),
         }

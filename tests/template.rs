@@ -1,19 +1,22 @@
 //! What template.yaml says of other files: its alarms and dashboard use metrics that the function writes
 //! and fields that its log has, and each alarm names a section of the runbook, which has every reason.
 
+#[path = "template/event_pattern.rs"]
+mod event_pattern;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cloud_map_sync::function::delay;
-use cloud_map_sync::report::metrics::{self, Written};
+use cloud_map_sync::report::metrics::{self, WrittenMetrics};
 use serde_json::Value;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
 const METRICS: &str = include_str!("../docs/reference/metrics.md");
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
+    "eleven", "twelve", "thirteen",
 ];
 /// The columns of a CloudWatch dashboard.
 const COLUMNS: u64 = 24;
@@ -89,7 +92,7 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
         assert!(anchors.contains(anchor), "docs/runbook.md has no #{anchor}");
         assert!(named.insert(anchor), "two alarms have #{anchor}");
         if let Some((metric, rest)) = alarm.queried() {
-            let of_alarms = Written::OfFunction.of_cluster();
+            let of_alarms = WrittenMetrics::OfFunction.of_cluster();
             assert!(of_alarms.iter().any(|it| it.name == metric), "{metric} is not always written");
             let asked = format!(
                 "FROM SCHEMA(\"{}\", {}, {}) WHERE {} = '${{SyncFunction}}' GROUP BY {}",
@@ -322,7 +325,10 @@ fn reserved_runs_are_enough_for_all_queues_and_a_call() {
     for (fan_out, row) in rows {
         let at_once = if fan_out == "off" { 0 } else { fan_out.parse().expect("a number") };
         // Two for the queue of changes; the schedule, a cleanup and a person.
-        assert_eq!(row["Reserved"].parse::<u32>().expect("runs"), at_once + 5, "{fan_out}");
+        let runs = |column: &str| row[column].parse::<u32>().expect("runs");
+        assert_eq!(runs("Reserved"), at_once + 5, "{fan_out}");
+        // Two more for the queue of what others change.
+        assert_eq!(runs("WithDrift"), at_once + 7, "{fan_out}");
     }
 }
 
@@ -349,7 +355,7 @@ fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
         name.chars().all(|c| c.is_ascii_alphanumeric()).then_some(name)
     });
     let asked: BTreeSet<&str> = asked.collect();
-    assert_eq!(asked.len(), 6, "{asked:?}");
+    assert_eq!(asked.len(), 7, "{asked:?}");
     for name in asked {
         assert!(outputs.contains(&format!("\n  {name}:\n")), "{name}");
     }
@@ -359,26 +365,61 @@ fn without_quoted(text: &str, quote: char) -> String {
     text.split(quote).step_by(2).collect()
 }
 
-/// A reason that keeps an endpoint out of a name has a row in the runbook; one that does not may be a remark below.
-#[test]
-fn every_reason_for_holding_back_is_in_the_runbook() {
+/// The rows of the reasons: the code of each, whether it keeps an endpoint out of a name, and its mark in the runbook.
+fn rows_of_reasons() -> Vec<(&'static str, bool, &'static str)> {
     let source = include_str!("../src/publish/plan/reason.rs");
     let rows = &source[source.find("fn facts(").expect("the rows")..];
     let rows = &rows[..rows.find("\n    }\n").expect("their end")];
-    let rows = rows.split("(\"").skip(1).map(|row| row.split_once("\", ").expect("a row"));
-    let rows: Vec<(&str, bool)> =
-        rows.map(|(code, facts)| (code, facts.starts_with("true"))).collect();
+    let rows = rows.split("(\"").skip(1).map(|row| {
+        let (code, facts) = row.split_once("\", ").expect("a row");
+        let mended_by = facts.split_once(", ").expect("who mends it").1;
+        let of_owner = mended_by.starts_with("Owner") || mended_by.starts_with("if");
+        let mark = if of_owner { "\u{2713}" } else { "\u{2013}" };
+        let mark = if mended_by.starts_with("Retry") { "\u{21bb}" } else { mark };
+        (code, facts.starts_with("true"), mark)
+    });
+    rows.collect()
+}
+
+/// The section of the runbook in which each row has the mark that follows from the row of its reason.
+fn marked(section: &str, rows: &[(&str, bool, &str)]) -> String {
+    let lines = section.lines().map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").collect();
+        let of_line = rows.iter().filter(|(code, ..)| cells[0].contains(&format!("`{code}`")));
+        let marks: BTreeSet<&str> = of_line.map(|(_, _, mark)| *mark).collect();
+        match (marks.into_iter().next_back(), &cells[..]) {
+            (Some(mark), [reason, meaning, fix, _]) => {
+                format!("|{reason} | {meaning} | {fix} | {mark} |")
+            }
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A reason that keeps an endpoint out of a name has a row in the runbook; one that does not may be a remark below.
+/// `UPDATE_README=1` writes who gets an Event and what is retried.
+#[test]
+fn runbook_has_every_reason_for_holding_back_with_what_follows_from_its_row() {
+    let rows = rows_of_reasons();
     assert!(rows.len() > 30, "{rows:?}");
     let mut sections = RUNBOOK.split("\n## ");
     let section = sections.find(|it| it.starts_with("By reason")).expect("the section");
     let cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next());
     let cells: String = cells.collect();
     let remarks = section.lines().find(|it| it.starts_with("Remarks, ")).expect("the remarks");
-    for (code, keeps_out) in rows {
+    for (code, keeps_out, _) in &rows {
         let name = format!("`{code}`");
         let is_remark = remarks.contains(&name);
         assert!(cells.contains(&name) != is_remark, "{code}: a row or a remark");
-        assert!(!(keeps_out && is_remark), "{code} is no remark");
+        assert!(!(keeps_out & is_remark), "{code} is no remark");
+    }
+    let marked = marked(section.trim_end(), &rows);
+    if std::env::var_os("UPDATE_README").is_some() {
+        let page = RUNBOOK.replace(section.trim_end(), &marked);
+        std::fs::write("docs/runbook.md", page).expect("the page");
+    } else {
+        assert_eq!(section.trim_end(), marked);
     }
 }
 

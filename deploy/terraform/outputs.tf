@@ -8,6 +8,11 @@ output "queue_arn" {
   value       = aws_cloudformation_stack.this.outputs["QueueArn"]
 }
 
+output "drift_queue_arn" {
+  description = "Where deploy/drift-events.yaml in other accounts sends changes in their Cloud Map; null without DriftEvents."
+  value       = lookup(aws_cloudformation_stack.this.outputs, "DriftQueueArn", null)
+}
+
 output "function_name" {
   description = "The function to invoke by hand."
   value       = aws_cloudformation_stack.this.outputs["FunctionName"]

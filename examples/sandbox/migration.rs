@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::seed::{claim, pod};
+use crate::seed::{self, claim, pod};
 use crate::story::show;
 use testbed::Sandbox;
 use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
@@ -125,15 +125,7 @@ impl Migration {
     fn start_tasks(&self) {
         for task in 1..=TASKS {
             let address = format!("10.0.90.{task}");
-            let attributes = [
-                ("AWS_INSTANCE_IPV4", address.as_str()),
-                ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
-                ("AVAILABILITY_ZONE", "eu-central-1a"),
-                ("REGION", "eu-central-1"),
-                ("ECS_CLUSTER_NAME", "shop"),
-                ("ECS_SERVICE_NAME", "web"),
-                ("ECS_TASK_DEFINITION_FAMILY", "web"),
-            ];
+            let attributes = seed::task("web", &address);
             self.sandbox.cloud_map().instance(&self.service, &task_id(task), &attributes);
         }
     }

@@ -102,3 +102,16 @@ pub fn claim(service: &str, hostname: &str) -> Headless {
 pub fn pod(name: &str, last: u8) -> Pod {
     Pod::new(name, &format!("10.0.1.{last}"))
 }
+
+/// The attributes of a task, as ECS registers it for a service of its cluster `shop`.
+pub fn task<'a>(service: &'a str, address: &'a str) -> [(&'static str, &'a str); 7] {
+    [
+        ("AWS_INSTANCE_IPV4", address),
+        ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
+        ("AVAILABILITY_ZONE", "eu-central-1a"),
+        ("REGION", "eu-central-1"),
+        ("ECS_CLUSTER_NAME", "shop"),
+        ("ECS_SERVICE_NAME", service),
+        ("ECS_TASK_DEFINITION_FAMILY", service),
+    ]
+}

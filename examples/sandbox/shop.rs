@@ -4,7 +4,7 @@
 use cloud_map_sync::function::Function;
 
 use crate::multi_cluster::{SETTINGS, join};
-use crate::seed::claim;
+use crate::seed::{self, claim};
 use testbed::Sandbox;
 use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
 use testbed::function::{event, invoke};
@@ -70,19 +70,10 @@ fn register_others(sandbox: &Sandbox) {
         let id = cloud_map.service(&dns, name, records());
         for task in 1..=tasks {
             let address = format!("10.0.9{network}.{task}");
-            let attributes = [
-                ("AWS_INSTANCE_IPV4", address.as_str()),
-                ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
-                ("AVAILABILITY_ZONE", "eu-central-1a"),
-                ("REGION", "eu-central-1"),
-                ("ECS_CLUSTER_NAME", "shop"),
-                ("ECS_SERVICE_NAME", name),
-                ("ECS_TASK_DEFINITION_FAMILY", name),
-            ];
             cloud_map.instance(
                 &id,
                 &format!("5f3c1e0b7a9d4c2e8b6f0a1d2c3e{network:02}{task:02}"),
-                &attributes,
+                &seed::task(name, &address),
             );
         }
     }

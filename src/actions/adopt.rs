@@ -11,7 +11,7 @@ use crate::import::plan::{OwnerLabel, adopt_former};
 use crate::import::{EachImport, Imported};
 use crate::model::{Flow, Owner, Policy, Registry};
 use crate::publish::observe::{self, SharedRegistry};
-use crate::publish::{self, Task};
+use crate::publish::{self, Execution, Task};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
@@ -97,8 +97,8 @@ impl Invocation<'_> {
     ) -> ClusterReport {
         let observed = self.observation_for(owner.clone(), records);
         let former = owner.formerly(former);
-        let task = Task::AdoptFormer(registry, &former);
-        publish::carry_out(&task, observed.basis(), self.options()).await.report
+        let execution = Execution::of_registry(Task::AdoptFormer(&former), registry);
+        publish::carry_out(&execution, &observed, self.options()).await.report
     }
 
     async fn adopt_objects(
@@ -114,9 +114,10 @@ impl Invocation<'_> {
         }
         let labels = (&OwnerLabel::new(former), &OwnerLabel::new(&self.settings.owner_id));
         let objects = Objects::read(kubernetes, labels.0).await.map_err(failed)?;
-        let (writes, deadline) = (self.mode == Mode::Sync, self.deadline);
-        let each = EachImport { kubernetes, owner: labels.0, objects: &objects, writes, deadline };
-        Ok(each.run(|service, present| adopt_former(labels, service, present)).await)
+        let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
+        let (owner, objects) = (labels.0, &objects);
+        let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
+        Ok(each.run(|name, present, refused| adopt_former(labels, name, present, refused)).await)
     }
 }
 

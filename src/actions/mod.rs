@@ -2,7 +2,6 @@
 //! it returns its answer as data that prints itself as text.
 
 pub mod adopt;
-mod age;
 pub mod doctor;
 pub mod explain;
 pub mod purge;

@@ -3,23 +3,24 @@
 //! [`crate::publish::plan::Orphans`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
+use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
-use super::existences::Existences;
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Owner, Registry, ServiceKey};
+use crate::model::{ClusterArn, Existence, Owner, Registry, ServiceKey, SignedDuration, Timestamp};
 use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
-    Extent, Observation, Observed, Orphans, Policy, Step, marked_owners, not_shown,
+    Extent, Observation, OrphanStep, Orphans, Policy, marked_owners, not_shown,
 };
-use crate::publish::{self, Task};
+use crate::publish::{self, Execution, Order, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
 use crate::settings::{Cluster, Role};
 
 /// A configured cluster, with the facts of this run.
-pub struct Kept<'a> {
+pub struct ConfiguredCluster<'a> {
     /// Its settings.
     pub cluster: &'a Cluster,
     /// Its Cloud Map.
@@ -30,7 +31,7 @@ pub struct Kept<'a> {
     pub was_read: bool,
 }
 
-impl Kept<'_> {
+impl ConfiguredCluster<'_> {
     fn is_cluster(&self, other: &ClusterArn) -> bool {
         match &self.arn {
             Some(arn) => arn == other,
@@ -40,7 +41,7 @@ impl Kept<'_> {
 }
 
 /// The orphans in one Cloud Map, or the error because of which they are unknown.
-type Found = (RegistryKey, Result<Vec<OrphanReport>, Error>);
+type FoundOrphans = (RegistryKey, Result<Vec<OrphanReport>, Error>);
 
 impl Invocation<'_> {
     /// Finds the orphans in these Cloud Maps, and purges those that are due. `kept` are all configured clusters; EKS is
@@ -48,9 +49,9 @@ impl Invocation<'_> {
     pub async fn orphans(
         &self,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
-        kept: &[Kept<'_>],
+        kept: &[ConfiguredCluster<'_>],
         existences: &Existences,
-    ) -> Vec<Found> {
+    ) -> Vec<FoundOrphans> {
         let shown = registries.iter();
         let shown = shown.filter_map(|(key, registry)| Some((key, registry.shown()?)));
         let shown: BTreeMap<&RegistryKey, BTreeSet<String>> = shown.collect();
@@ -80,8 +81,8 @@ impl Invocation<'_> {
                     let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                         continue;
                     };
-                    let task = Task::Orphans(registry, orphans.step);
-                    let done = publish::carry_out(&task, observed.basis(), self.options()).await;
+                    let execution = Execution::of_registry(Task::Orphans(orphans.step), registry);
+                    let done = publish::carry_out(&execution, &observed, self.options()).await;
                     reports.push(report(&orphans, done.report));
                 }
                 Ok(reports)
@@ -98,7 +99,7 @@ impl Invocation<'_> {
     async fn strangers(
         &self,
         (key, registry): (&RegistryKey, &SharedRegistry),
-        kept: &[Kept<'_>],
+        kept: &[ConfiguredCluster<'_>],
     ) -> Result<BTreeSet<Owner>, Error> {
         let read = self.read_in_time(registry.read()).await?;
         if !read.is_whole() {
@@ -118,14 +119,13 @@ impl Invocation<'_> {
         owner: Owner,
         (registry, read): (&SharedRegistry, &Registry),
         existence: Option<Existence>,
-        (kept, shown): (&[Kept<'_>], &BTreeMap<&RegistryKey, BTreeSet<String>>),
-    ) -> Result<Option<(Observed, Orphans)>, Error> {
+        (kept, shown): (&[ConfiguredCluster<'_>], &BTreeMap<&RegistryKey, BTreeSet<String>>),
+    ) -> Result<Option<(Observation, Orphans)>, Error> {
         let known = kept.iter().find(|kept| kept.is_cluster(&owner.cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
-            let found = self.decide(observed, registry, Existence::Exists).await?;
-            let (observed, orphans) = found;
+            let (observed, orphans) = self.decide(observed, registry, Existence::Exists).await?;
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let existence = existence.unwrap_or(Existence::NotAsked);
@@ -139,21 +139,20 @@ impl Invocation<'_> {
     /// Decides the step for the instances of an owner. All of them are read in this run if anything is to be changed.
     async fn decide(
         &self,
-        observed: Observed,
+        observed: Observation,
         registry: &SharedRegistry,
         existence: Existence,
-    ) -> Result<(Observed, Orphans), Error> {
+    ) -> Result<(Observation, Orphans), Error> {
         let mut observed = self.with_notes(observed, registry).await?;
-        let mut orphans = Orphans::of(&observed.observation, existence.clone());
-        if orphans.step != Step::Leave && !observed.observation.registry.is_current() {
-            let observation = &observed.observation;
-            let keys = observation.registry.services.keys();
-            let keys = keys.filter(|key| observation.ours(key).next().is_some());
+        let mut orphans = Orphans::of(&observed, existence.clone());
+        if orphans.step != OrphanStep::Leave && !observed.registry.is_current() {
+            let keys = observed.registry.services.keys();
+            let keys = keys.filter(|key| observed.ours(key).next().is_some());
             let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
-            let read = registry.read_instances(&mut observed.observation.registry, &keys);
+            let read = registry.read_instances(&mut observed.registry, &keys);
             let read = timeout_at(self.deadline.stop(), read).await;
             read.map_err(|_| observe::Error::Deadline)?;
-            orphans = Orphans::of(&observed.observation, existence);
+            orphans = Orphans::of(&observed, existence);
         }
         Ok((observed, orphans))
     }
@@ -161,17 +160,17 @@ impl Invocation<'_> {
     /// Adds the notes for which no instance has room.
     pub(crate) async fn with_notes(
         &self,
-        mut observed: Observed,
+        mut observed: Observation,
         registry: &SharedRegistry,
-    ) -> Result<Observed, Error> {
-        let read = observe::read_notes(registry.cloud_map(), &mut observed.observation);
+    ) -> Result<Observation, Error> {
+        let read = observe::read_notes(registry.cloud_map(), &mut observed);
         let read = timeout_at(self.deadline.stop(), read).await;
         read.map_err(|_| observe::Error::Deadline)?;
         Ok(observed)
     }
 
     /// Whether anything depends on the existence of a cluster.
-    fn is_to_be_asked_about(&self, cluster: &ClusterArn, kept: &[Kept<'_>]) -> bool {
+    fn is_to_be_asked_about(&self, cluster: &ClusterArn, kept: &[ConfiguredCluster<'_>]) -> bool {
         let rules = &self.settings.rules;
         let may_purge = rules.policy == Policy::Sync && rules.purge_dead_clusters_after.is_some();
         let known = kept.iter().find(|kept| kept.is_cluster(cluster));
@@ -179,21 +178,15 @@ impl Invocation<'_> {
     }
 
     /// An observation for an owner that claims nothing in this Cloud Map.
-    pub(crate) fn observation_for(&self, owner: Owner, registry: &Registry) -> Observed {
-        Observed::of_no_claims(Observation {
-            owner,
-            rules: self.settings.rules.clone(),
-            now: self.now,
-            extent: Extent::Confirmed,
-            judged: None,
-            desired: Desired::default(),
-            registry: registry.clone(),
-        })
+    pub(crate) fn observation_for(&self, owner: Owner, registry: &Registry) -> Observation {
+        let rules = self.settings.rules.clone();
+        let read = Observation::new(owner, rules, self.now, registry.clone());
+        Observation { extent: Extent::Confirmed, ..read }
     }
 }
 
 /// The role to ask EKS as. One that is not configured is asked about with a role that is configured for its account.
-fn role_for<'k>(cluster: &ClusterArn, kept: &'k [Kept<'_>]) -> Option<&'k Role> {
+fn role_for<'k>(cluster: &ClusterArn, kept: &'k [ConfiguredCluster<'_>]) -> Option<&'k Role> {
     if let Some(kept) = kept.iter().find(|kept| kept.is_cluster(cluster)) {
         return kept.cluster.role.as_ref();
     }
@@ -210,5 +203,109 @@ fn report(orphans: &Orphans, mut done: ClusterReport) -> OrphanReport {
         purged_from: orphans.purged_from.map(|time| time.to_string()),
         detail: orphans.to_string(),
         done,
+    }
+}
+
+/// How long an answer is used again.
+const KEPT_FOR: SignedDuration = SignedDuration::from_mins(10);
+/// The number of clusters that EKS is asked about in one run, all at once.
+const MOST: usize = 20;
+
+/// The last answer about each cluster, with its time.
+#[derive(Debug, Default)]
+pub struct Existences(Mutex<BTreeMap<ClusterArn, (Timestamp, Existence)>>);
+
+impl Existences {
+    /// The answers that are used again, and the clusters to ask about: those first of which the answer is oldest.
+    fn divide(
+        &self,
+        clusters: &BTreeSet<ClusterArn>,
+        now: Timestamp,
+    ) -> (BTreeMap<ClusterArn, Existence>, Vec<ClusterArn>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|cluster, _| clusters.contains(cluster));
+        let is_kept = |(asked, answer): &(Timestamp, Existence)| {
+            *answer != Existence::Gone && now.duration_since(*asked) < KEPT_FOR
+        };
+        let kept = known.iter().filter(|(_, it)| is_kept(it));
+        let kept: BTreeMap<_, _> =
+            kept.map(|(it, (_, answer))| (it.clone(), answer.clone())).collect();
+        let due = clusters.iter().filter(|cluster| !kept.contains_key(cluster));
+        // A process that has asked about none begins with others in each minute.
+        let mut due = Order::at(now).put(due.cloned().collect());
+        due.sort_by_key(|cluster| known.get(cluster).map(|(asked, _)| *asked));
+        (kept, due)
+    }
+
+    fn note(&self, cluster: &ClusterArn, answer: &Existence, now: Timestamp) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(cluster.clone(), (now, answer.clone()));
+    }
+}
+
+impl Invocation<'_> {
+    /// Finds out about these clusters, each with the role to ask as. The answer is the reason why it is unknown for those
+    /// that it was not asked about.
+    pub(super) async fn existences(
+        &self,
+        clusters: BTreeMap<ClusterArn, Option<&Role>>,
+        existences: &Existences,
+    ) -> BTreeMap<ClusterArn, Existence> {
+        let all = clusters.keys().cloned().collect();
+        let (mut answers, mut due) = existences.divide(&all, self.now);
+        due.truncate(if self.deadline.is_open() { MOST } else { 0 });
+        let questions = due.iter().map(|cluster| (cluster, clusters[cluster]));
+        let questions = questions.map(|(cluster, role)| async move {
+            let asked = self.clients.existence(cluster, role);
+            (cluster, timeout_at(self.deadline.stop(), asked).await)
+        });
+        for (cluster, answer) in join_all(questions).await {
+            let Ok(answer) = answer else { continue };
+            existences.note(cluster, &answer, self.now);
+            answers.insert(cluster.clone(), answer);
+        }
+        let reason = if self.deadline.is_open() {
+            format!("a run asks about {MOST} clusters at most, by turns")
+        } else {
+            "the run had no time left to ask".to_owned()
+        };
+        for cluster in all {
+            answers.entry(cluster).or_insert_with(|| Existence::Unknown(reason.clone()));
+        }
+        answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(name: &str) -> ClusterArn {
+        let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{name}");
+        ClusterArn::parse(&arn).expect("an ARN")
+    }
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).expect("a time")
+    }
+
+    #[test]
+    fn answers_but_gone_are_used_for_ten_minutes_and_the_oldest_is_due_first() {
+        let existences = Existences::default();
+        let denied = || Existence::Unknown("denied".to_owned());
+        let answers = [("a", 0, Existence::Gone), ("b", 1, Existence::Exists), ("c", 2, denied())];
+        for (name, minute, answer) in &answers {
+            existences.note(&cluster(name), answer, at(*minute));
+        }
+        let clusters = ["c", "b", "a", "new"].map(cluster).into();
+        for (minute, expected) in [(3, "new a"), (10, "new a"), (11, "new a b"), (12, "new a b c")]
+        {
+            let (kept, due) = existences.divide(&clusters, at(minute));
+            let due: Vec<&str> = due.iter().map(ClusterArn::name).collect();
+            assert_eq!((due.join(" ").as_str(), kept.len()), (expected, 4 - due.len()), "{minute}");
+        }
+        existences.divide(&[cluster("new")].into(), at(12));
+        let (kept, due) = existences.divide(&clusters, at(3));
+        assert_eq!((kept.len(), due.len()), (0, 4), "of those that no mark names nothing is kept");
     }
 }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::model::{CloudMapService, Place, Registry, ServiceKey};
+use crate::model::{CloudMapService, Outcome, Place, Registry, ServiceKey};
 use crate::publish::apply;
 use crate::publish::observe::SharedRegistry;
-use crate::publish::passes::Outcome;
-use crate::publish::plan::{Claimed, Reason, Verdict, deletable, verdict};
+use crate::publish::plan::{Claimed, DeletionVerdict, Reason, deletable, verdict};
 use crate::reconcile::Invocation;
 use crate::report::{Deletion, EmptyServices, Mode};
 
@@ -64,7 +63,7 @@ impl Invocation<'_> {
             .buffer_unordered(CONCURRENCY);
         while let Some(outcome) = deletions.next().await {
             if let Some((place, outcome)) = outcome {
-                match outcome.into_result() {
+                match outcome {
                     Ok(result) => {
                         let (namespace, name) = (place.namespace.clone(), place.name.clone());
                         report.deletions.push(Deletion { namespace, name, result });
@@ -84,8 +83,8 @@ impl Invocation<'_> {
         key: ServiceKey,
         claimed: &Claimed,
         until: Instant,
-    ) -> Option<(Place, Outcome)> {
-        let in_use = Outcome::HeldBack(Reason::ServiceInUse);
+    ) -> Option<(Place, Result<Outcome, Reason>)> {
+        let in_use = Err(Reason::ServiceInUse);
         let mut tried = None;
         loop {
             let deleted = self.delete_if_empty(registry, known, key.clone(), claimed).await;
@@ -106,19 +105,19 @@ impl Invocation<'_> {
         known: &Registry,
         key: ServiceKey,
         claimed: &Claimed,
-    ) -> Option<(Place, Outcome)> {
+    ) -> Option<(Place, Result<Outcome, Reason>)> {
         let place = Place::of(&key, known);
         let read = self.read_service(registry, known.services.get(&key)?.clone(), &key, claimed);
         let Ok(read) = timeout_at(self.deadline.stop(), read).await else {
             let reason = "it was not read again before the deadline".to_owned();
-            return Some((place, Outcome::Undone(reason)));
+            return Some((place, Ok(Outcome::undone(reason))));
         };
         let (service, verdict) = read?;
         let outcome = match verdict {
-            Verdict::Keep => return None,
-            Verdict::Unreadable(problem) => Outcome::Failed(problem),
-            Verdict::Delete if self.mode != Mode::Sync => Outcome::Planned,
-            Verdict::Delete => {
+            DeletionVerdict::Keep => return None,
+            DeletionVerdict::Unreadable(problem) => Ok(Outcome::failed(problem)),
+            DeletionVerdict::Delete if self.mode != Mode::Sync => Ok(Outcome::Planned),
+            DeletionVerdict::Delete => {
                 apply::delete(registry.cloud_map(), self.deadline, &service.arn, &place).await
             }
         };
@@ -132,7 +131,7 @@ impl Invocation<'_> {
         service: CloudMapService,
         key: &ServiceKey,
         claimed: &Claimed,
-    ) -> Option<(CloudMapService, Verdict)> {
+    ) -> Option<(CloudMapService, DeletionVerdict)> {
         let keys = BTreeSet::from([key.clone()]);
         let mut seen = Registry::default();
         seen.services.insert(key.clone(), CloudMapService { instances: None, ..service });

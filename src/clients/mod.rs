@@ -2,26 +2,29 @@
 //! and the connection to each cluster (`connection`). `identity` reads the AWS identity of the function. The SDK
 //! configuration (`config`) is passed in: its endpoints, credentials and Region are used unchanged.
 
-mod config;
 mod connection;
-mod identity;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aws_config::{Region, SdkConfig};
+use aws_config::retry::RetryConfig;
+use aws_config::sts::AssumeRoleProvider;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
+pub use connection::{Connection, Error};
+use tokio::time::timeout;
 
 use crate::cloud_map::{CloudMap, CustomTags, QuotaShare, Quotas};
+use crate::eks;
+use crate::error::chain;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::connect::{Transport, over_tls};
-use crate::model::{ClusterArn, EksCluster, Traffic};
+use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic};
 use crate::settings::{Cluster, Role};
-
-pub use config::sdk_config;
-pub use connection::{Connection, Error};
 
 /// The longest wait for an answer of EKS on which nothing else may wait: the ARN of a name, or whether a cluster
 /// exists.
@@ -93,6 +96,12 @@ impl Clients {
         RegistryKey { role: cluster.registry_role.clone(), region: other }
     }
 
+    /// Whether a Cloud Map is in a Region.
+    pub fn is_in(&self, key: &RegistryKey, region: &str) -> bool {
+        let own = self.base.region().map(Region::as_ref);
+        key.region.as_deref().or(own) == Some(region)
+    }
+
     pub async fn cloud_map(&self, key: &RegistryKey) -> CloudMap {
         if let Some(known) = lock(&self.registries).get(key) {
             return known.clone();
@@ -124,4 +133,86 @@ impl Clients {
 /// Ignores poisoning: each map is changed in one step, so a panic cannot leave it inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The attempts of one AWS call, with a backoff between them. The SDK's adaptive mode is not used: after one throttle
+/// it limits all calls to about one per second.
+const MAX_ATTEMPTS: u32 = 8;
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The SDK configuration with the function's retries and timeouts, to be loaded from the environment.
+pub fn sdk_config() -> ConfigLoader {
+    let retries =
+        RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS).with_max_backoff(MAX_BACKOFF);
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .retry_config(retries)
+        .timeout_config(timeouts)
+}
+
+impl Clients {
+    pub(super) async fn config(&self, role: Option<&Role>, region: Option<&str>) -> SdkConfig {
+        let mut config = self.base.to_builder();
+        if let Some(region) = region {
+            config = config.region(Region::new(region.to_owned()));
+        }
+        if let Some(role) = role {
+            let mut provider = AssumeRoleProvider::builder(role.arn.clone())
+                .session_name("cloud-map-sync")
+                .configure(&self.base);
+            if let Some(id) = &role.external_id {
+                provider = provider.external_id(id);
+            }
+            let provider = provider.build().await;
+            config = config.credentials_provider(SharedCredentialsProvider::new(provider));
+        }
+        config.build()
+    }
+}
+
+impl Clients {
+    /// The ARN of the identity that calls EKS for a cluster.
+    ///
+    /// # Errors
+    /// Returns the error message of STS or of the connection.
+    pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
+        let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
+        let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = reply.map_err(|error| chain(&error))?;
+        Ok(answer.arn.unwrap_or_default())
+    }
+
+    /// The account and Region of a Cloud Map. The function's own account is read from STS.
+    ///
+    /// # Errors
+    /// Returns the error message of STS or of the connection.
+    pub async fn name_of(&self, key: &RegistryKey) -> Result<RegistryName, String> {
+        let own = || self.base.region().map(|region| region.as_ref().to_owned());
+        let region = key.region.clone().or_else(own).unwrap_or_default();
+        if let Some(account) = key.role.as_ref().and_then(Role::account) {
+            return Ok(RegistryName { account: account.to_owned(), region });
+        }
+        let config = self.config(None, Some(&region)).await;
+        let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = reply.map_err(|error| chain(&error))?;
+        Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
+    }
+
+    /// Finds out if a cluster exists, with `role` or as the function itself: in one short attempt, since whoever may
+    /// register instances can make the function ask.
+    pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
+        let asked = async {
+            let config = self.config(role, Some(cluster.region())).await;
+            let config = config.to_builder().retry_config(RetryConfig::disabled()).build();
+            let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
+            eks::existence(&eks, &sts, cluster).await
+        };
+        let late = || format!("EKS did not answer within {} s", BRIEF.as_secs());
+        timeout(BRIEF, asked).await.unwrap_or_else(|_| Existence::Unknown(late()))
+    }
 }

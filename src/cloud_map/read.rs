@@ -11,7 +11,7 @@ use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsRecord, HealthCheckConfig, NamespaceSummary, NamespaceType, RecordType,
-    RoutingPolicy as ApiPolicy, ServiceFilter, ServiceFilterName, ServiceSummary,
+    RoutingPolicy as ApiPolicy, Service, ServiceFilter, ServiceFilterName, ServiceSummary,
 };
 use aws_smithy_async::future::pagination_stream::PaginationStream;
 use futures_util::stream::try_unfold;
@@ -111,14 +111,40 @@ impl CloudMap {
     /// Returns an error if the service could not be read.
     pub async fn namespace_of(&self, service: &CloudMapService) -> Result<Option<String>, Error> {
         let action = || format!("read the namespace of the Cloud Map service {}", service.name);
-        let _permit = self.permit(Call::GetService).await;
-        let answer = self.client.get_service().id(&service.arn).send().await;
-        let answer = match answer.map_err(|error| Error::new(action(), &error)) {
-            Err(error) if error.class == Class::NotFound => return Ok(None),
-            answer => answer?,
-        };
-        let id = answer.service.and_then(|service| service.namespace_id);
+        let Some(service) = self.get_service(&service.arn, action).await? else { return Ok(None) };
+        let id = service.namespace_id;
         id.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId"))
+    }
+
+    /// A service by its id, without instances, and the id of its namespace; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if it could not be read.
+    pub async fn service_of_id(
+        &self,
+        id: &str,
+    ) -> Result<Option<(String, CloudMapService)>, Error> {
+        let action = || format!("read the Cloud Map service {id}");
+        let Some(read) = self.get_service(id, action).await? else { return Ok(None) };
+        let namespace = read.namespace_id.clone();
+        let found = namespace.zip(service(summary(read)));
+        found.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId, Arn and Name"))
+    }
+
+    async fn get_service(
+        &self,
+        id: &str,
+        action: impl Fn() -> String,
+    ) -> Result<Option<Service>, Error> {
+        let _permit = self.permit(Call::GetService).await;
+        let answer = self.client.get_service().id(id).send().await;
+        match answer.map_err(|error| Error::new(action(), &error)) {
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            answer => {
+                let missing = || Error::missing_member(action(), "Service");
+                answer?.service.map(Some).ok_or_else(missing)
+            }
+        }
     }
 }
 
@@ -175,6 +201,20 @@ fn namespace(summary: NamespaceSummary) -> Option<ListedNamespace> {
 fn owned_service(mut summary: ServiceSummary) -> Option<ListedService> {
     let owner = summary.resource_owner.take();
     service(summary).map(|service| ListedService { owner, service })
+}
+
+/// The summary that a list has of a service.
+fn summary(service: Service) -> ServiceSummary {
+    ServiceSummary::builder()
+        .set_arn(service.arn)
+        .set_name(service.name)
+        .set_description(service.description)
+        .set_instance_count(service.instance_count)
+        .set_dns_config(service.dns_config)
+        .set_health_check_config(service.health_check_config)
+        .set_health_check_custom_config(service.health_check_custom_config)
+        .set_created_by_account(service.created_by_account)
+        .build()
 }
 
 /// A service whose instances, health and tags are unread; `None` if the summary has no ARN or name.

@@ -6,66 +6,105 @@ use std::net::IpAddr;
 
 use super::attributes;
 use super::id::{self, CLUSTER_RECORD};
-use super::record::{self, Record};
-use crate::model::attributes::{IPV4, IPV6};
+use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
+use crate::model::attributes::{IPV4, IPV6, SIGHTING};
 use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Attributes, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 /// The members of each clusterset.
 pub type Clustersets = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
 
+/// The records of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// The installation and the cluster that hold the id, by the marks of the member's record of itself.
+    pub holder: Option<Owner>,
+    /// That record, if it can be used.
+    pub cluster: Option<ClusterRecord>,
+    /// The loss of imports that the guard saw first, which is noted on it.
+    pub sighting: Option<String>,
+    pub exports: BTreeMap<ServiceRef, ExportRecord>,
+    pub unusable: Vec<UnusableRecord>,
+    /// The problem if they could not be read.
+    pub unread: Option<String>,
+}
+
+impl Records {
+    /// Adds those in a Cloud Map service of the member.
+    pub fn add(&mut self, registry: &Registry, key: &ServiceKey, cluster: &ClusterId) {
+        let service = registry.services.get(key);
+        self.unread = service.and_then(|it| it.unreadable.clone()).or(self.unread.take());
+        for (id, attributes) in registry.instances(key) {
+            match record::read(cluster, id, attributes) {
+                Ok(Some(Record::Export(record))) => {
+                    self.exports.insert(record.service.clone(), record);
+                }
+                Ok(Some(Record::Cluster(record))) => {
+                    self.cluster = Some(record);
+                    self.sighting = attributes.get(SIGHTING).map(str::to_owned);
+                }
+                Ok(None) => {}
+                Err(unusable) => self.unusable.push(unusable),
+            }
+            if id == CLUSTER_RECORD {
+                self.holder = Owner::of(attributes);
+            }
+        }
+    }
+}
+
+/// The installation and the cluster that hold each cluster id, by the service of its records.
+pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)> {
+    let is_of_records = |key: &ServiceKey| {
+        registry.namespaces.get(&key.namespace).is_some_and(|it| record::is_namespace(&it.name))
+    };
+    let keys = registry.services.keys().filter(move |key| is_of_records(key));
+    keys.filter_map(|key| Some((key, Owner::of(registry.instance(key, CLUSTER_RECORD)?)?)))
+}
+
 /// A member as Cloud Map shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberView {
-    /// The installation and the cluster in its records; `None` without a record.
-    pub owner: Option<Owner>,
-    /// The time in its cluster record, unless it only imports.
-    pub heartbeat: Option<Timestamp>,
-    /// The names that it exports by a record.
-    pub recorded: BTreeSet<ServiceRef>,
+    pub records: Records,
     /// The names that it exports by instances of AWS's controller.
     pub of_aws: BTreeSet<ServiceRef>,
     /// The instances of AWS's controller.
     pub aws_instances: usize,
     /// The ready endpoints of its exports: a name and an address each.
     endpoints: BTreeSet<(ServiceRef, IpAddr)>,
-    /// The problems of the records that cannot be used, and of the read of them.
-    pub problems: Vec<String>,
-    /// Whether its records could not be read.
-    pub is_unread: bool,
 }
 
 impl MemberView {
+    /// The installation and the cluster in its records; `None` without a record.
+    pub fn owner(&self) -> Option<&Owner> {
+        let mut exports = self.records.exports.values();
+        self.records.holder.as_ref().or_else(|| exports.next().map(|record| &record.owner))
+    }
+
+    /// The time in its cluster record, unless it only imports.
+    pub fn heartbeat(&self) -> Option<Timestamp> {
+        let record = self.records.cluster.as_ref();
+        record.filter(|record| !record.only_imports).map(|record| record.heartbeat)
+    }
+
     /// The number of names that it exports.
     pub fn exports(&self) -> usize {
-        self.recorded.union(&self.of_aws).count()
+        let recorded = self.records.exports.keys().filter(|name| !self.of_aws.contains(name));
+        recorded.count() + self.of_aws.len()
     }
 
     /// The number of ready endpoints. An instance of ours without its record counts for no export.
     pub fn ready_endpoints(&self) -> usize {
-        let is_exported =
-            |name: &ServiceRef| self.recorded.contains(name) || self.of_aws.contains(name);
+        let is_exported = |name: &ServiceRef| {
+            self.records.exports.contains_key(name) || self.of_aws.contains(name)
+        };
         self.endpoints.iter().filter(|(name, _)| is_exported(name)).count()
     }
 
-    fn add_record(&mut self, cluster: &ClusterId, id: &str, attributes: &Attributes) {
-        match record::read(cluster, id, attributes) {
-            Ok(Some(Record::Cluster(record))) => {
-                self.heartbeat = Some(record.heartbeat).filter(|_| !record.only_imports);
-                self.owner = Some(record.owner);
-            }
-            Ok(Some(Record::Export(record))) => {
-                self.owner.get_or_insert(record.owner);
-                self.recorded.insert(record.service);
-            }
-            Ok(None) => {}
-            Err(unusable) => {
-                if id == CLUSTER_RECORD {
-                    self.owner = Owner::of(attributes);
-                }
-                self.problems.push(unusable.to_string());
-            }
-        }
+    /// The problems of the read of its records, and of those that cannot be used.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        let unusable = self.records.unusable.iter().map(ToString::to_string);
+        self.records.unread.iter().cloned().chain(unusable)
     }
 }
 
@@ -81,31 +120,13 @@ pub fn clustersets(registry: &Registry) -> Clustersets {
                 continue;
             }
             let member = all.entry(clusterset).or_default().entry(cluster.clone()).or_default();
-            member.is_unread = service.unreadable.is_some();
-            member.problems.extend(service.unreadable.clone());
-            for (id, attributes) in registry.instances(key) {
-                member.add_record(&cluster, id, attributes);
-            }
+            member.records.add(registry, key, &cluster);
         } else if !record::is_namespace(&namespace.name) {
             let name = ServiceRef::new(&namespace.name, &service.name);
             add_instances(&mut all, registry, key, &name);
         }
     }
     all
-}
-
-/// The installation and the cluster that hold a cluster id, by its own record.
-pub fn holder(
-    registry: &Registry,
-    clusterset: &ClustersetId,
-    cluster: &ClusterId,
-) -> Option<Owner> {
-    let of_records = record::namespace(clusterset);
-    let mut namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
-    namespaces.find_map(|namespace| {
-        let key = ServiceKey::new(namespace, cluster.as_str());
-        Owner::of(registry.instance(&key, CLUSTER_RECORD)?)
-    })
 }
 
 /// Whether a registry shows a part of an import: the export of a cluster, and each of these addresses. One that does not

@@ -1,7 +1,6 @@
 //! Amazon EKS: [`describe`] reads a cluster's ARN with the address and certificate authority of its API server,
 //! [`existence()`] finds out if a cluster still exists, and [`token`] signs the bearer tokens that a cluster accepts.
 
-mod existence;
 pub mod token;
 
 use aws_sdk_eks::Client;
@@ -12,9 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::chain;
-use crate::model::{ClusterArn, EksCluster};
-
-pub use existence::existence;
+use crate::model::{ClusterArn, EksCluster, Existence};
 
 /// A cluster could not be described.
 #[derive(Debug, thiserror::Error)]
@@ -76,4 +73,31 @@ fn parse_description(name: &str, description: &Description) -> Result<EksCluster
     let decoded = encoded.and_then(|text| STANDARD.decode(text).ok());
     let certificate_authority = decoded.ok_or("certificate authority")?;
     Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority })
+}
+
+/// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's
+/// Region.
+pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
+    match describe(eks, cluster.name()).await {
+        Ok(found) if found.arn != *cluster => {
+            Existence::Unknown(format!("EKS was called in the account of {}", found.arn))
+        }
+        Ok(_) | Err(Error::Incomplete { .. }) => Existence::Exists,
+        Err(error @ Error::Describe { .. }) => Existence::Unknown(error.to_string()),
+        Err(Error::NotFound { .. }) => match caller_account(sts).await {
+            Ok(account) if account == cluster.account() => Existence::Gone,
+            Ok(account) => Existence::Unknown(format!(
+                "EKS was called in the account {account}, not in its own"
+            )),
+            Err(problem) => Existence::Unknown(problem),
+        },
+    }
+}
+
+async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
+    let answer = sts.get_caller_identity().send().await;
+    let identity = answer.map_err(|error| {
+        format!("STS did not return the account that called EKS: {}", chain(&error))
+    })?;
+    Ok(identity.account.unwrap_or_default())
 }

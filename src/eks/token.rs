@@ -19,9 +19,7 @@ use aws_smithy_async::time::SharedTimeSource;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::model::BearerTokens;
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+use crate::model::{BearerTokens, TokenError};
 
 /// Clusters accept a token for 15 minutes from its date and ignore `X-Amz-Expires`. A new one is signed after ten
 /// minutes of wall clock: a monotonic clock may stop while Lambda is frozen.
@@ -38,7 +36,7 @@ pub enum Error {
     Endpoint {
         region: String,
         #[source]
-        source: Cause,
+        source: TokenError,
     },
     #[error("cannot get credentials to sign a token for the cluster {cluster:?}")]
     Credentials {
@@ -50,7 +48,7 @@ pub enum Error {
     Sign {
         cluster: String,
         #[source]
-        source: Cause,
+        source: TokenError,
     },
 }
 
@@ -125,7 +123,7 @@ impl TokenSource {
 /// The STS host of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored: the
 /// cluster calls this URL, and accepts the real hosts only.
 async fn sts_url(region: &str) -> Result<String, Error> {
-    let failed = |source: Cause| Error::Endpoint { region: region.to_owned(), source };
+    let failed = |source: TokenError| Error::Endpoint { region: region.to_owned(), source };
     let params = Params::builder().region(region).use_global_endpoint(false).build();
     let params = params.map_err(|error| failed(error.into()))?;
     let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
@@ -138,7 +136,7 @@ fn presign(
     cluster: &str,
     credentials: Credentials,
     now: SystemTime,
-) -> Result<String, Cause> {
+) -> Result<String, TokenError> {
     let mut settings = SigningSettings::default();
     settings.signature_location = SignatureLocation::QueryParams;
     settings.payload_checksum_kind = PayloadChecksumKind::NoHeader;

@@ -1,9 +1,10 @@
-//! A command of a direct invocation: an `action`, its scope and its fields. Unknown fields are rejected, since a
-//! mistyped field would silently widen the scope.
+//! A command of a direct invocation: an `action`, its scope and its fields. Each action has its word and the fields that a
+//! command may have. Unknown fields are rejected, since a mistyped field would silently widen the scope.
 
 use serde_json::{Map, Value};
 
-use super::{Action, ClusterName, Error, Scope};
+use super::{ClusterName, Error, Scope};
+use crate::model::words::{display_words, words};
 use crate::model::{RegistryName, is_region};
 
 /// The limits of unknown fields in an error.
@@ -34,7 +35,7 @@ pub struct Command {
 /// Reads a command.
 pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let word = object.get("action").and_then(Value::as_str);
-    let action = word.and_then(Action::from_word).ok_or(Error::UnknownAction)?;
+    let action = word.and_then(Action::parse).ok_or(Error::UnknownAction)?;
     let known = action.fields();
     let fields = unknown_fields(object, known);
     if !fields.is_empty() {
@@ -112,3 +113,61 @@ fn unknown_fields(object: &Map<String, Value>, known: &[&str]) -> Vec<String> {
         .map(|field| field.escape_default().take(SHOWN_CHARACTERS).collect())
         .collect()
 }
+
+words! {
+    /// The action of a command.
+    pub enum Action {
+        /// Observe, plan and apply.
+        Sync = "sync",
+        /// Observe and plan; nothing is written.
+        Plan = "plan",
+        /// Adopt instances of other owners.
+        Adopt = "adopt",
+        /// Deregister all instances of a cluster.
+        Purge = "purge",
+        /// Sync a whole cluster, and carry out a loss that the guard holds.
+        Confirm = "confirm",
+        /// Make the changes that rest on the claims of all clusters, and no others.
+        Cleanup = "cleanup",
+        /// Count the instances of each party in each Cloud Map service.
+        Status = "status",
+        /// Show the fate of each endpoint of one Service, with the reason.
+        Explain = "explain",
+        /// Check the function's connections and permissions.
+        Doctor = "doctor",
+    }
+}
+
+impl Action {
+    /// The fields that a command may have. Those that write may have the Region of their cluster: a name alone may be that
+    /// of another cluster there. `confirm` has no namespace, since the guard holds whole clusters, and `cleanup`
+    /// no scope: it deletes only what no cluster claims.
+    pub(super) fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],
+            Self::Sync => &["action", "cluster", "region", "namespace", "service", "fresh"],
+            Self::Adopt => {
+                &["action", "cluster", "region", "namespace", "service", "owner", "confirm"]
+            }
+            Self::Purge => &["action", "cluster", "region", "registry", "confirm"],
+            Self::Confirm => &["action", "cluster", "region"],
+            Self::Status => &["action", "cluster", "created"],
+            Self::Doctor => &["action", "cluster"],
+            Self::Cleanup => &["action"],
+        }
+    }
+
+    /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
+    /// `cleanup` does what the settings let the schedule do.
+    #[must_use]
+    pub fn is_administrative(self) -> bool {
+        matches!(self, Self::Adopt | Self::Purge | Self::Confirm)
+    }
+
+    /// The words of all actions, for an error.
+    pub(super) fn list() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+}
+
+display_words!(Action);

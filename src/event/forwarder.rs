@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use super::object::{self, Metadata};
-use super::{Scope, Unusable, name};
+use super::object::{self, EventMetadata};
+use super::{Scope, Unusable};
 use crate::model::REPORTER;
 
 /// Reads the record of a known forwarder; `None` if no format matches.
@@ -46,11 +46,11 @@ fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
 fn read_exporter(record: &Map<String, Value>, object: &Value) -> Result<Scope, Unusable> {
     let reference = object.as_object().ok_or(Unusable::UnknownShape)?;
     let kind = text(reference, "kind").ok_or(Unusable::IncompleteScope { missing: "kind" })?;
-    let metadata = Metadata::read(reference)?;
+    let metadata = EventMetadata::read(reference)?;
     let scope = object::scope(kind, text(reference, "apiVersion"), &metadata)?;
     // The exporter always writes clusterName; it is empty if it is not configured.
-    let named = name::text(record, "clusterName")?.filter(|name| !name.is_empty());
-    Ok(scope.in_cluster(named.map(name::cluster).transpose()?))
+    let named = object::read_text(record, "clusterName")?.filter(|name| !name.is_empty());
+    Ok(scope.in_cluster(named.map(object::check_cluster).transpose()?))
 }
 
 /// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and `metadata` with the fields that the event source is
@@ -70,7 +70,7 @@ fn argo_cluster(record: &Map<String, Value>) -> Result<Option<String>, Unusable>
     let Some(metadata) = record.get("metadata").and_then(Value::as_object) else {
         return Ok(None);
     };
-    name::text(metadata, "cluster")?.map(name::cluster).transpose()
+    object::read_text(metadata, "cluster")?.map(object::check_cluster).transpose()
 }
 
 /// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record itself has
@@ -102,7 +102,7 @@ fn read_object(
         None => object,
     };
     let api_version = text(object, "apiVersion").or(api_version);
-    object::scope(kind, api_version, &Metadata::read(names)?)
+    object::scope(kind, api_version, &EventMetadata::read(names)?)
 }
 
 fn one_of<'a>(record: &'a Map<String, Value>, fields: [&str; 2]) -> Option<&'a Map<String, Value>> {

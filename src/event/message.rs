@@ -1,12 +1,20 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope. Each
-//! record is read independently, so an invalid one does not affect the others.
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope; or an
+//! event of Cloud Map. Each record is read independently, so an invalid one does not affect the others: it has a reason,
+//! whose only text of the message is a checked kind, so that it can be logged and counted as it is.
+//!
+//! The envelopes are SNS without raw delivery, an EventBridge event, and a CloudEvent in structured mode. Each is
+//! recognised by its fields. Its content is returned, and parsed if it is text.
+
+use std::borrow::Cow;
+use std::fmt;
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::envelope::{self, Opened};
-use super::{Error, Scope, Unusable, forwarder};
+use super::{Drift, Error, Scope, drift, forwarder, object};
 
 /// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
@@ -23,10 +31,27 @@ pub struct Message {
     pub id: String,
     /// This delivery of the message.
     pub receipt: Option<Receipt>,
-    /// Its scope, or the reason that it has none.
-    pub reading: Result<Scope, Unusable>,
+    /// Its subject, or the reason that it has none.
+    pub reading: Result<Subject, Unusable>,
     /// Whether an earlier release sent it to itself for a part of a cluster: it is taken for all of the cluster.
     pub is_part: bool,
+}
+
+/// The subject of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Scope(Scope),
+    /// A change in Cloud Map.
+    Drift(Drift),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scope(scope) => scope.fmt(f),
+            Self::Drift(drift) => drift.fmt(f),
+        }
+    }
 }
 
 /// One delivery of a message by its queue.
@@ -68,15 +93,21 @@ fn read_record(record: SqsMessage) -> Result<Message, Error> {
     })
 }
 
-fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
-    let Some(Opened { content, cluster }) = envelope::open(content)? else {
+fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusable> {
+    if let Some(drift) = drift::read(content) {
+        return drift.map(Subject::Drift);
+    }
+    let Some(Opened { content, cluster }) = open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        return forwarder::read(object).unwrap_or_else(|| read_own(object));
+        return forwarder::read(object).unwrap_or_else(|| read_own(object)).map(Subject::Scope);
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;
-    Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
+    Ok(match read_content(&content, envelopes_left)? {
+        Subject::Scope(scope) => Subject::Scope(scope.in_cluster(cluster)),
+        drift @ Subject::Drift(_) => drift,
+    })
 }
 
 /// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
@@ -109,11 +140,155 @@ fn check_action(action: &Value) -> Result<(), Unusable> {
     Err(known.map_or(Unusable::UnknownAction, |action| Unusable::ActionNotAllowed { action }))
 }
 
+/// Extensions of a CloudEvent with the cluster's name. CloudEvents allows only a-z and 0-9 in extension names.
+const CLUSTER_EXTENSIONS: [&str; 2] = ["cluster", "clustername"];
+
+/// The content of an envelope.
+#[derive(Debug)]
+pub(super) struct Opened<'a> {
+    pub(super) content: Cow<'a, Value>,
+    /// The cluster, if the envelope names one.
+    pub(super) cluster: Option<String>,
+}
+
+/// Opens an envelope; `None` if the value is no envelope.
+pub(super) fn open(value: &Value) -> Result<Option<Opened<'_>>, Unusable> {
+    let Some(object) = value.as_object() else {
+        return Ok(None);
+    };
+    let field = |name: &str| object.get(name).and_then(Value::as_str);
+    if let (Some("Notification"), Some(message)) = (field("Type"), field("Message")) {
+        return parse(message).map(|content| Some(unnamed(content)));
+    }
+    if let (Some(_), Some(_), Some(detail)) =
+        (field("detail-type"), field("source"), object.get("detail"))
+    {
+        return parse_text(detail).map(|content| Some(unnamed(content)));
+    }
+    if let (Some(_), Some(_)) = (field("specversion"), field("type")) {
+        return open_cloud_event(object).map(Some);
+    }
+    Ok(None)
+}
+
+fn unnamed(content: Cow<'_, Value>) -> Opened<'_> {
+    Opened { content, cluster: None }
+}
+
+fn open_cloud_event(event: &Map<String, Value>) -> Result<Opened<'_>, Unusable> {
+    let content = match (event.get("data"), event.get("data_base64")) {
+        (Some(data), _) => parse_text(data)?,
+        (None, Some(Value::String(encoded))) => decode(encoded)?,
+        _ => return Err(Unusable::UnknownShape),
+    };
+    let mut cluster = None;
+    for extension in CLUSTER_EXTENSIONS {
+        if let Some(text) = object::read_text(event, extension)? {
+            cluster = Some(object::check_cluster(text)?);
+            break;
+        }
+    }
+    Ok(Opened { content, cluster })
+}
+
+/// Parses content that some senders pass as JSON text instead of an object.
+fn parse_text(content: &Value) -> Result<Cow<'_, Value>, Unusable> {
+    match content {
+        Value::String(text) => parse(text),
+        other => Ok(Cow::Borrowed(other)),
+    }
+}
+
+fn parse<'a>(text: &str) -> Result<Cow<'a, Value>, Unusable> {
+    let content = serde_json::from_str(text).map_err(|_| Unusable::NotJson)?;
+    Ok(Cow::Owned(content))
+}
+
+fn decode<'a>(encoded: &str) -> Result<Cow<'a, Value>, Unusable> {
+    let bytes = STANDARD.decode(encoded).map_err(|_| Unusable::NotJson)?;
+    let content = serde_json::from_slice(&bytes).map_err(|_| Unusable::NotJson)?;
+    Ok(Cow::Owned(content))
+}
+
+/// The reason that a message is unusable. A retry does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The body, or the text inside an envelope, is not JSON.
+    #[error("the message, or the content of its envelope, is not JSON")]
+    NotJson,
+    /// JSON in the format of no known sender.
+    #[error("the message has none of the known shapes")]
+    UnknownShape,
+    /// More nested envelopes than any sender makes intentionally.
+    #[error("the message is wrapped in more than {limit} envelopes")]
+    TooDeep {
+        /// The number of envelopes that are opened.
+        limit: usize,
+    },
+    /// An object of a kind that is not followed.
+    #[error("objects of kind {kind} are not followed")]
+    UnknownKind {
+        /// The kind, with its API group after a dot if it has one.
+        kind: String,
+    },
+    /// An object that this function wrote for an import. Such a message is not reported.
+    #[error("the object belongs to an import")]
+    Imported,
+    /// An Event that this function created. Such a message is not reported.
+    #[error("the Event is one of this function")]
+    OwnEvent,
+    /// An event of Cloud Map that records no successful change.
+    #[error("the event is no recorded change of Cloud Map")]
+    UnknownCall,
+    /// An action that only a direct invocation may request.
+    #[error("{action} is only allowed by direct invocation")]
+    ActionNotAllowed {
+        /// The action.
+        action: &'static str,
+    },
+    /// An action that does not exist.
+    #[error("the message's action is unknown; a message may only request sync")]
+    UnknownAction,
+    /// A part of the scope is absent.
+    #[error("the {missing} is missing")]
+    IncompleteScope {
+        /// The absent field.
+        missing: &'static str,
+    },
+    /// A text that is not a valid name.
+    #[error("the {field} is not a valid name: expected {expected}")]
+    InvalidName {
+        /// The field.
+        field: &'static str,
+        /// The expected value.
+        expected: &'static str,
+    },
+}
+
+impl Unusable {
+    /// The reason's stable code, for metrics and log filters.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotJson => "not_json",
+            Self::UnknownShape => "unknown_shape",
+            Self::TooDeep { .. } => "too_deep",
+            Self::UnknownKind { .. } => "unknown_kind",
+            Self::Imported => "imported",
+            Self::OwnEvent => "own_event",
+            Self::UnknownCall => "unknown_call",
+            Self::ActionNotAllowed { .. } => "action_not_allowed",
+            Self::UnknownAction => "unknown_action",
+            Self::IncompleteScope { .. } => "incomplete_scope",
+            Self::InvalidName { .. } => "invalid_name",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use serde_json::json;
 
     fn read(body: &Value) -> Result<String, &'static str> {
         read_body(&body.to_string())
@@ -121,7 +296,7 @@ mod tests {
             .map_err(|unusable| unusable.reason())
     }
 
-    fn read_body(body: &str) -> Result<Scope, Unusable> {
+    fn read_body(body: &str) -> Result<Subject, Unusable> {
         read_message(body).reading
     }
 
@@ -251,5 +426,67 @@ mod tests {
         for body in rows {
             assert_eq!(read(&body), Err("unknown_shape"), "{body}");
         }
+    }
+
+    fn content(value: &Value) -> Result<Option<Value>, Unusable> {
+        open(value).map(|opened| opened.map(|opened| opened.content.into_owned()))
+    }
+
+    #[test]
+    fn every_envelope_returns_its_content() {
+        let rows = [
+            json!({"Type": "Notification", "Message": "{\"n\":1}"}),
+            json!({"detail-type": "t", "source": "s", "detail": {"n": 1}}),
+            json!({"detail-type": "t", "source": "s", "detail": "{\"n\":1}"}),
+            json!({"specversion": "1.0", "type": "t", "data": {"n": 1}}),
+            json!({"specversion": "1.0", "type": "t", "data": "{\"n\":1}"}),
+            json!({"specversion": "1.0", "type": "t", "data_base64": "eyJuIjoxfQ=="}),
+        ];
+        for envelope in rows {
+            assert_eq!(content(&envelope), Ok(Some(json!({"n": 1}))), "{envelope}");
+        }
+    }
+
+    #[test]
+    fn a_value_without_an_envelopes_fields_is_no_envelope() {
+        let rows = [
+            json!({"Type": "SubscriptionConfirmation", "Message": "You have chosen to subscribe"}),
+            json!({"Type": "Notification"}),
+            json!({"detail-type": "t", "source": "s"}),
+            json!({"specversion": 1, "type": "t", "data": {}}),
+            json!({"cluster": "blue", "namespace": "shop"}),
+            json!(["Type", "Notification"]),
+            json!(null),
+        ];
+        for value in rows {
+            assert_eq!(content(&value), Ok(None), "{value}");
+        }
+    }
+
+    #[test]
+    fn content_that_is_no_json_makes_the_message_unusable() {
+        let rows = [
+            json!({"Type": "Notification", "Message": "scaled web to 3"}),
+            json!({"detail-type": "t", "source": "s", "detail": "{"}),
+            json!({"specversion": "1.0", "type": "t", "data": "<web/>"}),
+            json!({"specversion": "1.0", "type": "t", "data_base64": "!"}),
+            json!({"specversion": "1.0", "type": "t", "data_base64": "/w=="}),
+        ];
+        for envelope in rows {
+            assert_eq!(content(&envelope), Err(Unusable::NotJson), "{envelope}");
+        }
+        let empty = json!({"specversion": "1.0", "type": "t"});
+        assert_eq!(content(&empty), Err(Unusable::UnknownShape));
+    }
+
+    #[test]
+    fn a_cloud_events_extension_names_the_cluster() {
+        for extension in CLUSTER_EXTENSIONS {
+            let event = json!({"specversion": "1.0", "type": "t", "data": {}, extension: "blue"});
+            let opened = open(&event).expect("usable").expect("an envelope");
+            assert_eq!(opened.cluster.as_deref(), Some("blue"));
+        }
+        let hostile = json!({"specversion": "1.0", "type": "t", "data": {}, "cluster": "a\u{7f}b"});
+        assert!(matches!(open(&hostile), Err(Unusable::InvalidName { field: "cluster", .. })));
     }
 }

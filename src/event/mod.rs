@@ -2,31 +2,27 @@
 //!
 //! Data moves one way: payload -> [`Invocation`]. `message` reads the records of a queue one by one: `envelope` opens
 //! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from
-//! it. The lines of an audit log (`audit_log`) also contain such objects. Only the scope of an event is used; its other
-//! content is not trusted. `events/` has one payload of every accepted format.
+//! it. The lines of an audit log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`)
+//! names a service there. Only that is used of an event; its other content is not trusted. `events/` has one payload of
+//! every accepted format.
 
-mod action;
 mod audit_log;
 mod direct;
-mod envelope;
+mod drift;
 mod forwarder;
-mod kind;
 mod message;
-mod name;
 mod object;
 mod scope;
-mod unusable;
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
 
-pub use action::Action;
-pub use direct::Command;
-pub use message::{Message, Receipt};
+pub use direct::{Action, Command};
+pub use drift::Drift;
+pub use message::{Message, Receipt, Subject, Unusable};
 pub use scope::{ClusterName, Scope};
-pub use unusable::Unusable;
 
 /// The request in one Lambda payload.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,14 +1,18 @@
 //! From a Kubernetes object, or a reference to one, to the scope that its change affects. Only its kind, its names and,
 //! for an EndpointSlice, its Service are read.
+//!
+//! The kinds are those that can change a registration, by the names that senders use. Others, such as Deployment or Node,
+//! are not followed: their effect on a Service is a change of its EndpointSlices. Any sender of a message chooses the
+//! names, and they appear in requests, logs and reports, so only valid ones are accepted.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::kind::Followed;
-use super::{Scope, Unusable, name};
+use super::{Scope, Unusable};
 use crate::model::clusterset::{is_derived_service, is_imported_slice};
+use crate::model::name::{is_dns_label, is_dns_subdomain};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// The label of the objects of imports.
@@ -21,23 +25,23 @@ const LONGEST_GENERATED_NAME: usize = 63;
 /// The part of an object's metadata that gives its scope.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata {
+pub(super) struct EventMetadata {
     name: Option<String>,
     namespace: Option<String>,
     labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<Owner>>,
+    owner_references: Option<Vec<EventOwner>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner {
+struct EventOwner {
     #[serde(default)]
     api_version: String,
     kind: String,
     name: String,
 }
 
-impl Metadata {
+impl EventMetadata {
     /// Reads an object's `metadata`, or a reference, which has the same fields at its top level.
     pub(super) fn read(fields: &Map<String, Value>) -> Result<Self, Unusable> {
         Self::deserialize(fields).map_err(|_| Unusable::UnknownShape)
@@ -55,7 +59,7 @@ impl Metadata {
 
     fn namespace(&self) -> Result<String, Unusable> {
         let namespace = self.namespace.as_deref().filter(|name| !name.is_empty());
-        name::namespace(namespace.ok_or(Unusable::IncompleteScope { missing: "namespace" })?)
+        check_namespace(namespace.ok_or(Unusable::IncompleteScope { missing: "namespace" })?)
     }
 
     /// Whether the object belongs to an import: this function wrote it, and it changes no export.
@@ -83,7 +87,7 @@ impl Metadata {
             return Ok(Some(service));
         }
         let owners = self.owner_references.iter().flatten();
-        let is_service = |owner: &&Owner| {
+        let is_service = |owner: &&EventOwner| {
             owner.kind == "Service" && matches!(owner.api_version.as_str(), "" | "v1")
         };
         match owners.into_iter().find(is_service) {
@@ -97,10 +101,10 @@ impl Metadata {
 pub(super) fn scope(
     kind: &str,
     api_version: Option<&str>,
-    metadata: &Metadata,
+    metadata: &EventMetadata,
 ) -> Result<Scope, Unusable> {
     let inside = |service: Option<&str>| {
-        let service = service.map(name::service).transpose()?;
+        let service = service.map(check_service).transpose()?;
         Ok(Scope::inside(metadata.namespace()?, service))
     };
     let followed = Followed::find(kind, api_version)?;
@@ -114,7 +118,7 @@ pub(super) fn scope(
         Followed::EndpointSlice => inside(metadata.service_of_slice()?),
         // Any Service of the namespace may select the pod.
         Followed::Pod => inside(None),
-        Followed::Namespace => Ok(Scope::inside(name::namespace(metadata.name()?)?, None)),
+        Followed::Namespace => Ok(Scope::inside(check_namespace(metadata.name()?)?, None)),
     }
 }
 
@@ -127,14 +131,126 @@ fn without_suffix(slice: &str) -> Option<&str> {
     (generated && slice.len() < LONGEST_GENERATED_NAME).then_some(service)
 }
 
+const CORE: &str = "";
+const DISCOVERY: &str = "discovery.k8s.io";
+const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
+
+/// A kind of object that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Followed {
+    Service,
+    EndpointSlice,
+    Endpoints,
+    Pod,
+    Namespace,
+    ServiceExport,
+}
+
+impl Followed {
+    const ALL: [Self; 6] = [
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Endpoints,
+        Self::Pod,
+        Self::Namespace,
+        Self::ServiceExport,
+    ];
+
+    /// Kind, resource (some senders use that instead) and API group.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Service => ("Service", "services", CORE),
+            Self::EndpointSlice => ("EndpointSlice", "endpointslices", DISCOVERY),
+            Self::Endpoints => ("Endpoints", "endpoints", CORE),
+            Self::Pod => ("Pod", "pods", CORE),
+            Self::Namespace => ("Namespace", "namespaces", CORE),
+            Self::ServiceExport => ("ServiceExport", "serviceexports", MULTI_CLUSTER),
+        }
+    }
+
+    /// Finds a kind by its name or resource. Other API groups have kinds of the same name, such as Knative's Service,
+    /// so the group must match if it is known.
+    pub(super) fn find(kind: &str, api_version: Option<&str>) -> Result<Self, Unusable> {
+        let group = api_version
+            .filter(|version| !version.is_empty())
+            .map(|version| version.split_once('/').map_or(CORE, |(group, _)| group));
+        let named = |followed: &Self| {
+            let (name, resource, home) = followed.names();
+            (kind == name || kind == resource) && group.is_none_or(|group| group == home)
+        };
+        let mut all = Self::ALL.into_iter();
+        all.find(named).ok_or_else(|| unknown(kind, group))
+    }
+}
+
+fn unknown(kind: &str, group: Option<&str>) -> Unusable {
+    let kind = match group {
+        None | Some(CORE) => check_kind(kind),
+        Some(group) => check_kind(&format!("{kind}.{group}")),
+    };
+    kind.map_or_else(|invalid| invalid, |kind| Unusable::UnknownKind { kind })
+}
+
+/// A little more than the longest ARN of an EKS cluster with its name of up to 100 characters.
+const LONGEST_CLUSTER: usize = 160;
+const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
+const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
+const KIND: &str = "a Kubernetes kind such as Service";
+
+/// The text of a field, if it is there and not null.
+pub(super) fn read_text<'a>(
+    object: &'a Map<String, Value>,
+    field: &'static str,
+) -> Result<Option<&'a str>, Unusable> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Unusable::InvalidName { field, expected: "a string" }),
+    }
+}
+
+/// Checks a cluster's name or ARN. Whether it exists is checked against the settings later.
+pub(super) fn check_cluster(text: &str) -> Result<String, Unusable> {
+    let printable = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+    let named = text == text.trim() && !text.is_empty() && text.len() <= LONGEST_CLUSTER;
+    check(printable && named, text, "cluster", CLUSTER)
+}
+
+/// Checks a Kubernetes namespace.
+pub(super) fn check_namespace(text: &str) -> Result<String, Unusable> {
+    check(is_dns_label(text), text, "namespace", LABEL)
+}
+
+/// Checks a Kubernetes Service.
+pub(super) fn check_service(text: &str) -> Result<String, Unusable> {
+    check(is_dns_label(text), text, "service", LABEL)
+}
+
+/// Checks a Kubernetes kind, with its API group after a dot if it has one.
+pub(super) fn check_kind(text: &str) -> Result<String, Unusable> {
+    let (kind, group) = text.split_once('.').unwrap_or((text, "v1"));
+    let word = kind.starts_with(|c: char| c.is_ascii_alphabetic())
+        && kind.bytes().all(|b| b.is_ascii_alphanumeric())
+        && kind.len() <= 63;
+    check(word && is_dns_subdomain(group), text, "kind", KIND)
+}
+
+fn check(
+    valid: bool,
+    text: &str,
+    field: &'static str,
+    expected: &'static str,
+) -> Result<String, Unusable> {
+    if valid { Ok(text.to_owned()) } else { Err(Unusable::InvalidName { field, expected }) }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use serde_json::json;
 
-    use super::*;
-
     fn read(kind: &str, api_version: Option<&str>, metadata: &Value) -> Result<String, Unusable> {
-        let metadata = Metadata::read(metadata.as_object().expect("an object"))?;
+        let metadata = EventMetadata::read(metadata.as_object().expect("an object"))?;
         scope(kind, api_version, &metadata).map(|scope| scope.to_string())
     }
 
@@ -255,6 +371,116 @@ mod tests {
         for (kind, metadata) in rows {
             let reading = read(kind, None, &metadata);
             assert!(matches!(reading, Err(Unusable::InvalidName { .. })), "{kind} {metadata}");
+        }
+    }
+
+    #[test]
+    fn every_followed_kind_is_found_by_kind_and_by_resource() {
+        for followed in Followed::ALL {
+            let (kind, resource, group) = followed.names();
+            let version = match group {
+                CORE => "v1".to_owned(),
+                group => format!("{group}/v1"),
+            };
+            for name in [kind, resource] {
+                assert_eq!(Followed::find(name, None), Ok(followed));
+                assert_eq!(Followed::find(name, Some("")), Ok(followed));
+                assert_eq!(Followed::find(name, Some(&version)), Ok(followed));
+            }
+        }
+    }
+
+    #[test]
+    fn other_kinds_and_same_names_of_other_groups_are_not_followed() {
+        let rows = [
+            ("Deployment", Some("apps/v1"), "Deployment.apps"),
+            ("Node", Some("v1"), "Node"),
+            ("ConfigMap", None, "ConfigMap"),
+            ("Service", Some("serving.knative.dev/v1"), "Service.serving.knative.dev"),
+            ("EndpointSlice", Some("v1"), "EndpointSlice"),
+            ("deployments", None, "deployments"),
+        ];
+        for (kind, version, named) in rows {
+            let kind_named = named.to_owned();
+            let expected = Err(Unusable::UnknownKind { kind: kind_named });
+            assert_eq!(Followed::find(kind, version), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_kind_is_not_repeated() {
+        for (kind, version) in [("Pod\n", None), ("", None), ("Pod", Some("a b/v1"))] {
+            let reading = Followed::find(kind, version);
+            assert!(matches!(reading, Err(Unusable::InvalidName { field: "kind", .. })));
+        }
+    }
+
+    #[test]
+    fn namespaces_and_services_are_dns_labels_and_nothing_else() {
+        let longest = "a".repeat(63);
+        for good in ["web", "0-day", "a", longest.as_str()] {
+            assert_eq!(check_service(good).as_deref(), Ok(good));
+            assert_eq!(check_namespace(good).as_deref(), Ok(good));
+        }
+        let long = "a".repeat(64);
+        let hostile = [
+            "",
+            "-",
+            "web-",
+            "-web",
+            "Web",
+            "web.shop",
+            "../web",
+            "web/../../nodes",
+            "web%2e",
+            "web?x=1",
+            "web\n",
+            "web\0",
+            "wéb",
+            "\u{202e}bew",
+            "web web",
+            "{{web}}",
+            long.as_str(),
+        ];
+        for bad in hostile {
+            assert!(check_service(bad).is_err(), "{bad:?}");
+            assert!(check_namespace(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn clusters_are_names_arns_or_other_short_printable_texts() {
+        let longest = "c".repeat(160);
+        let name = "c".repeat(100);
+        let long_arn = format!("arn:aws-us-gov:eks:us-gov-west-1:111122223333:cluster/{name}");
+        let good = [
+            "blue",
+            "Blue_2",
+            "production (eu)",
+            "arn:aws:eks:eu-central-1:111122223333:cluster/blue",
+            longest.as_str(),
+            long_arn.as_str(),
+        ];
+        for good in good {
+            assert_eq!(check_cluster(good).as_deref(), Ok(good));
+        }
+        let long = "c".repeat(161);
+        let bad = ["", " ", " blue", "blue\r\nx", "bl\u{1b}[31mue", "blüe", long.as_str()];
+        for bad in bad {
+            assert!(check_cluster(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_words_with_an_api_group_at_most() {
+        for good in ["Deployment", "Service.serving.knative.dev", "endpointslices"] {
+            assert_eq!(check_kind(good).as_deref(), Ok(good));
+        }
+        let long = "K".repeat(64);
+        for bad in
+            [long.as_str(), "", "two words", "7up", "Kind.", "Kind.-", "Kind\n", ".v1", "Kind/v1"]
+        {
+            assert!(check_kind(bad).is_err(), "{bad:?}");
         }
     }
 }

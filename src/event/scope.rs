@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Unusable, name};
+use super::{Unusable, object};
 
 /// The cluster of a scope, as an event names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -27,7 +27,7 @@ impl ClusterName {
     /// # Errors
     /// Returns an error if a message must not contain this name.
     pub fn parse(text: &str) -> Result<Self, Unusable> {
-        name::cluster(text).map(Self::Named)
+        object::check_cluster(text).map(Self::Named)
     }
 }
 
@@ -74,9 +74,12 @@ impl Scope {
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
     /// since that would widen the scope.
     pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Self, Unusable> {
-        let cluster = name::text(object, "cluster")?.map(name::cluster).transpose()?;
-        let namespace = name::text(object, "namespace")?.map(name::namespace).transpose()?;
-        let service = name::text(object, "service")?.map(name::service).transpose()?;
+        let cluster =
+            object::read_text(object, "cluster")?.map(object::check_cluster).transpose()?;
+        let namespace =
+            object::read_text(object, "namespace")?.map(object::check_namespace).transpose()?;
+        let service =
+            object::read_text(object, "service")?.map(object::check_service).transpose()?;
         match (namespace, service) {
             (Some(namespace), service) => Ok(Self::inside(namespace, service).in_cluster(cluster)),
             (None, None) => Ok(Self::every().in_cluster(cluster)),

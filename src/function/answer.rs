@@ -74,13 +74,13 @@ impl Error {
 }
 
 /// The result of a run over the selected Services of some clusters.
-pub(super) struct Run {
+pub(super) struct RunResult {
     pub(super) report: Report,
     /// The unfinished work by the cluster's index in the settings.
     pub(super) open: BTreeMap<usize, Unfinished>,
 }
 
-impl Run {
+impl RunResult {
     /// The ids of the messages with unfinished work in their scope that a retry can complete.
     pub(super) fn failed_messages(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
         let is_done = |selections: &Selections| {

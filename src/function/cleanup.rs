@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 
 use super::run::{CONCURRENT_CLUSTERS, Runs, conclude};
 use super::{Function, log};
-use crate::cleanup::dead_clusters::Kept;
+use crate::cleanup::dead_clusters::ConfiguredCluster;
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::publish::observe::SharedRegistry;
@@ -111,13 +111,13 @@ impl Function {
         runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
     ) -> Vec<OrphanReport> {
         let configured = self.configured();
-        let kept: Vec<Kept<'_>> = configured
+        let kept: Vec<ConfiguredCluster<'_>> = configured
             .indexes()
             .map(|index| {
                 let cluster = &self.settings.clusters[index];
                 let was_read = runs.get(&index).is_some_and(|(report, _)| report.error.is_none());
                 let registry = self.clients.registry_of(cluster);
-                Kept { cluster, registry, arn: self.clients.arn_of(cluster), was_read }
+                ConfiguredCluster { cluster, registry, arn: self.clients.arn_of(cluster), was_read }
             })
             .collect();
         let mut all = Vec::new();

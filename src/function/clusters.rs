@@ -13,14 +13,14 @@ use crate::event::{ClusterName, Scope};
 use crate::model::ClusterArn;
 use crate::settings::Cluster;
 
-pub struct Configured<'a>(Vec<Entry<'a>>);
+pub struct Configured<'a>(Vec<SelectedEntry<'a>>);
 
-struct Entry<'a> {
+struct SelectedEntry<'a> {
     cluster: &'a Cluster,
     arn: Option<ClusterArn>,
 }
 
-impl Entry<'_> {
+impl SelectedEntry<'_> {
     /// Whether another entry serves the cluster.
     fn is_held_back(&self) -> bool {
         self.arn.as_ref().is_some_and(|arn| self.cluster.namesakes.contains(arn))
@@ -34,7 +34,7 @@ impl Entry<'_> {
 
 impl<'a> Configured<'a> {
     pub fn new(clusters: &'a [Cluster], arn_of: impl Fn(&Cluster) -> Option<ClusterArn>) -> Self {
-        let entry = |cluster| Entry { cluster, arn: arn_of(cluster) };
+        let entry = |cluster| SelectedEntry { cluster, arn: arn_of(cluster) };
         Self(clusters.iter().map(entry).collect())
     }
 
@@ -62,7 +62,7 @@ impl<'a> Configured<'a> {
         if let Some(index) = self.indexes().find(is_it) {
             return vec![index];
         }
-        let may_be = |entry: &Entry| entry.arn.is_none() && entry.cluster.may_be(&arn);
+        let may_be = |entry: &SelectedEntry| entry.arn.is_none() && entry.cluster.may_be(&arn);
         self.indexes().filter(|index| may_be(&self.0[*index])).collect()
     }
 
@@ -70,7 +70,7 @@ impl<'a> Configured<'a> {
     pub fn undecided(&self, name: &ClusterName) -> Vec<&'a Cluster> {
         let found = self.find(name);
         let by_arn = matches!(name, ClusterName::Named(name) if ClusterArn::parse(name).is_some());
-        let is_undecided = |entry: &&Entry| match name {
+        let is_undecided = |entry: &&SelectedEntry| match name {
             ClusterName::Every => false,
             _ if by_arn => entry.arn.is_none(),
             _ => found.len() > 1 && entry.may_be_held_back(),

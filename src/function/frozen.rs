@@ -5,12 +5,11 @@
 use futures_util::{StreamExt, stream};
 
 use super::clustersets::Clustersets;
-use crate::clusterset::id::CLUSTER_RECORD;
-use crate::clusterset::record;
+use crate::clusterset::members;
 use crate::import::plan::OwnerLabel;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::objects::Resource;
-use crate::model::{ClusterArn, Owner, Registry, Selection};
+use crate::model::Selection;
 use crate::report::MultiClusterReport;
 
 /// The obstacles that no later run removes.
@@ -45,19 +44,12 @@ impl Clustersets<'_> {
         let Ok(connection) = self.function.clients.connect(cluster).await else { return false };
         let arn = &connection.cluster.arn;
         let known = stream::iter(self.registries.values()).filter_map(async |it| it.known().await);
-        let has_record = known.any(async |registry| has_record(&registry, arn));
+        let has_record = known.any(async |registry| {
+            members::holders(&registry).any(|(_, holder)| holder.cluster == *arn)
+        });
         let owner = OwnerLabel::new(&self.function.settings.owner_id);
         Box::pin(has_record).await || has_objects(&connection.kubernetes, &owner).await
     }
-}
-
-fn has_record(registry: &Registry, arn: &ClusterArn) -> bool {
-    registry.services.iter().any(|(key, service)| {
-        let namespace = registry.namespaces.get(&key.namespace);
-        let record = service.instances.as_ref().and_then(|all| all.get(CLUSTER_RECORD));
-        namespace.is_some_and(|it| record::is_namespace(&it.name))
-            && record.and_then(Owner::of).is_some_and(|owner| owner.cluster == *arn)
-    })
 }
 
 async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {

@@ -4,21 +4,22 @@
 
 use tracing::{error, info, warn};
 
+use crate::model::Outcome;
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Dropped, EmptyServices, GuardReport, HeldBackLine,
-    Mode, MultiClusterReport, Obstacle, OrphanReport, Report,
+    ChangeLine, ClusterReport, Dropped, EmptyServices, GuardReport, HeldBackLine, Mode,
+    MultiClusterReport, Obstacle, OrphanReport, Report,
 };
 
-use super::standing::Difference;
+use super::standing::RunDifference;
 use super::standing::lines::Line;
 
 /// Whether a line is logged; without a difference to the runs before, each is.
-fn is_new(news: Option<&Difference>, line: &Line) -> bool {
+fn is_new(news: Option<&RunDifference>, line: &Line) -> bool {
     news.is_none_or(|news| news.new.contains(line))
 }
 
 /// Logs the lines that have ended.
-fn ended(cluster: &str, news: Option<&Difference>) {
+fn ended(cluster: &str, news: Option<&RunDifference>) {
     for line in news.iter().flat_map(|news| &news.ended) {
         let Line { cloud_map_service, kubernetes_service, reason, word, text } = line;
         info!(cluster, kubernetes_service, cloud_map_service, reason, "ended: {word}: {text}");
@@ -26,7 +27,7 @@ fn ended(cluster: &str, news: Option<&Difference>) {
 }
 
 /// Logs a line about something that is held back, if it is new.
-fn held_back(cluster: &str, place: &str, line: &HeldBackLine, news: Option<&Difference>) {
+fn held_back(cluster: &str, place: &str, line: &HeldBackLine, news: Option<&RunDifference>) {
     if is_new(news, &Line::of_held_back(place, line)) {
         info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
             reason = &*line.reason, "held back: {}", line.detail);
@@ -49,7 +50,7 @@ pub fn multi_cluster(
     cluster: &str,
     report: &MultiClusterReport,
     mode: Mode,
-    news: Option<&Difference>,
+    news: Option<&RunDifference>,
 ) {
     for Obstacle { reason, detail, failed } in &report.obstacles {
         if *failed {
@@ -60,10 +61,10 @@ pub fn multi_cluster(
     }
     for line in &report.changes {
         match &line.result {
-            ChangeResult::Failed { .. } => error!(cluster, "import: {line}"),
-            ChangeResult::Undone { .. } => warn!(cluster, "import: {line}"),
-            ChangeResult::Planned if !is_new(news, &Line::of_import(line)) => {}
-            ChangeResult::Planned | ChangeResult::Applied => {
+            Outcome::Failed { .. } => error!(cluster, "import: {line}"),
+            Outcome::Undone { .. } => warn!(cluster, "import: {line}"),
+            Outcome::Planned if !is_new(news, &Line::of_import(line)) => {}
+            Outcome::Planned | Outcome::Applied => {
                 info!(cluster, %mode, "import: {line}");
             }
         }
@@ -90,7 +91,7 @@ pub fn multi_cluster(
 }
 
 /// Logs each line of the report of one cluster.
-pub fn lines(report: &ClusterReport, mode: Mode, news: Option<&Difference>) {
+pub fn lines(report: &ClusterReport, mode: Mode, news: Option<&RunDifference>) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
         let place = service.place();
@@ -101,7 +102,7 @@ pub fn lines(report: &ClusterReport, mode: Mode, news: Option<&Difference>) {
             info!(cluster, cloud_map_service = place, "{}: {}", line.note, line.detail);
         }
         for line in &service.changes {
-            let is_planned = line.result == ChangeResult::Planned;
+            let is_planned = line.result == Outcome::Planned;
             if !is_planned || is_new(news, &Line::of_change(&place, line)) {
                 change(cluster, &place, line, mode);
             }
@@ -178,29 +179,29 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
 fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode) {
     let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
-        ChangeResult::Failed { error } => error!(cluster, kubernetes_service = %line.service,
+        Outcome::Failed { error } => error!(cluster, kubernetes_service = %line.service,
             cloud_map_service = place, change = verb.as_str(), instance, "change failed: {error}"),
-        ChangeResult::Undone { why } => warn!(cluster, kubernetes_service = %line.service,
+        Outcome::Undone { why } => warn!(cluster, kubernetes_service = %line.service,
             cloud_map_service = place, change = verb.as_str(), instance, "change not made: {why}"),
-        ChangeResult::Planned | ChangeResult::Applied => info!(cluster, %mode,
+        Outcome::Planned | Outcome::Applied => info!(cluster, %mode,
             kubernetes_service = %line.service, cloud_map_service = place, change = verb.as_str(), instance,
             "{verb} in {place}: {}", line.detail),
     }
 }
 
 /// Logs the deletion of empty services.
-pub fn empty_services(empty: &EmptyServices, mode: Mode, news: Option<&Difference>) {
+pub fn empty_services(empty: &EmptyServices, mode: Mode, news: Option<&RunDifference>) {
     for deletion in &empty.deletions {
         let place = deletion.place();
         match &deletion.result {
-            ChangeResult::Planned if !is_new(news, &Line::of_deletion(&place)) => {}
-            ChangeResult::Failed { error } => {
+            Outcome::Planned if !is_new(news, &Line::of_deletion(&place)) => {}
+            Outcome::Failed { error } => {
                 error!(cloud_map_service = place, change = "delete", "change failed: {error}");
             }
-            ChangeResult::Undone { why } => {
+            Outcome::Undone { why } => {
                 warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
             }
-            ChangeResult::Planned | ChangeResult::Applied => info!(%mode,
+            Outcome::Planned | Outcome::Applied => info!(%mode,
                 cloud_map_service = place, change = "delete", "delete {place}: no Service claims it"),
         }
     }
@@ -211,7 +212,7 @@ pub fn empty_services(empty: &EmptyServices, mode: Mode, news: Option<&Differenc
 }
 
 /// Logs the orphans of a cluster.
-pub fn orphans(report: &OrphanReport, mode: Mode, news: Option<&Difference>) {
+pub fn orphans(report: &OrphanReport, mode: Mode, news: Option<&RunDifference>) {
     let cluster = report.done.cluster.as_str();
     let (instances, reason) = (report.instances, &*report.reason);
     warn!(cluster, instances, reason, "orphans: {}", report.detail);

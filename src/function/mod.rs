@@ -7,6 +7,7 @@ mod cleanup;
 mod clusters;
 mod clustersets;
 mod direct;
+mod drift;
 mod frozen;
 mod log;
 mod out_of_step;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, Once};
 use aws_config::SdkConfig;
 use serde_json::Value;
 
-use crate::cleanup::existences::Existences;
+use crate::cleanup::dead_clusters::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
 use crate::kubernetes::connect::Transport;
@@ -32,9 +33,10 @@ use crate::settings::Settings;
 use crate::time::Clock;
 use crate::time::Deadline;
 
-use answer::Run;
+use answer::RunResult;
 pub use answer::{Answer, Body, Error, Reply};
 use clustersets::Silent;
+use drift::Looks;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
@@ -53,6 +55,7 @@ pub struct Function {
     out_of_step: OutOfStep,
     existences: Existences,
     silent: Silent,
+    looks: Looks,
     /// The lines of the log that say the same in each run.
     standing: Standing,
     /// The number of reads of instances of a run in place of that by its time.
@@ -69,7 +72,7 @@ impl Function {
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
-        let (memories, out_of_step, existences, silent, standing) = Default::default();
+        let (memories, out_of_step, existences, silent, looks, standing) = Default::default();
         let clock = Clock::system();
         Self {
             settings,
@@ -80,6 +83,7 @@ impl Function {
             out_of_step,
             existences,
             silent,
+            looks,
             standing,
             most_reads: None,
             parts_are_old: Once::new(),

@@ -9,7 +9,7 @@ use crate::report::{ClusterReport, OldestOutOfStep, ServiceReport};
 
 /// An endpoint of a cluster under a name, with its pending change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Endpoint {
+struct PendingEndpoint {
     cluster: String,
     service: ServiceRef,
     place: String,
@@ -19,7 +19,7 @@ struct Endpoint {
 
 /// The endpoints that are out of step, with the time of the first run that left them so.
 #[derive(Debug, Default)]
-pub(super) struct OutOfStep(Mutex<BTreeMap<Endpoint, Timestamp>>);
+pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
 
 impl OutOfStep {
     /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
@@ -32,7 +32,7 @@ impl OutOfStep {
             let place = format!("{}/{}", service.namespace, service.name);
             let lines = service.changes.iter().filter(|line| line.is_left_undone());
             let endpoint =
-                |service: &ServiceRef, change: Verb, instance: &Option<String>| Endpoint {
+                |service: &ServiceRef, change: Verb, instance: &Option<String>| PendingEndpoint {
                     cluster: report.cluster.clone(),
                     service: service.clone(),
                     place: place.clone(),
@@ -44,9 +44,9 @@ impl OutOfStep {
             let refused = refused.map(|it| endpoint(&it.service, Verb::Register, &it.instance));
             left.chain(refused).collect::<Vec<_>>()
         };
-        let open: BTreeSet<Endpoint> = report.services.iter().flat_map(left).collect();
+        let open: BTreeSet<PendingEndpoint> = report.services.iter().flat_map(left).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_covered = |endpoint: &Endpoint| {
+        let is_covered = |endpoint: &PendingEndpoint| {
             endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
         };
         known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));

@@ -22,7 +22,7 @@ use tokio::time::timeout_at;
 use super::{Function, Reply};
 use crate::clients;
 use crate::error::chain;
-use crate::event::{Message, Receipt};
+use crate::event::{Message, Receipt, Subject};
 use crate::model::SignedDuration;
 use crate::settings::Cluster;
 use crate::time::Deadline;
@@ -166,13 +166,15 @@ impl Function {
     }
 }
 
-/// The receipts by message id. A batch may contain a message twice.
+/// The receipts by message id. A batch may contain a message twice. An event about drift has a queue of its own, from which
+/// it returns after the visibility timeout.
 pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
 
 pub(super) fn receipts(messages: &[Message]) -> Receipts {
     let mut receipts = Receipts::new();
     for message in messages {
-        if let Some(receipt) = &message.receipt {
+        let is_drift = matches!(message.reading, Ok(Subject::Drift(_)));
+        if let Some(receipt) = message.receipt.as_ref().filter(|_| !is_drift) {
             receipts.entry(message.id.clone()).or_default().push(receipt.clone());
         }
     }

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::clustersets::Clustersets;
 use super::scope::Selections;
-use super::{Function, Run, log};
+use super::{Function, RunResult, drift, log};
 use crate::clients::RegistryKey;
-use crate::event::{self, Scope, Unusable};
+use crate::event::{self, Scope, Subject, Unusable};
 use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
@@ -30,7 +30,11 @@ pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
     /// Reconciles every selected cluster. A failure of one does not stop the others.
-    pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
+    pub(super) async fn run(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+    ) -> RunResult {
         let registry_of = |index: usize| self.clients.registry_of(&self.settings.clusters[index]);
         let keys = selections.iter().map(|(index, _)| registry_of(index));
         let time = self.time_to_read(invocation);
@@ -71,7 +75,7 @@ impl Function {
         report.whole = whole;
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
-        Run { report, open }
+        RunResult { report, open }
     }
 
     /// Reconciles one cluster. Returns its report, and its claims if it could be read.
@@ -181,16 +185,17 @@ impl Function {
         &self,
         messages: Vec<event::Message>,
         deadline: Deadline,
-    ) -> (Run, Vec<(Selections, Vec<String>)>) {
+    ) -> (RunResult, Vec<(Selections, Vec<String>)>) {
         let mut selections = Selections::default();
         let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
-        let mut dropped = Vec::new();
+        let (mut events, mut dropped) = (Vec::new(), Vec::new());
         if messages.iter().any(|message| message.is_part) {
             self.parts_are_old.call_once(|| tracing::info!("{OLD_PARTS}"));
         }
         for message in messages {
             match message.reading {
-                Ok(scope) => requested.entry(scope).or_default().push(message.id),
+                Ok(Subject::Scope(scope)) => requested.entry(scope).or_default().push(message.id),
+                Ok(Subject::Drift(drift)) => events.push((drift, message.id)),
                 // Our own write is not reported.
                 Err(Unusable::Imported | Unusable::OwnEvent) => {}
                 Err(unusable) => {
@@ -204,10 +209,19 @@ impl Function {
                 selections = selections.union(&of_scope);
             }
         }
-        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
+        let invocation = self.invocation(true, deadline);
+        let mut drifted = Box::pin(self.find_drift(events, invocation.now, deadline)).await;
+        for (of_event, _) in &drifted.served {
+            selections = selections.union(of_event);
+        }
+        let mut run = Box::pin(self.run(&invocation, &selections)).await;
+        self.note_drift(&drifted, &run.report, invocation.now);
+        let (reason, why) = drift::FOREIGN;
+        let foreign = drifted.foreign.drain(..);
+        dropped.extend(foreign.map(|id| drop_message(id, reason, &why)));
         // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
         // that was not read, so it returns.
-        let (mut served, configured) = (Vec::new(), self.configured());
+        let (mut served, configured) = (drifted.served, self.configured());
         for (scope, ids) in requested {
             match Selections::resolve(&scope, &configured) {
                 Ok(of_scope) => served.push((of_scope, ids)),

@@ -61,6 +61,13 @@ impl Selections {
         Self { synced, imported: BTreeMap::new() }
     }
 
+    /// Single Services to sync, each with its cluster's index in the settings.
+    pub fn of_services(services: impl Iterator<Item = (usize, ServiceRef)>) -> Self {
+        let mut synced = BTreeMap::new();
+        services.for_each(|(index, it)| add(&mut synced, index, &Selection::service(it)));
+        Self { synced, imported: BTreeMap::new() }
+    }
+
     /// The Services to sync in any cluster; `None` if no cluster is to be synced.
     pub fn all(&self) -> Option<Selection> {
         self.synced.values().cloned().reduce(Selection::union)

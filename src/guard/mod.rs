@@ -1,4 +1,4 @@
-//! The rules of the guard against mass deletion, for both flows: the limits of a loss ([`Guard`]), the loss of each name
+//! The rules of the guard against mass deletion, for both flows: the limits of a loss ([`Guard`], from the settings), the loss of each name
 //! ([`Losses`]), the memory of a loss as one line of text ([`Sighting`]), and the verdict ([`Measure::judge`]) with its
 //! sentence ([`GuardStatus`]). Pure, and without a word about changes: `publish::plan` counts the instances that a plan
 //! would deregister, `import` the endpoints that would leave the imports, and each takes the held ones out of its plan.
@@ -11,38 +11,13 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
-use crate::model::{ClusterArn, ServiceRef, SignedDuration, Timestamp};
+use crate::model::{ClusterArn, ServiceRef, Timestamp};
+
+pub use crate::model::Guard;
 
 pub use sighting::{Age, Sighting};
 pub use status::{GuardStatus, ServiceLoss, Subject};
 pub use verdict::{Measure, Verdict};
-
-/// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guard {
-    /// A loss of up to this percentage of a cluster's instances is let pass.
-    pub share: u8,
-    /// A loss of up to this number of instances is let pass.
-    pub minimum: usize,
-    /// A loss that is seen again after this time is let pass.
-    pub wait: SignedDuration,
-    /// The longest time between two full syncs of the schedule.
-    pub period: SignedDuration,
-}
-
-impl Default for Guard {
-    fn default() -> Self {
-        let (wait, period) = (SignedDuration::from_mins(10), SignedDuration::from_mins(1));
-        Self { share: 50, minimum: 10, wait, period }
-    }
-}
-
-impl Guard {
-    /// Whether a loss is past both limits.
-    fn is_passed_by(self, lost: usize, instances: usize) -> bool {
-        lost > self.minimum && lost * 100 > usize::from(self.share) * instances
-    }
-}
 
 /// The part of a cluster that a plan covers; it decides the rules of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

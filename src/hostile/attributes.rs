@@ -7,8 +7,8 @@ use super::instances::{KINDS, assert_planned, ours, owner, registry, web};
 use super::rules::{assert_line, assert_reachable};
 use super::{Random, try_all};
 use crate::clusterset::attributes::{cluster_of, read, service_port};
-use crate::kubernetes::desired::{Reading, desired};
 use crate::kubernetes::object::Service;
+use crate::kubernetes::services::{AnnotationSettings, desired};
 use crate::model::attributes::from_cloud_map;
 use crate::model::clusterset::ClustersetId;
 use crate::model::{Attributes, Desired, Endpoint, Owner};
@@ -116,8 +116,10 @@ fn wanted(random: &mut Random) -> Desired {
         "spec": {"clusterIP": "None", "ipFamilies": ["IPv4"], "ports": [{"name": "http", "port": 80}]},
     });
     let service: Service = serde_json::from_value(object).expect("a Service");
-    let reading =
-        Reading { prefix: super::annotations::PREFIX.to_owned(), default_namespace: None };
+    let reading = AnnotationSettings {
+        prefix: super::annotations::PREFIX.to_owned(),
+        default_namespace: None,
+    };
     let mut desired = desired(&[service], &reading);
     let pod = Endpoint {
         ipv4: "10.0.1.5".parse().ok(),

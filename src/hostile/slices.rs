@@ -9,8 +9,8 @@ use super::annotations::{PREFIX, annotations};
 use super::instances::{KINDS, assert_planned, ours, registry};
 use super::{Random, try_all};
 use crate::kubernetes::Endpoints;
-use crate::kubernetes::desired::{Reading, all_endpoints, desired};
 use crate::kubernetes::object::{EndpointSlice, Service};
+use crate::kubernetes::services::{AnnotationSettings, all_endpoints, desired};
 use crate::model::Attributes;
 
 const ADDRESSES: [&str; 16] = [
@@ -79,7 +79,7 @@ fn sent(random: &mut Random, object: &Value) -> Vec<u8> {
 fn slices_become_instances_that_cloud_map_accepts_and_that_others_reach() {
     let foreign = Attributes::from([("AWS_INSTANCE_IPV4".to_owned(), "10.0.1.5".to_owned())]);
     let instances = [("by-hand".to_owned(), foreign), ("old".to_owned(), ours("10.0.1.9"))];
-    let reading = Reading { prefix: PREFIX.to_owned(), default_namespace: None };
+    let reading = AnnotationSettings { prefix: PREFIX.to_owned(), default_namespace: None };
     try_all("slices", |random| {
         let service = service(random);
         let service = sent(random, &service);

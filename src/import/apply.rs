@@ -10,16 +10,15 @@ use super::plan::{
 use crate::error::chain;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::ServiceRef;
 use crate::model::clusterset::RefusedField;
-use crate::report::ChangeResult;
+use crate::model::{Outcome, ServiceRef};
 use crate::time::Deadline;
 
 /// A change with its outcome.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub change: Change,
-    pub result: ChangeResult,
+    pub result: Outcome,
 }
 
 /// The changes of an import as they were made, and the error that ended them.
@@ -62,8 +61,8 @@ pub async fn apply(
             Some(body) if !has_failed && has_time => {
                 applied.send(kubernetes, service, present, (&change, &body)).await
             }
-            _ if !has_failed && !has_time => ChangeResult::Undone { why: NO_TIME.to_owned() },
-            _ => ChangeResult::Undone { why: AFTER_FAILURE.to_owned() },
+            _ if !has_failed && !has_time => Outcome::Undone { why: NO_TIME.to_owned() },
+            _ => Outcome::Undone { why: AFTER_FAILURE.to_owned() },
         };
         applied.made.push(Made { change, result });
     }
@@ -72,7 +71,7 @@ pub async fn apply(
 
 impl Made {
     pub fn planned(change: Change) -> Self {
-        Self { change, result: ChangeResult::Planned }
+        Self { change, result: Outcome::Planned }
     }
 }
 
@@ -83,7 +82,7 @@ impl Applied {
         service: &ServiceRef,
         present: &mut Present,
         (change, body): (&Change, &Value),
-    ) -> ChangeResult {
+    ) -> Outcome {
         let kind = change.object.kind;
         match send(kubernetes, present, change, body).await {
             Ok(stored) => {
@@ -91,10 +90,11 @@ impl Applied {
                     self.refused.extend(missing_fields(kind, service, body, &stored));
                     self.unreadable = present.store(kind, &stored).err().or(self.unreadable.take());
                 }
-                ChangeResult::Applied
+                Outcome::Applied
             }
             Err(error) => {
-                self.refused.extend(refused_fields(kind, service, body, error.invalid_fields()));
+                let fields = (body, &present.spec(kind));
+                self.refused.extend(refused_fields(kind, service, fields, error.invalid_fields()));
                 let mut text = chain(&error);
                 if error.is_name_taken() {
                     // The lists of a run are by our labels, so it was not known.
@@ -106,14 +106,14 @@ impl Applied {
                 self.failure = Some(error);
                 self.failed = (change.stage != Stage::Status)
                     .then(|| Failure { kind, message: text.clone() });
-                ChangeResult::Failed { error: text }
+                Outcome::Failed { error: text }
             }
         }
     }
 
     /// Whether a change is left that a retry can make: the failure is not permanent, or the time was over.
     pub fn is_unfinished(&self) -> bool {
-        let is_undone = |made: &Made| matches!(made.result, ChangeResult::Undone { .. });
+        let is_undone = |made: &Made| matches!(made.result, Outcome::Undone { .. });
         match &self.failure {
             Some(error) => !error.is_permanent(),
             None => self.made.iter().any(is_undone),

@@ -11,8 +11,8 @@ use super::plan::{HeldBack, OwnerLabel, Plan, Present};
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
-use crate::model::{Notice, Selection, ServiceRef};
-use crate::report::ChangeResult;
+use crate::model::clusterset::RefusedField;
+use crate::model::{Notice, Outcome, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 
 /// The outcome of imports of a cluster in one run.
@@ -71,7 +71,7 @@ impl Imported {
     pub(super) fn is_complete(&self) -> bool {
         self.unreadable.is_empty()
             && self.outdated.is_empty()
-            && self.made.iter().all(|made| made.result == ChangeResult::Applied)
+            && self.made.iter().all(|made| made.result == Outcome::Applied)
     }
 
     /// The same outcome of one import, of which an object has changed since it was read.
@@ -96,7 +96,7 @@ impl Imported {
     pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
         for (name, Outdated { mut imported, .. }) in std::mem::take(&mut self.outdated) {
             if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
-                imported.made.retain(|made| made.result == ChangeResult::Applied);
+                imported.made.retain(|made| made.result == Outcome::Applied);
                 self.made.extend(imported.made);
                 self.notices.extend(imported.notices);
             } else {
@@ -121,12 +121,17 @@ pub struct EachImport<'a> {
     pub objects: &'a Objects,
     /// Whether the plans are carried out.
     pub writes: bool,
+    pub now: Timestamp,
     pub deadline: Deadline,
 }
 
 impl EachImport<'_> {
-    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
-        let Self { kubernetes, owner, objects, writes, deadline } = *self;
+    /// Decides about each, and again if its API server refuses a field that the next plan does without.
+    pub async fn run(
+        &self,
+        decide: impl Fn(&ServiceRef, &Present, &BTreeSet<RefusedField>) -> Plan,
+    ) -> Imported {
+        let Self { kubernetes, owner, objects, writes, now, deadline } = *self;
         let mut all = Imported::default();
         for name in objects.names(owner) {
             let mut present = match objects.present(&name) {
@@ -136,13 +141,23 @@ impl EachImport<'_> {
                     continue;
                 }
             };
-            let Plan { changes, held_back } = decide(&name, &present);
-            all.held_back.extend(held_back);
-            if writes {
-                let made = apply(kubernetes, &name, &mut present, changes, deadline).await.made;
-                all.made.extend(made);
-            } else {
-                all.made.extend(changes.into_iter().map(Made::planned));
+            loop {
+                let refused = kubernetes.refused_fields(now);
+                let Plan { changes, held_back } = decide(&name, &present, &refused);
+                if !writes {
+                    all.held_back.extend(held_back);
+                    all.made.extend(changes.into_iter().map(Made::planned));
+                    break;
+                }
+                let applied = apply(kubernetes, &name, &mut present, changes, deadline).await;
+                let has_learnt = applied.refused.iter().any(|field| !refused.contains(field));
+                kubernetes.remember_refused(applied.refused, now);
+                let made = applied.made.into_iter();
+                all.made.extend(made.filter(|made| !has_learnt || made.result == Outcome::Applied));
+                if !has_learnt {
+                    all.held_back.extend(held_back);
+                    break;
+                }
             }
         }
         all

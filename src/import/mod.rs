@@ -26,8 +26,9 @@ use futures_util::{StreamExt, stream};
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::{ClusterId, Member, RefusedField};
-use crate::model::{About, Family, Notice, Policy, Selection, ServiceRef, Timestamp, Tone};
-use crate::report::ChangeResult;
+use crate::model::{
+    About, Family, Notice, Outcome, Policy, Selection, ServiceRef, Timestamp, Tone,
+};
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
 use guard::Run;
@@ -382,8 +383,8 @@ impl Imported {
     /// the slices, which are written though another change failed.
     fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
         self.made.retain(|Made { change, result }| match result {
-            ChangeResult::Undone { .. } => !has_learnt && change.object.kind != Kind::EndpointSlice,
-            result => !has_learnt || *result == ChangeResult::Applied,
+            Outcome::Undone { .. } => !has_learnt && change.object.kind != Kind::EndpointSlice,
+            result => !has_learnt || *result == Outcome::Applied,
         });
     }
 }

@@ -10,21 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::plan::{ImportedEndpoint, PortKey, Read, Reason, Sources};
+use super::plan::{Absent, Exported, ImportedEndpoint, PortKey, Read, Reason, Sources};
 use crate::clusterset::attributes;
+use crate::clusterset::members::{self, Records};
 use crate::clusterset::merge::Merged;
-use crate::clusterset::record::{
-    self, ClusterRecord, ExportRecord, Record, RecordName, UnusableRecord,
-};
+use crate::clusterset::record::{self, ClusterRecord, RecordName, UnusableRecord};
 use crate::guard::Sighting;
-use crate::model::attributes::SIGHTING;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export, Overlay};
 use crate::model::{
     ClusterArn, Family, Owner, Registry, ServiceKey, ServiceRef, SignedDuration, Timestamp,
 };
 use named::Named;
 
-pub use candidates::{Absent, Candidate};
+pub use candidates::Candidate;
 
 /// Whether an address may be imported into a Kubernetes namespace.
 pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
@@ -64,9 +62,9 @@ pub struct MergedName {
 }
 
 impl<'a> Members<'a> {
-    /// With all members, unless [`Self::may_lack_members`].
+    /// `is_complete`: the registry has all members. In a list that was read before this invocation one may be missing.
     pub fn new(
-        registry: &'a Registry,
+        (registry, is_complete): (&'a Registry, bool),
         clusterset: &'a ClustersetId,
         overlay: &'a BTreeMap<ClusterId, Overlay>,
         lifetimes: &Lifetimes,
@@ -79,7 +77,7 @@ impl<'a> Members<'a> {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
             if namespace.name == of_records {
                 match ClusterId::parse(&service.name) {
-                    Some(it) => _ = records.insert(it.clone(), Records::read(registry, key, &it)),
+                    Some(it) => records.entry(it.clone()).or_default().add(registry, key, &it),
                     None => strangers.push(format!("{}/{}", namespace.name, service.name)),
                 }
             } else if !record::is_namespace(&namespace.name) {
@@ -97,7 +95,7 @@ impl<'a> Members<'a> {
             stale: stale.collect(),
             records,
             places,
-            is_complete: true,
+            is_complete,
             is_unread: false,
             strangers,
             names: OnceLock::new(),
@@ -105,16 +103,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The same from a list of members that was read before this invocation.
-    #[must_use]
-    pub fn may_lack_members(self) -> Self {
-        Self { is_complete: false, ..self }
-    }
-
     /// The clusters that this invocation read itself, while nothing could be read of Cloud Map.
     #[must_use]
     pub fn are_unread(self) -> Self {
-        Self { is_complete: false, is_unread: true, ..self }
+        Self { is_unread: true, ..self }
     }
 
     /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
@@ -145,13 +137,12 @@ impl<'a> Members<'a> {
 
     /// The installation and the cluster that hold a cluster id, by its record in Cloud Map.
     pub fn holder_of(&self, cluster: &ClusterId) -> Option<&Owner> {
-        self.records.get(cluster)?.cluster.as_ref().map(|record| &record.owner)
+        self.records.get(cluster)?.holder.as_ref()
     }
 
     /// Whether Cloud Map has a record of a cluster under any id, which may have been changed.
     pub fn has_record_under_any_id(&self, arn: &ClusterArn) -> bool {
-        let mut records = self.records.values().filter_map(|records| records.cluster.as_ref());
-        records.any(|record| record.owner.cluster == *arn)
+        members::holders(self.registry).any(|(_, holder)| holder.cluster == *arn)
     }
 
     /// The loss of imports that the guard saw first, as the record of the importing cluster has it.
@@ -271,41 +262,6 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The records of one member.
-#[derive(Default)]
-struct Records {
-    exports: BTreeMap<ServiceRef, ExportRecord>,
-    unusable: Vec<UnusableRecord>,
-    /// Whether they could not be read.
-    is_unread: bool,
-    /// The record of the cluster itself.
-    cluster: Option<ClusterRecord>,
-    /// The loss of imports that the guard saw first, on the record of the cluster.
-    sighting: Option<String>,
-}
-
-impl Records {
-    fn read(registry: &Registry, key: &ServiceKey, cluster: &ClusterId) -> Self {
-        let service = registry.services.get(key);
-        let is_unread = service.is_some_and(|service| service.unreadable.is_some());
-        let mut records = Self { is_unread, ..Self::default() };
-        for (id, attributes) in registry.instances(key) {
-            match record::read(cluster, id, attributes) {
-                Ok(Some(Record::Export(record))) => {
-                    records.exports.insert(record.service.clone(), record);
-                }
-                Ok(Some(Record::Cluster(record))) => {
-                    records.cluster = Some(record);
-                    records.sighting = attributes.get(SIGHTING).map(str::to_owned);
-                }
-                Ok(None) => {}
-                Err(unusable) => records.unusable.push(unusable),
-            }
-        }
-        records
-    }
-}
-
 // Members that were not heard of for long. Every full sync of a member writes the time on its record, up to some minutes;
 // a cluster of AWS's controller has no record, and its age is unknown.
 //
@@ -364,8 +320,13 @@ fn leave(by_cluster: &mut BTreeMap<ClusterId, Read>, expired: &BTreeSet<ClusterI
     let served: BTreeSet<(Family, Option<PortKey>)> = ready.flat_map(served).collect();
     for (cluster, read) in by_cluster {
         if let (true, Read::Whole(exported)) = (expired.contains(cluster), read) {
-            let endpoints = Arc::make_mut(&mut exported.endpoints);
-            endpoints.retain(|it| !self::served(it).iter().all(|it| served.contains(it)));
+            let Exported { endpoints, excluded, .. } = exported;
+            let (endpoints, excluded) = (Arc::make_mut(endpoints), Arc::make_mut(excluded));
+            endpoints.retain(|it| {
+                let leaves = self::served(it).iter().all(|it| served.contains(it));
+                excluded.extend(leaves.then_some((it.address, Absent::Expired)));
+                !leaves
+            });
         }
     }
 }
@@ -381,7 +342,6 @@ fn served(endpoint: &ImportedEndpoint) -> Vec<(Family, Option<PortKey>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::plan::Exported;
     use crate::model::clusterset::{ClustersetId, Protocol};
     use crate::model::{Flow, Owner};
 
@@ -466,8 +426,15 @@ mod tests {
                 (id("red"), Read::Unread),
             ]);
             leave(&mut all, &BTreeSet::from([id("green"), id("red")]));
-            let expected = [whole(living), whole(left), Read::Unread];
-            assert_eq!(all.into_values().collect::<Vec<_>>(), expected, "{living} | {expired}");
+            let left_in = |it: &Read| it.exported().map(|it| it.endpoints.to_vec());
+            let expected = [Some(endpoints(living)), Some(endpoints(left)), None];
+            let found: Vec<_> = all.values().map(left_in).collect();
+            assert_eq!(found, expected, "{living} | {expired}");
+            let stays = |it: IpAddr| endpoints(left).iter().any(|left| left.address == it);
+            let reasons = endpoints(expired).into_iter().map(|it| it.address);
+            let reasons = reasons.filter(|it| !stays(*it)).map(|it| (it, Absent::Expired));
+            let excluded = all[&id("green")].exported().map(|it| BTreeMap::clone(&it.excluded));
+            assert_eq!(excluded, Some(reasons.collect()), "{living} | {expired}");
         }
     }
 

@@ -1,36 +1,24 @@
-//! The Kubernetes API of one cluster. [`mod@connect`] makes a `client` that signs its own tokens. `services` and
-//! [`endpoint_slices`] read completely or fail; `serves` finds the API of the endpoints. [`annotation`] and [`desired`]
-//! convert them into the input of the plan; `exports`, `exported` and `exported_endpoints` do both for exports. `events`
-//! creates Events about changes that are held back.
+//! The Kubernetes API of one cluster. [`mod@connect`] makes a client that signs its own tokens. [`services`] and
+//! [`endpoint_slices`] read completely or fail, and convert what they read into the input of the plan, with [`annotation`];
+//! `exports` and `exported` do both for exports. `events` creates Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
-mod client;
-mod cluster_property;
 pub mod connect;
-pub mod desired;
 pub mod endpoint_slices;
-mod endpoints;
 mod events;
-mod excluded_namespaces;
 mod export_object;
 mod exported;
-mod exported_endpoints;
 mod exports;
 mod list;
 pub mod object;
 pub mod objects;
-mod recent;
-mod refused_fields;
-mod resource;
-mod serves;
-mod service_families;
+mod remembered;
 pub mod services;
 #[cfg(test)]
 mod tests;
 
-pub use client::Kubernetes;
-pub use connect::connect;
+pub use connect::{Kubernetes, connect};
 pub use endpoint_slices::Endpoints;
 
 use crate::model::Family;
@@ -41,15 +29,15 @@ use crate::model::Family;
 pub struct Error {
     /// A verb with its object, such as "list the Services".
     pub action: String,
-    pub class: Class,
-    role: Role,
+    pub class: ErrorClass,
+    role: RightsManifest,
     #[source]
-    pub source: Cause,
+    pub source: RequestCause,
 }
 
 /// The error of the API server or of the connection.
 #[derive(Debug, thiserror::Error)]
-pub enum Cause {
+pub enum RequestCause {
     /// The `Status` object of the server.
     #[error("{code} {reason}: {message}")]
     Status {
@@ -66,14 +54,14 @@ pub enum Cause {
 
 /// The manifest with the right for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum RightsManifest {
     Services,
     MultiCluster,
 }
 
 /// The kind of a failure, which decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ErrorClass {
     /// 401: the token was refused, or no access entry of the cluster matches its identity.
     Unauthenticated,
     /// 403: authenticated, but not allowed.
@@ -84,17 +72,17 @@ pub enum Class {
     Failed,
 }
 
-fn describe_class(class: Class, role: Role) -> &'static str {
+fn describe_class(class: ErrorClass, role: RightsManifest) -> &'static str {
     match class {
-        Class::Forbidden if role == Role::MultiCluster => {
+        ErrorClass::Forbidden if role == RightsManifest::MultiCluster => {
             "it is not allowed (403): kubectl apply -k deploy/multi-cluster"
         }
-        Class::Unauthenticated => {
+        ErrorClass::Unauthenticated => {
             "the token was refused (401): is there an access entry for the function's role?"
         }
-        Class::Forbidden => "it is not allowed (403): is deploy/rbac.yaml applied?",
-        Class::Unreachable => "the API server cannot be reached, or its response was cut off",
-        Class::Failed => "the API server answered with an error",
+        ErrorClass::Forbidden => "it is not allowed (403): is deploy/rbac.yaml applied?",
+        ErrorClass::Unreachable => "the API server cannot be reached, or its response was cut off",
+        ErrorClass::Failed => "the API server answered with an error",
     }
 }
 
@@ -107,33 +95,33 @@ fn is_of_deleted_namespace(status: &kube::core::Status) -> bool {
 impl Error {
     fn new(action: impl Into<String>, error: kube::Error) -> Self {
         let class = match &error {
-            kube::Error::Api(status) if status.code == 401 => Class::Unauthenticated,
+            kube::Error::Api(status) if status.code == 401 => ErrorClass::Unauthenticated,
             kube::Error::Api(status) if status.code == 403 && !is_of_deleted_namespace(status) => {
-                Class::Forbidden
+                ErrorClass::Forbidden
             }
-            kube::Error::Service(_) | kube::Error::HyperError(_) => Class::Unreachable,
-            _ => Class::Failed,
+            kube::Error::Service(_) | kube::Error::HyperError(_) => ErrorClass::Unreachable,
+            _ => ErrorClass::Failed,
         };
         let source = match error {
             kube::Error::Api(status) => {
                 let details = status.details.into_iter().flat_map(|details| details.causes);
                 let fields = details.map(|cause| cause.field).collect();
                 let (code, reason, message) = (status.code, status.reason, status.message);
-                Cause::Status { code, reason, message, fields }
+                RequestCause::Status { code, reason, message, fields }
             }
-            other => Cause::Client(Box::new(other)),
+            other => RequestCause::Client(Box::new(other)),
         };
-        Self { action: action.into(), class, role: Role::Services, source }
+        Self { action: action.into(), class, role: RightsManifest::Services, source }
     }
 
     /// The same for a request that only exports or imports need.
     fn of_multi_cluster(self) -> Self {
-        Self { role: Role::MultiCluster, ..self }
+        Self { role: RightsManifest::MultiCluster, ..self }
     }
 
     /// The family that the API server refused for a Service (422), since the cluster does not have it.
     pub fn missing_family(&self) -> Option<Family> {
-        let Cause::Status { code: 422, message, .. } = &self.source else { return None };
+        let RequestCause::Status { code: 422, message, .. } = &self.source else { return None };
         let is_missing = |family: &Family| {
             message.contains(&format!("\"{}\": not configured on this cluster", family.as_str()))
         };
@@ -143,20 +131,20 @@ impl Error {
     /// The fields for which the API server refused an object (422 `Invalid`): never those of a policy or a quota.
     pub fn invalid_fields(&self) -> &[String] {
         match &self.source {
-            Cause::Status { code: 422, reason, fields, .. } if reason == "Invalid" => fields,
+            RequestCause::Status { code: 422, reason, fields, .. } if reason == "Invalid" => fields,
             _ => &[],
         }
     }
 
     /// Whether an admission policy denied a request by a rule that names `word` (422).
     pub fn is_denied(&self, word: &str) -> bool {
-        let Cause::Status { code: 422, message, .. } = &self.source else { return false };
+        let RequestCause::Status { code: 422, message, .. } = &self.source else { return false };
         message.split_once(" denied request: ").is_some_and(|(_, rule)| rule.contains(word))
     }
 
     /// Whether another object has the name of the one to be created (409).
     pub fn is_name_taken(&self) -> bool {
-        matches!(&self.source, Cause::Status { code: 409, reason, .. } if reason == "AlreadyExists")
+        matches!(&self.source, RequestCause::Status { code: 409, reason, .. } if reason == "AlreadyExists")
     }
 
     /// Whether an object has changed, or is gone, or is there, other than it was read (409, 404).
@@ -167,7 +155,7 @@ impl Error {
     /// Whether the same request would be refused again: what it asks for is invalid or forbidden (4xx), and neither the
     /// state of an object nor the token or a limit of requests is the cause.
     pub fn is_permanent(&self) -> bool {
-        let Cause::Status { code, .. } = self.source else { return false };
+        let RequestCause::Status { code, .. } = self.source else { return false };
         (400..500).contains(&code) && ![401, 404, 408, 409, 425, 429].contains(&code)
     }
 
@@ -177,12 +165,12 @@ impl Error {
     }
 
     fn is_status(&self, expected: u16) -> bool {
-        matches!(self.source, Cause::Status { code, .. } if code == expected)
+        matches!(self.source, RequestCause::Status { code, .. } if code == expected)
     }
 
     /// Whether a new connection may help: the cluster may have been recreated under its name, with another address and
     /// certificate authority.
     pub fn may_be_stale(&self) -> bool {
-        matches!(self.class, Class::Unauthenticated | Class::Unreachable)
+        matches!(self.class, ErrorClass::Unauthenticated | ErrorClass::Unreachable)
     }
 }

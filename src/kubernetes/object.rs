@@ -38,7 +38,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Metadata {
+pub struct ObjectMetadata {
     pub name: String,
     pub namespace: String,
     pub uid: String,
@@ -52,19 +52,19 @@ pub struct Metadata {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Service {
     #[serde(deserialize_with = "from_object")]
-    pub metadata: Metadata,
+    pub metadata: ObjectMetadata,
     #[serde(deserialize_with = "from_object")]
-    pub spec: ServiceSpec,
+    pub spec: ServiceFields,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-pub struct ServiceSpec {
+pub struct ServiceFields {
     /// The address; the text `None` for a headless Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
     #[serde(deserialize_with = "null_is_empty")]
-    pub ports: Vec<Port>,
+    pub ports: Vec<ObjectPort>,
     #[serde(rename = "ipFamilies", deserialize_with = "null_is_empty")]
     pub ip_families: Vec<String>,
     #[serde(deserialize_with = "null_is_empty")]
@@ -74,7 +74,7 @@ pub struct ServiceSpec {
 /// A port of a Service or of a slice.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-pub struct Port {
+pub struct ObjectPort {
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
     pub port: Option<i32>,
@@ -84,20 +84,20 @@ pub struct Port {
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSlice {
     #[serde(default)]
-    pub metadata: Metadata,
+    pub metadata: ObjectMetadata,
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: String,
     #[serde(default, deserialize_with = "null_is_empty")]
-    pub endpoints: Vec<SliceEndpoint>,
+    pub endpoints: Vec<SliceEntry>,
     /// The ports of all endpoints of the slice.
     #[serde(default, deserialize_with = "null_is_empty")]
-    pub ports: Vec<Port>,
+    pub ports: Vec<ObjectPort>,
 }
 
 /// An entry of a slice. Those of all Services are in memory at once, so it is kept small.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SliceEndpoint {
+pub struct SliceEntry {
     /// The first address, or its text if that is none; the controller writes exactly one.
     #[serde(rename = "addresses", deserialize_with = "first_address")]
     pub address: Option<Result<IpAddr, Box<str>>>,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::list::{List, list_all};
 use super::{Error, Kubernetes};
 
-pub use super::resource::{Named, Resource};
+pub use super::list::{Named, Resource};
 
 const PER_PAGE: u32 = 500;
 /// The manager in the managed fields of what this function writes.

@@ -1,7 +1,10 @@
-//! The identity of an EKS cluster: the ARN alone identifies the cluster of an instance.
+//! An EKS cluster: its ARN, which alone identifies the cluster of an instance, the address and tokens of its API server,
+//! and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the other.
 
 use std::fmt;
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 /// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
@@ -64,6 +67,58 @@ pub(crate) fn is_cluster_name(text: &str) -> bool {
     let rest =
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     first && rest && text.len() <= 100
+}
+
+/// A cluster as EKS describes it. Endpoint and certificate authority come from EKS alone, never from an event or a
+/// setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EksCluster {
+    /// Tokens are bound to this name.
+    pub name: String,
+    /// The identity of the cluster in the marks.
+    pub arn: ClusterArn,
+    /// Always https.
+    pub endpoint: http::Uri,
+    /// PEM.
+    pub certificate_authority: Vec<u8>,
+}
+
+/// The error of a token that could not be made.
+pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
+type SignedToken = BoxFuture<'static, Result<String, TokenError>>;
+
+/// Returns a bearer token for each request; each is fresh for some minutes.
+#[derive(Clone)]
+pub struct BearerTokens(Arc<dyn Fn() -> SignedToken + Send + Sync>);
+
+impl BearerTokens {
+    pub fn new(source: impl Fn() -> SignedToken + Send + Sync + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+
+    /// # Errors
+    /// Returns an error if it could not be signed.
+    pub async fn token(&self) -> Result<String, TokenError> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for BearerTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BearerTokens")
+    }
+}
+
+/// The existence of a cluster in EKS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Existence {
+    Exists,
+    /// Not found in the cluster's own account and Region.
+    Gone,
+    /// Unknown, for this reason.
+    Unknown(String),
+    /// Not requested, since no decision depends on it.
+    NotAsked,
 }
 
 #[cfg(test)]

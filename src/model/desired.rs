@@ -2,14 +2,15 @@
 //! endpoints, ready or not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::clusterset::ExportedService;
 use super::words::words;
 use super::{
-    Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceKey, ServiceName,
-    ServiceRef,
+    Attributes, Condition, NamespaceReference, RoutingPolicy, ServiceKey, ServiceName, ServiceRef,
+    Timestamp,
 };
 
 /// The Services of one cluster that one flow publishes. It is built from complete lists only: a cluster that could not
@@ -144,8 +145,6 @@ words! {
 }
 
 impl Family {
-    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
-
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
@@ -246,5 +245,81 @@ impl PublishedService {
             PortReference::Number(number) => port.number == *number,
             PortReference::Name(name) => port.name == *name,
         })
+    }
+}
+
+/// The number of names that are spelled out.
+const NAMED: usize = 5;
+
+/// Some names for a sentence, the first five and the number of the others. Copies share the text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FirstNames(Arc<str>);
+
+impl FirstNames {
+    /// `None` if there are no names.
+    pub fn of<N: fmt::Display>(names: impl IntoIterator<Item = N>) -> Option<Self> {
+        let mut names = names.into_iter();
+        let first: Vec<String> = names.by_ref().take(NAMED).map(|name| name.to_string()).collect();
+        let named = first.join(", ");
+        let text = match names.count() {
+            0 if first.is_empty() => return None,
+            0 => named,
+            1 => format!("{named} and 1 other"),
+            others => format!("{named} and {others} others"),
+        };
+        Some(Self(text.into()))
+    }
+}
+
+impl fmt::Display for FirstNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A `ServiceExport`. It exports the Service of its own name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceExport {
+    pub uid: String,
+    /// `metadata.creationTimestamp`: the oldest export of a clusterset decides in a conflict.
+    pub created: Timestamp,
+    pub generation: i64,
+    /// `spec.exportedLabels`.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.exportedAnnotations`.
+    pub annotations: BTreeMap<String, String>,
+    /// All conditions of its status, also those of other controllers.
+    pub conditions: Vec<Condition>,
+    /// `None` if its Service can be exported.
+    pub obstacle: Option<NotExportable>,
+}
+
+/// The reason why a Service cannot be exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotExportable {
+    #[error("There is no Service of this name.")]
+    NoService,
+    #[error("A Service of type ExternalName has no endpoints to export.")]
+    ExternalName,
+    #[error("The Service is part of an import and cannot be exported again.")]
+    Derived,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_names_are_spelled_out_and_the_others_are_counted() {
+        for (count, expected) in [
+            (0, None),
+            (1, Some("0")),
+            (5, Some("0, 1, 2, 3, 4")),
+            (6, Some("0, 1, 2, 3, 4 and 1 other")),
+            (1000, Some("0, 1, 2, 3, 4 and 995 others")),
+        ] {
+            let names = FirstNames::of(0..count).map(|names| names.to_string());
+            assert_eq!(names.as_deref(), expected);
+        }
     }
 }

@@ -1,11 +1,20 @@
-//! The attributes of one Cloud Map instance. A run holds those of every instance at once, so they are packed: one
-//! allocation for each instance, and a number in place of each key that this function writes. Copies share it until one
-//! is changed (copy-on-write).
+//! The instances of a Cloud Map service: their attributes, their health, which Cloud Map keeps apart from these, and the
+//! addresses and hashes in both.
+//!
+//! A run holds the attributes of every instance at once, so they are packed: one allocation for each instance, and a
+//! number in place of each key that this function writes. A process keeps the instances that it last read of every
+//! service, and each cluster of an invocation plans on them. Copies share both until one is changed (copy-on-write).
 
+use std::collections::{BTreeMap, btree_map};
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::attributes::WRITTEN;
+use super::words::{display_words, words};
 
 /// Stands before a key that is spelled out. All lower numbers are places in [`WRITTEN`].
 const SPELLED: u8 = u8::MAX;
@@ -199,14 +208,122 @@ fn push_text(packed: &mut Vec<u8>, text: &str) {
     packed.extend(text.as_bytes());
 }
 
+/// The attributes of each instance of a service, by the instance's id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instances(Arc<BTreeMap<String, Attributes>>);
+
+impl Deref for Instances {
+    type Target = BTreeMap<String, Attributes>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Instances {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl From<BTreeMap<String, Attributes>> for Instances {
+    fn from(instances: BTreeMap<String, Attributes>) -> Self {
+        Self(Arc::new(instances))
+    }
+}
+
+impl FromIterator<(String, Attributes)> for Instances {
+    fn from_iter<I: IntoIterator<Item = (String, Attributes)>>(instances: I) -> Self {
+        BTreeMap::from_iter(instances).into()
+    }
+}
+
+impl<'a> IntoIterator for &'a Instances {
+    type Item = (&'a String, &'a Attributes);
+    type IntoIter = btree_map::Iter<'a, String, Attributes>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+words! {
+    /// The health of one instance. A client that requests healthy instances gets unhealthy ones only if there is no healthy
+    /// one.
+    pub enum Health {
+        Healthy = "HEALTHY",
+        Unhealthy = "UNHEALTHY",
+    }
+}
+
+display_words!(Health);
+
+impl Health {
+    pub fn when(is: bool) -> Self {
+        if is { Self::Healthy } else { Self::Unhealthy }
+    }
+}
+
+/// The health of a service's instances, as far as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KnownHealth {
+    #[default]
+    Unread,
+    /// By instance id. An instance that was registered a moment ago may be missing.
+    Read(BTreeMap<String, Health>),
+    /// The error of the read.
+    Unreadable(String),
+}
+
+/// Whether other hosts can use an address. Kubernetes allows some of the others in an `EndpointSlice`, and any client
+/// of Cloud Map can register them.
+pub fn is_publishable(address: IpAddr) -> bool {
+    let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
+    let local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
+    };
+    !special && !local
+}
+
+/// The address in a text with leading zeros, as kube-proxy reads it: in decimal. Other programs read it in octal.
+pub fn without_leading_zeros(text: &str) -> Option<Ipv4Addr> {
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let octets = text.split('.').map(|part| part.parse().ok().filter(|_| digits(part)));
+    let octets: [u8; 4] = octets.collect::<Option<Vec<u8>>>()?.try_into().ok()?;
+    Some(octets.into())
+}
+
+/// Whether Cloud Map takes the address in a service with a health check of Route 53, which calls each instance from the
+/// internet. It refuses at least 10.0.0.0/8 and 192.0.2.0/24; the other networks of RFC 1918 are as private. An address
+/// that only Cloud Map refuses is an error of the call.
+pub fn is_checkable(address: Ipv4Addr) -> bool {
+    !address.is_private() && !matches!(address.octets(), [192, 0, 2, _])
+}
+
+/// The first `BYTES` bytes of a SHA-256 of the parts, in hexadecimal digits. Each part is hashed after its length, so
+/// that `a/b` + `c` differs from `a` + `b/c`.
+pub fn fingerprint<const BYTES: usize>(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let mut digits = String::with_capacity(2 * BYTES);
+    for byte in &hash.finalize()[..BYTES] {
+        for digit in [byte >> 4, byte & 15] {
+            digits.extend(char::from_digit(u32::from(digit), 16));
+        }
+    }
+    digits
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
     use super::*;
     use crate::model::attributes::{IPV4, SCHEMA};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn key() -> impl Strategy<Value = String> {
         let written = prop::sample::select(WRITTEN).prop_map(str::to_owned);
@@ -255,5 +372,53 @@ mod tests {
         let attributes = Attributes::from([(IPV4, "10.0.0.1"), (SCHEMA, "1")]);
         assert_eq!(attributes.0.len(), 1 + 1 + 8 + 1 + 1 + 1);
         assert!(WRITTEN.len() < usize::from(SPELLED));
+    }
+
+    #[test]
+    fn leading_zeros_are_left_out() {
+        let meant = |text: &str| without_leading_zeros(text).map(|it| it.to_string());
+        assert_eq!(meant("010.001.000.005").as_deref(), Some("10.1.0.5"));
+        for text in ["", "10.1.0", "10.1.0.5.6", "10.1.0.256", "+10.1.0.5", "10..0.5", "fd00::1"] {
+            assert_eq!(meant(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn private_addresses_are_not_checkable() {
+        let checkable = ["9.255.255.255", "11.0.0.0", "172.32.0.0", "100.64.0.1", "192.0.3.1"];
+        let never = ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.9.9", "192.168.0.1"];
+        let is_checkable = |text: &str| is_checkable(text.parse().expect("an address"));
+        for text in checkable {
+            assert!(is_checkable(text), "{text}");
+        }
+        for text in never.into_iter().chain(["192.0.2.0", "192.0.2.255"]) {
+            assert!(!is_checkable(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_means_something_else_on_each_host_is_not_published() {
+        let published = ["10.0.1.5", "100.64.0.1", "169.253.255.255", "fd00::1", "2600:1f14::7"];
+        let never = [
+            "127.0.0.1",
+            "127.8.8.8",
+            "169.254.169.254",
+            "224.0.0.1",
+            "0.0.0.0",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "febf::1",
+            "ff02::1",
+            "::ffff:10.0.1.5",
+        ];
+        let is_published = |text: &str| is_publishable(text.parse().expect("an address"));
+        for text in published {
+            assert!(is_published(text), "{text}");
+        }
+        for text in never {
+            assert!(!is_published(text), "{text}");
+        }
     }
 }

@@ -1,6 +1,11 @@
-//! A warning about a Service, its ServiceExport or its ServiceImport, or the news that its instances changed, which becomes an Event on the
-//! object. Its name is a hash of its content, so that every run gives the same notice the same name.
+//! What the owner of an object reads on it: the conditions of its status, as `metav1.Condition` has them, and notices,
+//! which become Events. A notice is a warning about a Service, its `ServiceExport` or its `ServiceImport`, or the news that
+//! its instances changed. Its name is a hash of its content, so that every run gives the same notice the same name.
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::words::words;
 use super::{ServiceRef, Timestamp, fingerprint};
 
 /// The name under which this function reports Events. Forwarders may send these back, and they ask for no sync.
@@ -78,6 +83,44 @@ impl Notice {
         let digits = fingerprint::<8>(&parts);
         format!("{}.{digits}", self.service.name)
     }
+}
+
+/// A condition, of any controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// The API's field `type`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: ConditionStatus,
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default)]
+    pub message: String,
+    /// The `metadata.generation` that the condition is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The last change of the status.
+    #[serde(serialize_with = "write_seconds", deserialize_with = "read_time")]
+    pub last_transition_time: Timestamp,
+}
+
+words! {
+    /// The status of a condition.
+    pub enum ConditionStatus {
+        True = "True",
+        False = "False",
+        Unknown = "Unknown",
+    }
+}
+
+/// The API has no fractions of a second.
+fn write_seconds<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&time.strftime("%Y-%m-%dT%H:%M:%SZ"))
+}
+
+fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
 #[cfg(test)]

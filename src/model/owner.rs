@@ -3,6 +3,10 @@
 //! Two flows register instances, under one installation and one cluster. Each has a mark of its own, so an instance of
 //! one flow is foreign for the other, and for a release that knows one flow alone.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use super::attributes::{CLUSTER, EXPORTER, NAMESPACE, OWNER, SERVICE};
 use super::{Attributes, ClusterArn, ServiceRef};
 
@@ -96,6 +100,37 @@ impl Owner {
     pub fn marks_for(&self, attributes: &Attributes, service: &ServiceRef) -> bool {
         let is = |key, name: &str| attributes.get(key).is_some_and(|text| text == name);
         self.owns(attributes) && is(NAMESPACE, &service.namespace) && is(SERVICE, &service.name)
+    }
+}
+
+/// The likely owner of a foreign instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Foreign {
+    /// A task of Amazon ECS.
+    Ecs,
+    /// Another cluster, or another installation, of this function.
+    OtherCluster,
+    /// This function, or another installation of it, for a `ServiceExport` of any cluster.
+    Export,
+    /// The AWS MCS controller for Kubernetes.
+    McsController,
+    /// The App Mesh controller for Kubernetes.
+    AppMesh,
+    /// Any other owner: a user, Terraform, another controller.
+    Unknown,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ecs => "ECS",
+            Self::OtherCluster => "of another cluster",
+            Self::Export => "of a ServiceExport",
+            Self::McsController => "AWS MCS controller",
+            Self::AppMesh => "App Mesh controller",
+            Self::Unknown => "of no known owner",
+        })
     }
 }
 

@@ -1,11 +1,17 @@
-//! The content of Cloud Map: namespaces, their services, and the instances in them. `cloud_map` reads it, and the plan
-//! compares it with the desired state of a cluster.
+//! The content of Cloud Map: namespaces, their services, and the instances in them, with the names of a service and of a
+//! registry in messages. `cloud_map` reads it, and the plan compares it with the desired state of a cluster.
+//!
+//! No API reports the quota of a namespace, so a namespace is full when Cloud Map refuses a registration in it, for the
+//! rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use super::{
-    Attributes, Capacity, CloudMapService, FirstNames, Namespace, NamespaceKind,
-    NamespaceReference, ServiceRef, Timestamp, UnresolvedNamespace,
+    Attributes, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference,
+    ServiceRef, Timestamp, UnresolvedNamespace,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may read.
@@ -133,6 +139,134 @@ impl Registry {
     }
 }
 
+/// The full namespaces, as this run has seen them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Cloud Map's error messages, by namespace id.
+    refused: BTreeMap<String, String>,
+    /// Places in full namespaces that a Service freed for its own new instances, by namespace id.
+    freed: BTreeMap<(ServiceRef, String), usize>,
+    /// Full namespaces that refused a registration for a freed place: another writer took it, or Cloud Map's count
+    /// lags.
+    closed: BTreeSet<String>,
+}
+
+impl Capacity {
+    /// Records that a namespace is full. A second refusal was for a freed place and closes the namespace.
+    pub fn refuse(&mut self, namespace: &str, message: &str) {
+        let known = self.refused.insert(namespace.to_owned(), message.to_owned());
+        if known.is_some() {
+            self.closed.insert(namespace.to_owned());
+            self.freed.retain(|(_, freed), _| freed != namespace);
+        }
+    }
+
+    /// Whether this run frees no more places in the namespace.
+    pub fn is_closed(&self, key: &ServiceKey) -> bool {
+        self.closed.contains(&key.namespace)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.refused.is_empty()
+    }
+
+    /// Cloud Map's error message if the namespace of `key` is full.
+    pub fn refusal(&self, key: &ServiceKey) -> Option<&String> {
+        self.refused.get(&key.namespace)
+    }
+
+    /// Records that a Service deregistered an instance to free its place for a new one.
+    pub fn free(&mut self, service: &ServiceRef, key: &ServiceKey) {
+        if self.refusal(key).is_some() {
+            *self.freed.entry((service.clone(), key.namespace.clone())).or_default() += 1;
+        }
+    }
+
+    /// Whether a freed place has not been taken yet.
+    pub fn has_freed(&self) -> bool {
+        self.freed.values().any(|places| *places > 0)
+    }
+
+    /// Records that an instance of a Service took a place.
+    pub fn take(&mut self, service: &ServiceRef, key: &ServiceKey) {
+        if let Some(freed) = self.freed.get_mut(&(service.clone(), key.namespace.clone())) {
+            *freed = freed.saturating_sub(1);
+        }
+    }
+
+    /// How many places a Service freed in a full namespace and has not taken yet.
+    pub fn freed(&self, service: &ServiceRef, key: &ServiceKey) -> usize {
+        self.freed.get(&(service.clone(), key.namespace.clone())).copied().unwrap_or_default()
+    }
+}
+
+/// A Cloud Map service, whether it exists yet or not. Every change has a copy, so copies share their names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(Arc<Names>);
+
+/// The names of a Cloud Map service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Names {
+    pub namespace: String,
+    /// The name, spelled as in Cloud Map if the service exists.
+    pub name: String,
+    pub key: ServiceKey,
+}
+
+impl Place {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>, key: ServiceKey) -> Self {
+        Self(Arc::new(Names { namespace: namespace.into(), name: name.into(), key }))
+    }
+
+    /// The place of a key, with the names of the registry.
+    pub fn of(key: &ServiceKey, registry: &Registry) -> Self {
+        let namespace = registry.namespaces.get(&key.namespace);
+        let namespace = namespace.map_or(&key.namespace, |namespace| &namespace.name);
+        let name = registry.services.get(key).map_or(&key.name, |service| &service.name);
+        Self::new(namespace, name, key.clone())
+    }
+}
+
+impl Deref for Place {
+    type Target = Names;
+
+    fn deref(&self) -> &Names {
+        &self.0
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A registry, as `ACCOUNT/REGION`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegistryName {
+    pub account: String,
+    pub region: String,
+}
+
+impl RegistryName {
+    /// Returns `None` if the text is not `ACCOUNT/REGION`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (account, region) = text.split_once('/')?;
+        let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
+        let in_region =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_region = (1..=32).contains(&region.len()) && region.bytes().all(in_region);
+        let name = || Self { account: account.to_owned(), region: region.to_owned() };
+        (is_account && is_region).then(name)
+    }
+}
+
+impl fmt::Display for RegistryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.account, self.region)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +321,17 @@ mod tests {
         let (_, http) = namespace("ns-2", "prod", NamespaceKind::Http);
         assert_eq!(ServiceKey::new(&dns, "Web"), ServiceKey::new(&dns, "web"));
         assert_ne!(ServiceKey::new(&http, "Web"), ServiceKey::new(&http, "web"));
+    }
+
+    #[test]
+    fn an_account_and_a_region_name_a_cloud_map() {
+        let name = RegistryName::parse("111122223333/eu-central-1").expect("a name");
+        assert_eq!((name.account.as_str(), name.region.as_str()), ("111122223333", "eu-central-1"));
+        assert_eq!(name.to_string(), "111122223333/eu-central-1");
+        for text in
+            ["", "eu-central-1", "1/eu-central-1", "111122223333/", "111122223333/EU", "a/b/c"]
+        {
+            assert_eq!(RegistryName::parse(text), None, "{text}");
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! A Cloud Map service: its entry in the list of services, its records, instances, health and tags. The list gives the
-//! entry; all other data are read separately, if at all.
+//! entry; all other data are read separately, if at all. A service to create and the settings to change are made by the
+//! plan, and `cloud_map` sends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{ClusterArn, Family, Instances, KnownHealth, Timestamp};
+use super::words::{display_words, words};
+use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,28 +180,19 @@ impl ServiceAttributes {
     }
 }
 
-/// The way in which DNS queries are answered. It cannot be changed after the creation of a service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoutingPolicy {
-    /// Up to eight random instances.
-    #[default]
-    Multivalue,
-    /// One random instance.
-    Weighted,
-}
-
-impl RoutingPolicy {
-    pub const ALL: [Self; 2] = [Self::Multivalue, Self::Weighted];
-}
-
-impl fmt::Display for RoutingPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Multivalue => "MULTIVALUE",
-            Self::Weighted => "WEIGHTED",
-        })
+words! {
+    /// The way in which DNS queries are answered. It cannot be changed after the creation of a service.
+    #[derive(Default)]
+    pub enum RoutingPolicy {
+        /// Up to eight random instances.
+        #[default]
+        Multivalue = "MULTIVALUE",
+        /// One random instance.
+        Weighted = "WEIGHTED",
     }
 }
+
+display_words!(RoutingPolicy);
 
 /// A health check of Route 53, with the values of Cloud Map's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,4 +247,42 @@ impl fmt::Display for ServiceKind {
             types.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
         f.write_str(&names.join("+"))
     }
+}
+
+/// A Cloud Map service to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewService {
+    pub namespace: Namespace,
+    pub name: ServiceName,
+    pub kind: ServiceKind,
+    /// Seconds; without effect for an HTTP service.
+    pub ttl: u32,
+    /// Without effect for an HTTP service.
+    pub routing_policy: RoutingPolicy,
+    /// Whether it gets a custom health check.
+    pub custom_health: bool,
+}
+
+/// A new TTL for the records of a service, with all settings that Cloud Map deletes if the call leaves them out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceUpdate {
+    pub description: Option<String>,
+    pub records: Records,
+    /// The new TTL in seconds.
+    pub ttl: u32,
+    pub health_check: Option<HealthCheck>,
+    /// The present TTLs in seconds.
+    pub present: BTreeSet<u32>,
+}
+
+impl fmt::Display for ServiceUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ttl {} -> {}", seconds(&self.present), self.ttl)
+    }
+}
+
+/// TTLs for a sentence.
+pub fn seconds(ttls: &BTreeSet<u32>) -> String {
+    let texts: Vec<String> = ttls.iter().map(u32::to_string).collect();
+    texts.join(" and ")
 }

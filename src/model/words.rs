@@ -24,12 +24,25 @@ macro_rules! words {
                 }
             }
 
+            pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
+
             /// The variant of a word.
             pub fn parse(text: &str) -> Option<Self> {
-                [$(Self::$variant),+].into_iter().find(|it| it.as_str() == text)
+                Self::ALL.into_iter().find(|it| it.as_str() == text)
             }
         }
     };
 }
 
-pub(crate) use words;
+/// Displays such enums by their words.
+macro_rules! display_words {
+    ($($name:ident),+) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    )+};
+}
+
+pub(crate) use {display_words, words};

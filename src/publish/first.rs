@@ -13,9 +13,11 @@
 use tokio::time::timeout_at;
 
 use super::observe::{self, First, Lack, World};
-use super::passes::{Made, Results};
-use super::plan::{Observed, Plan};
-use super::{Lines, Options, Published, Task, carry_out, carry_out_plan, report, take_turns};
+use super::passes::{FirstPart, Results};
+use super::plan::{Observation, Plan, Task};
+use super::{
+    ChangeLines, Execution, Options, Published, carry_out, carry_out_plan, report, take_turns,
+};
 use crate::model::Selection;
 use crate::report::ClusterReport;
 
@@ -39,14 +41,14 @@ impl From<observe::Error> for Failed {
 pub(super) async fn publish(
     world: &World<'_>,
     options: Options,
-) -> Result<(Observed, Published), Failed> {
-    let (task, stop) = (Task::Sync(world), options.deadline.stop());
+) -> Result<(Observation, Published), Failed> {
+    let (execution, stop) = (Execution::of_cluster(Task::Sync, world), options.deadline.stop());
     let first = timeout_at(stop, Box::pin(world.observe_first())).await;
     let first = first.map_err(observe::Error::from)??;
     let Some(First { lack, cluster }) = first else {
         let observed = Box::pin(world.observe(&Selection::Everything));
         let observed = timeout_at(stop, observed).await.map_err(observe::Error::from)??;
-        let published = carry_out(&task, observed.basis(), options).await;
+        let published = carry_out(&execution, &observed, options).await;
         return Ok((observed, published));
     };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
@@ -59,48 +61,50 @@ pub(super) async fn publish(
             return Err(Failed { error, made });
         }
     };
-    let (plan, made) = plan_all(&task, &mut observed, made);
-    let published = carry_out_plan(&task, observed.basis(), plan, (options, &made)).await;
+    let (plan, made) = plan_all(&mut observed, made);
+    let published = carry_out_plan(&execution, &observed, plan, (options, &made)).await;
     Ok((observed, published))
 }
 
 /// Makes the additions. If what they rest on cannot be read, the read of all says so.
-async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> Made {
-    let Some(lack) = lack else { return Made::default() };
+async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPart {
+    let Some(lack) = lack else { return FirstPart::default() };
     let observed = timeout_at(options.deadline.stop(), world.observe_lack(lack)).await;
-    let Ok(Ok(Some(observed))) = observed else { return Made::default() };
-    let (task, basis) = (Task::Additions(world), observed.basis());
-    let changes = task.intent().plan(basis).changes;
+    let Ok(Ok(Some(observed))) = observed else { return FirstPart::default() };
+    let execution = Execution::of_cluster(Task::Additions, world);
+    let changes = execution.task.plan(&observed).changes;
     let mut results = Results::default();
-    let none = Made::default();
-    take_turns(&task, basis, changes, None, (options, &none), |of_turn| results.extend(of_turn))
-        .await;
-    Made::new(results, &observed.observation.registry)
+    let none = FirstPart::default();
+    take_turns(&execution, &observed, changes, None, (options, &none), |of_turn| {
+        results.extend(of_turn);
+    })
+    .await;
+    FirstPart::new(results, &observed.registry)
 }
 
 /// The plan of the whole sync. A change of the first part that it lacks is seen as it is: the cluster has changed
 /// since.
-fn plan_all(task: &Task<'_>, observed: &mut Observed, mut made: Made) -> (Plan, Made) {
+fn plan_all(observed: &mut Observation, mut made: FirstPart) -> (Plan, FirstPart) {
     if made.is_empty() {
-        return (task.intent().plan(observed.basis()), made);
+        return (Task::Sync.plan(observed), made);
     }
-    made.undo_in(&mut observed.observation.registry);
-    observed.decide_again(&Selection::Everything);
-    let plan = task.intent().plan(observed.basis());
+    made.undo_in(&mut observed.registry);
+    observed.decide(&Selection::Everything);
+    let plan = Task::Sync.plan(observed);
     if !made.supersede_by(&plan) {
         return (plan, made);
     }
-    made.note_superseded(&mut observed.observation);
-    observed.decide_again(&Selection::Everything);
-    (task.intent().plan(observed.basis()), made)
+    made.note_superseded(observed);
+    observed.decide(&Selection::Everything);
+    (Task::Sync.plan(observed), made)
 }
 
 /// The report of a sync that ended after its first part; `None` if that changed nothing.
-fn report_of(world: &World<'_>, made: Made) -> Option<ClusterReport> {
+fn report_of(world: &World<'_>, made: FirstPart) -> Option<ClusterReport> {
     if made.is_empty() {
         return None;
     }
-    let mut lines: Lines = made.into_applied().collect();
+    let mut lines: ChangeLines = made.into_applied().collect();
     lines.sort();
     Some(report::of_results(world.owner.cluster.as_str(), Plan::default(), lines))
 }

@@ -8,21 +8,16 @@
 //! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans also use.
 //! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
-//! `order` that no two runs have in common. `all_clusters` is the part of a cleanup. [`report`] and [`events`] are the
-//! output for a person.
+//! order that no two runs have in common. [`report`] is the output for a person.
 
-mod all_clusters;
 pub mod apply;
-pub mod events;
+mod execution;
 pub mod exports;
 mod first;
-mod lines;
 pub mod observe;
-mod order;
 pub mod passes;
 pub mod plan;
 pub mod report;
-mod task;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -37,16 +32,16 @@ use crate::cloud_map::Urgency;
 use crate::model::{CloudMapService, Notice, Selection, ServiceKey, ServiceRef, Timestamp};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
-use lines::Lines;
 use observe::World;
-use passes::{Made, Results, Turn};
-use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
+use passes::{FirstPart, Results, Turn};
+use plan::{Adoption, Change, Claimed, GuardBaseline, HeldBack, Leaving, Observation, Plan, Stage};
+use report::ChangeLines;
 
-pub use all_clusters::{claims, share_ttls};
+pub use execution::{Execution, claims, share_ttls};
 pub use first::Failed;
-pub use order::Order;
-pub use task::Task;
+pub use plan::Task;
 use turn::Beginnings;
+pub use turn::Order;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
 const TURNS_SIDE_BY_SIDE: usize = 256;
@@ -103,7 +98,7 @@ pub async fn publish(
     adoption: Option<&Adoption>,
     options: Options,
 ) -> Result<(ClusterReport, Claimed, Vec<Notice>), Failed> {
-    let task = adoption.map_or(Task::Sync(world), |adoption| Task::Adopt(world, adoption));
+    let task = adoption.map_or(Task::Sync, Task::Adopt);
     let is_whole = *selection == Selection::Everything && task.is_sync();
     let (observed, published) = if is_whole && options.mode == Mode::Sync {
         Box::pin(first::publish(world, options)).await?
@@ -111,87 +106,98 @@ pub async fn publish(
         let observed = Box::pin(world.observe(selection));
         let observed = timeout_at(options.deadline.stop(), observed).await;
         let observed = observed.map_err(observe::Error::from)??;
-        let published = carry_out(&task, observed.basis(), options).await;
+        let published = carry_out(&Execution::of_cluster(task, world), &observed, options).await;
         (observed, published)
     };
     // An adoption removes nothing, so there is no loss to hold.
     if task.is_sync() {
-        world.note_what_is_held(observed.basis(), published.report.guard.is_some());
+        world.note_what_is_held(&observed, published.report.guard.is_some());
     }
-    let desired = &observed.observation.desired;
-    let mut notices = events::notices(&published.held_back, desired);
-    notices.extend(events::news(&published.report.services, desired, options.now));
-    Ok((published.report, Claimed::of(&observed.observation, published.leaving), notices))
+    let desired = &observed.desired;
+    let mut notices = report::notices(&published.held_back, desired);
+    notices.extend(report::news(&published.report.services, desired, options.now));
+    Ok((published.report, Claimed::of(&observed, published.leaving), notices))
 }
 
 /// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
-pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> Published {
-    carry_out_plan(task, basis, task.intent().plan(basis), (options, &Made::default())).await
+pub async fn carry_out(
+    execution: &Execution<'_>,
+    observation: &Observation,
+    options: Options,
+) -> Published {
+    let plan = execution.task.plan(observation);
+    carry_out_plan(execution, observation, plan, (options, &FirstPart::default())).await
 }
 
 /// Carries out a plan of the task on the observation, unless only the plan is asked for. `made` are those of its
 /// changes that were made before.
 async fn carry_out_plan(
-    task: &Task<'_>,
-    basis: Basis<'_>,
+    execution: &Execution<'_>,
+    observation: &Observation,
     mut plan: Plan,
-    (options, made): (Options, &Made),
+    (options, made): (Options, &FirstPart),
 ) -> Published {
-    let cluster = basis.observation.owner.cluster.as_str();
+    let cluster = observation.owner.cluster.as_str();
     let leaving = plan.leaving();
     if options.mode != Mode::Sync {
         let held_back = plan.held_back.clone();
         let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
-        let report = report::with_reads(report, basis.observation);
+        let report = report::with_reads(report, observation);
         return Published { report, held_back, leaving, created };
     }
-    let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
+    let judged = execution
+        .task
+        .is_sync()
+        .then(|| GuardBaseline::of(observation, &plan))
+        .flatten()
+        .map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
     let (mut results, mut lines) =
-        (Results::default(), made.superseded().cloned().collect::<Lines>());
+        (Results::default(), made.superseded().cloned().collect::<ChangeLines>());
     let judged = judged.as_ref();
-    take_turns(task, basis, changes, judged, (options, made), |mut of_turn| {
+    take_turns(execution, observation, changes, judged, (options, made), |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
         results.extend(of_turn);
     })
     .await;
     lines.sort();
     if creates_namespaces {
-        task.registry().forget_namespaces();
+        execution.registry.forget_namespaces();
     }
     // The next run may not be able to read them any more.
-    let services = &basis.observation.registry.services;
+    let services = &observation.registry.services;
     let registered = lines.registered();
     let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
-    task.registry().note_registered(registered.map(|service| service.arn.clone()));
+    execution.registry.note_registered(registered.map(|service| service.arn.clone()));
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);
     let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
-    let report = report::with_reads(report::of_results(cluster, plan, lines), basis.observation);
+    let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
     Published { report, held_back, leaving, created: results.created }
 }
 
 /// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and
 /// near the deadline nothing new begins.
 async fn take_turns(
-    task: &Task<'_>,
-    basis: Basis<'_>,
+    execution: &Execution<'_>,
+    observation: &Observation,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<&Arc<Judged>>,
-    (options, made): (Options, &Made),
+    judged: Option<&Arc<GuardBaseline>>,
+    (options, made): (Options, &FirstPart),
     mut on_end: impl FnMut(Results),
 ) {
     let registers = |change: &&Change| change.stage() == Stage::Register;
     let registrations = changes.values().flatten().filter(registers).count();
     let options = Options { is_bulk: registrations > MANY, ..options };
-    let turns =
-        Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
+    let turns = Order::at(options.now)
+        .put(passes::by_turn(&observation.holders, changes, judged))
+        .into_iter();
     let beginnings = &Beginnings::default();
     let turns = turns.map(|changes| {
-        let turn = Turn::of(task.intent(), basis, changes, judged);
-        turn::run(task, turn, (options, made), beginnings)
+        let turn = Turn::of(execution.task, observation, changes, judged);
+        turn::run(execution, turn, (options, made), beginnings)
     });
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {

@@ -1,23 +1,31 @@
-//! The report of one cluster, from a plan and the outcomes of its changes.
+//! The report of one cluster, from a plan and the outcomes of its changes, and its Events: a warning for each Service and
+//! reason of the items that are held back, and news for each Service and name whose instances the run changed.
+//!
+//! The changes of a turn become lines when it ends: a change with its attributes is several times as large, and a first
+//! sync makes tens of thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lines::{Lines, LinesAt};
-use crate::model::Place;
-use crate::publish::passes::{Applied, Outcome};
-use crate::publish::plan::{GuardStatus, HeldBack, MendedBy, Note, Observation, Plan};
+use crate::model::{About, Desired, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb};
+use crate::publish::passes::SettledChange;
+use crate::publish::plan::{
+    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
+};
 use crate::report::{
-    ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind, NoteLine,
-    ServiceReport,
+    ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, InvalidRegistration,
+    LosingService, NoteKind, NoteLine, ServiceReport,
 };
 
 /// The report of a plan that was not carried out.
 pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
     let changes = std::mem::take(&mut plan.changes);
     let planned = changes.into_iter().flat_map(|(service, changes)| {
-        let outcome = Outcome::Planned;
-        let planned =
-            move |change| Applied { service: service.clone(), change, outcome: outcome.clone() };
+        let outcome = Ok(Outcome::Planned);
+        let planned = move |change| SettledChange {
+            service: service.clone(),
+            change,
+            outcome: outcome.clone(),
+        };
         changes.into_iter().map(planned)
     });
     let lines = planned.collect();
@@ -33,7 +41,7 @@ pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterRe
 }
 
 /// The report of a plan and the outcomes of its changes.
-pub fn of_results(cluster: &str, plan: Plan, lines: Lines) -> ClusterReport {
+pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterReport {
     let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
     for (place, unchanged) in plan.unchanged {
         let service = at(&mut services, &place);
@@ -93,11 +101,11 @@ fn is_emptied(present: usize, lines: Option<&LinesAt>) -> bool {
     difference < 0 && present.saturating_add_signed(difference) == 0
 }
 
-impl From<Note> for NoteLine {
-    fn from(note: Note) -> Self {
+impl From<ServiceNote> for NoteLine {
+    fn from(note: ServiceNote) -> Self {
         let kind = match note {
-            Note::Unread { .. } => NoteKind::NotRead,
-            Note::TtlWaits { .. } => NoteKind::Waits,
+            ServiceNote::Unread { .. } => NoteKind::NotRead,
+            ServiceNote::TtlWaits { .. } => NoteKind::Waits,
         };
         Self { note: kind, detail: note.to_string() }
     }
@@ -131,4 +139,162 @@ impl From<&GuardStatus> for GuardReport {
             detail: status.to_string(),
         }
     }
+}
+
+/// The lines of all changes with an outcome, by Cloud Map service.
+#[derive(Debug, Default)]
+pub struct ChangeLines(BTreeMap<Place, LinesAt>);
+
+/// The lines of one Cloud Map service.
+#[derive(Debug, Default)]
+pub struct LinesAt {
+    changes: Vec<(Stage, ChangeLine)>,
+    held_back: Vec<(Stage, Option<String>, HeldBack)>,
+    /// The registrations that Cloud Map rejects as invalid.
+    pub refused: Vec<InvalidRegistration>,
+    /// The change in the number of instances.
+    pub difference: isize,
+}
+
+impl ChangeLines {
+    /// Sorts the lines of each service by stage and instance.
+    pub fn sort(&mut self) {
+        for LinesAt { changes, held_back, .. } in self.0.values_mut() {
+            changes.sort_by(|(a, one), (b, other)| (a, &one.instance).cmp(&(b, &other.instance)));
+            held_back.sort_by(|(a, one, _), (b, other, _)| (a, one).cmp(&(b, other)));
+        }
+    }
+
+    /// The changes that were held back when they were made.
+    pub fn held_back(&self) -> impl Iterator<Item = &HeldBack> {
+        self.0.values().flat_map(|at| &at.held_back).map(|(_, _, held_back)| held_back)
+    }
+
+    /// The Cloud Map services in which an instance was registered, or may have been.
+    pub fn registered(&self) -> impl Iterator<Item = &ServiceKey> {
+        let registers = |(stage, line): &(Stage, ChangeLine)| {
+            let was_sent = matches!(line.result, Outcome::Applied | Outcome::Failed { .. });
+            *stage == Stage::Register && was_sent
+        };
+        let at = self.0.iter().filter(move |(_, at)| at.changes.iter().any(registers));
+        at.map(|(place, _)| &place.key)
+    }
+
+    /// The lines of a service, if it has any.
+    pub fn at(&self, place: &Place) -> Option<&LinesAt> {
+        self.0.get(place)
+    }
+
+    fn add(&mut self, SettledChange { service, change, outcome }: SettledChange) {
+        let at = self.0.entry(change.place().clone()).or_default();
+        if outcome.as_ref().is_ok_and(Outcome::is_made) {
+            at.difference += change.difference();
+        }
+        let instance = change.instance().map(str::to_owned);
+        match outcome {
+            Ok(result) => {
+                let service = change.marked().cloned().unwrap_or(service);
+                let (detail, stage) = (change.detail(), change.stage());
+                let change = change.verb();
+                at.changes.push((stage, ChangeLine { change, instance, service, detail, result }));
+            }
+            Err(reason) => {
+                let registers = matches!(change, Change::Register { .. });
+                if registers && matches!(reason, Reason::InvalidInput(_)) {
+                    let (service, instance) = (service.clone(), instance.clone());
+                    at.refused.push(InvalidRegistration { service, instance });
+                }
+                let place = Some(change.place().clone());
+                let held_back = HeldBack { service, place, reason };
+                at.held_back.push((change.stage(), instance, held_back));
+            }
+        }
+    }
+}
+
+impl LinesAt {
+    /// The lines of the changes, and the changes that were held back.
+    pub fn into_lines(self) -> (impl Iterator<Item = ChangeLine>, impl Iterator<Item = HeldBack>) {
+        let changes = self.changes.into_iter().map(|(_, line)| line);
+        (changes, self.held_back.into_iter().map(|(_, _, held_back)| held_back))
+    }
+}
+
+impl Extend<SettledChange> for ChangeLines {
+    fn extend<I: IntoIterator<Item = SettledChange>>(&mut self, outcomes: I) {
+        outcomes.into_iter().for_each(|it| self.add(it));
+    }
+}
+
+impl FromIterator<SettledChange> for ChangeLines {
+    fn from_iter<I: IntoIterator<Item = SettledChange>>(outcomes: I) -> Self {
+        let mut lines = Self::default();
+        lines.extend(outcomes);
+        lines
+    }
+}
+
+impl IntoIterator for ChangeLines {
+    type Item = (Place, LinesAt);
+    type IntoIter = std::collections::btree_map::IntoIter<Place, LinesAt>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// The notices about held-back items, as far as the owner of a Service can do something about them.
+pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
+    let mut notices = BTreeMap::new();
+    for HeldBack { service, reason, .. } in held_back {
+        let Some(annotated) = desired.services.get(service) else { continue };
+        if reason.mended_by() != MendedBy::Owner {
+            continue;
+        }
+        notices.entry((service.clone(), reason.code())).or_insert_with(|| Notice {
+            about: About::Service,
+            tone: Tone::Warning,
+            service: service.clone(),
+            uid: annotated.uid.clone(),
+            reason: reason.code().to_owned(),
+            note: reason.to_string(),
+        });
+    }
+    notices.into_values().collect()
+}
+
+/// The notices about instances that a run at `now` registered or deregistered.
+pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Vec<Notice> {
+    let mut news = Vec::new();
+    for ServiceReport { namespace, name, changes, .. } in services {
+        let mut counts: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+        for line in changes.iter().filter(|line| line.result == Outcome::Applied) {
+            let (registered, deregistered) = counts.entry(&line.service).or_default();
+            match line.change {
+                Verb::Register | Verb::Adopt => *registered += 1,
+                Verb::Deregister => *deregistered += 1,
+                _ => {}
+            }
+        }
+        news.extend(counts.into_iter().filter_map(|(service, (registered, deregistered))| {
+            let counted = [(registered, "registered"), (deregistered, "deregistered")];
+            let counted: Vec<String> = counted
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, verb)| format!("{count} {verb}"))
+                .collect();
+            let reason = if registered > 0 { "Registered" } else { "Deregistered" };
+            // A Service that is gone has no Events.
+            let uid = desired.services.get(service).filter(|_| !counted.is_empty())?.uid.clone();
+            Some(Notice {
+                about: About::Service,
+                tone: Tone::News(now),
+                service: service.clone(),
+                uid,
+                reason: reason.to_owned(),
+                note: format!("{} under {namespace}/{name}", counted.join(", ")),
+            })
+        }));
+    }
+    news
 }

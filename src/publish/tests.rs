@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 use super::report;
 use crate::model::attributes::IPV4;
 use crate::model::{
-    Attributes, Foreign, Namespace, NewService, Place, RoutingPolicy, Selection, ServiceKey,
-    ServiceKind, ServiceName, ServiceRef,
+    Attributes, Foreign, Namespace, NewService, Outcome, Place, RoutingPolicy, Selection,
+    ServiceKey, ServiceKind, ServiceName, ServiceRef,
 };
-use crate::publish::passes::{Applied, Outcome};
+use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
     Change, DeregisterReason, Difference, HeldBack, Plan, Reason, Unchanged, WaitsFor,
 };
@@ -52,6 +52,7 @@ fn rewrite() -> Change {
         attributes: Attributes::new(),
         differences: vec![difference],
         exchange: None,
+        adopted: None,
     }
 }
 
@@ -92,8 +93,8 @@ fn plan() -> Plan {
     }
 }
 
-fn applied(change: Change, outcome: Outcome) -> Applied {
-    Applied { service: web(), change, outcome }
+fn applied(change: Change, outcome: Result<Outcome, Reason>) -> SettledChange {
+    SettledChange { service: web(), change, outcome }
 }
 
 fn address_taken() -> Reason {
@@ -101,13 +102,13 @@ fn address_taken() -> Reason {
 }
 
 /// Every outcome once.
-fn outcomes() -> Vec<Applied> {
+fn outcomes() -> Vec<SettledChange> {
     vec![
-        applied(create(), Outcome::Applied),
-        applied(register(), Outcome::Failed("cannot register: throttled".into())),
-        applied(rewrite(), Outcome::Applied),
-        applied(deregister(None), Outcome::Undone("the time is used up".into())),
-        applied(register(), Outcome::HeldBack(address_taken())),
+        applied(create(), Ok(Outcome::Applied)),
+        applied(register(), Ok(Outcome::failed("cannot register: throttled"))),
+        applied(rewrite(), Ok(Outcome::Applied)),
+        applied(deregister(None), Ok(Outcome::undone("the time is used up"))),
+        applied(register(), Err(address_taken())),
     ]
 }
 
@@ -181,7 +182,7 @@ fn a_name_under_which_nothing_stands_and_nothing_comes_says_so() {
 }
 
 #[test]
-fn clusters_messages_and_modes_are_told_apart() {
+fn clusters_messages_and_modes_are_distinguished() {
     let error = std::io::Error::other("connection refused");
     let clusters = || {
         let read = report::of_plan("blue", Plan::default());
@@ -213,8 +214,8 @@ fn what_was_done_in_a_service_serialises() {
     let holder = ServiceRef::new("shop", "old");
     let conflict = Reason::DomainConflict { holder, alone: None };
     let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
-    let failed = Outcome::Failed("cannot rewrite: throttled".into());
-    let removed = applied(deregister(None), Outcome::Applied);
+    let failed = Ok(Outcome::failed("cannot rewrite: throttled"));
+    let removed = applied(deregister(None), Ok(Outcome::Applied));
     let report = report::of_results(
         "blue",
         plan,
@@ -286,7 +287,7 @@ fn what_is_not_there_is_not_serialised() {
 
 #[test]
 fn every_change_is_counted_by_what_became_of_it() {
-    let counts = |plan, applied: Vec<Applied>| {
+    let counts = |plan, applied: Vec<SettledChange>| {
         report::of_results("blue", plan, applied.into_iter().collect()).counts
     };
     let planned = report::of_plan("blue", Plan { held_back: Vec::new(), ..plan() }).counts;
@@ -324,14 +325,14 @@ fn a_cluster_that_could_not_be_read_is_counted() {
 
 #[test]
 fn a_report_is_complete_where_a_retry_could_not_help() {
-    let failed = || Outcome::Failed("throttled".into());
+    let failed = || Ok(Outcome::failed("throttled"));
     let unreadable = || held_back(Some(place("web")), Reason::Unreadable("throttled".into()));
     let conflict = || held_back(Some(place("web")), Reason::CnameService);
     let cases = [
-        (Vec::new(), vec![applied(register(), Outcome::Applied)], true),
+        (Vec::new(), vec![applied(register(), Ok(Outcome::Applied))], true),
         (Vec::new(), vec![applied(register(), failed())], false),
-        (Vec::new(), vec![applied(register(), Outcome::Undone("no time".into()))], false),
-        (Vec::new(), vec![applied(register(), Outcome::HeldBack(Reason::CnameService))], true),
+        (Vec::new(), vec![applied(register(), Ok(Outcome::undone("no time")))], false),
+        (Vec::new(), vec![applied(register(), Err(Reason::CnameService))], true),
         (vec![conflict()], Vec::new(), true),
         (vec![unreadable()], Vec::new(), false),
     ];
@@ -354,18 +355,18 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
 fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
     let new_name = || Some(WaitsFor::NewName(web()));
     let removed = |outcome| vec![applied(deregister(None), outcome)];
-    let planned = |wait| vec![applied(deregister(wait), Outcome::Planned)];
-    let mut comes = applied(register(), Outcome::Applied);
+    let planned = |wait| vec![applied(deregister(wait), Ok(Outcome::Planned))];
+    let mut comes = applied(register(), Ok(Outcome::Applied));
     if let Change::Register { place: at, .. } = &mut comes.change {
         *at = place("web");
     }
     let cases = [
-        (1, removed(Outcome::Applied), true),
-        (1, removed(Outcome::Planned), true),
-        (2, removed(Outcome::Applied), false),
-        (1, removed(Outcome::Failed("throttled".into())), false),
-        (1, removed(Outcome::Undone("no time".into())), false),
-        (1, [removed(Outcome::Applied), vec![comes]].concat(), false),
+        (1, removed(Ok(Outcome::Applied)), true),
+        (1, removed(Ok(Outcome::Planned)), true),
+        (2, removed(Ok(Outcome::Applied)), false),
+        (1, removed(Ok(Outcome::failed("throttled"))), false),
+        (1, removed(Ok(Outcome::undone("no time"))), false),
+        (1, [removed(Ok(Outcome::Applied)), vec![comes]].concat(), false),
         (1, planned(Some(WaitsFor::FirstRegistration)), false),
         (1, planned(new_name()), true),
         // The removal was decided again, and the instance stays.

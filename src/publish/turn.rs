@@ -1,5 +1,8 @@
 //! One turn, from its first change to its last: makes the changes that the pass machine hands out, and does the reads
 //! that it asks for. It decides nothing.
+//!
+//! The order in which the turns of a run begin needs no memory between runs, only the clock: runs that are cut short do not
+//! leave the same Services for last, and overlapping runs are seldom at the same one.
 
 use std::time::Duration;
 
@@ -8,14 +11,14 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::Options;
-use super::task::Task;
+use super::execution::Execution;
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
-use crate::model::Desired;
+use crate::model::{Desired, Outcome, Timestamp};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
-use crate::publish::passes::{Effect, Made, NO_TIME, Outcome, Results, Step, Turn};
-use crate::publish::plan::{Change, Observed, Refused, RereadScope, Stage};
+use crate::publish::passes::{Effect, FirstPart, NO_TIME, Results, Step, Turn};
+use crate::publish::plan::{Change, Observation, RefusedChange, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
 const BULK: Duration = Duration::from_secs(2);
@@ -36,7 +39,7 @@ impl Beginnings {
 
 /// A turn with the parts of the world that it needs.
 struct Shell<'a> {
-    task: &'a Task<'a>,
+    execution: &'a Execution<'a>,
     cloud_map: CloudMap,
     options: Options,
     beginnings: &'a Beginnings,
@@ -51,15 +54,15 @@ struct Shell<'a> {
 
 /// Takes a turn to its end.
 pub(super) async fn run<'a>(
-    task: &'a Task<'a>,
+    execution: &'a Execution<'a>,
     turn: Turn<'a>,
-    (options, made): (Options, &Made),
+    (options, made): (Options, &FirstPart),
     beginnings: &'a Beginnings,
 ) -> Results {
-    let cloud_map = task.registry().cloud_map().clone();
-    let (observed, has_begun, token) = (options.observed, !task.is_sync(), None);
+    let cloud_map = execution.registry.cloud_map().clone();
+    let (observed, has_begun, token) = (options.observed, !execution.task.is_sync(), None);
     let mut shell =
-        Shell { task, cloud_map, options, beginnings, turn, observed, has_begun, token };
+        Shell { execution, cloud_map, options, beginnings, turn, observed, has_begun, token };
     shell.turn.record_made(made);
     let tried = shell.refusals(shell.turn.open()).iter().filter(|it| it.is_none()).count();
     shell.options.urgency = options.urgency(tried);
@@ -91,8 +94,8 @@ impl Shell<'_> {
                     }
                 }
                 Step::ReadEndpoints(services) => {
-                    let task = self.task;
-                    if let Some(read) = self.in_time(task.read_endpoints(services)).await {
+                    let execution = self.execution;
+                    if let Some(read) = self.in_time(execution.read_endpoints(services)).await {
                         self.turn.endpoints_read(read);
                     }
                 }
@@ -135,11 +138,11 @@ impl Shell<'_> {
     }
 
     /// The answers that changes had before, if they are not tried again yet. A person has them tried.
-    fn refusals(&self, changes: &[Change]) -> Vec<Option<Refused>> {
-        if !self.task.is_sync() || self.options.is_direct {
+    fn refusals(&self, changes: &[Change]) -> Vec<Option<RefusedChange>> {
+        if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }
-        self.task.registry().refusals().standing(changes, self.turn.observation())
+        self.execution.registry.refusals().standing(changes, self.turn.observation())
     }
 
     /// Waits for the token of the first call.
@@ -153,7 +156,7 @@ impl Shell<'_> {
 
     /// Whether the plan is made again before it registers anything.
     fn is_old(&self) -> bool {
-        let fresh = match self.task.registry().admissions().met_another() {
+        let fresh = match self.execution.registry.admissions().met_another() {
             true => CROWDED,
             false if self.options.is_bulk => BULK,
             false => FRESH,
@@ -162,13 +165,13 @@ impl Shell<'_> {
     }
 
     async fn apply(&mut self, changes: Vec<Change>, token: Option<(Call, Token)>) {
-        let registry = self.task.registry();
+        let registry = self.execution.registry;
         let of_registration = |(call, token)| (call == Call::RegisterInstance).then_some(token);
         let token = token
             .and_then(of_registration)
             .filter(|_| first_call(&changes) == Some(Call::RegisterInstance));
-        let (task, made_for) = (self.task, self.turn.made_for(&changes));
-        let look = || read_again(task, made_for.clone()).boxed();
+        let (execution, made_for) = (self.execution, self.turn.made_for(&changes));
+        let look = || read_again(execution, made_for.clone()).boxed();
         let calls = Calls {
             cloud_map: &self.cloud_map,
             new_namespaces: registry.new_namespaces(),
@@ -180,7 +183,7 @@ impl Shell<'_> {
         };
         let made = apply::apply(calls, &self.turn, changes, token).await;
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
-        if self.task.is_sync() {
+        if self.execution.task.is_sync() {
             let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
             registry.refusals().note(answers, self.turn.observation());
         }
@@ -191,22 +194,22 @@ impl Shell<'_> {
                 registry.note_service(&service.namespace, arn);
             }
             if effect == Effect::Contested {
-                self.has_begun = !self.task.is_sync();
+                self.has_begun = !self.execution.task.is_sync();
                 registry.admissions().meet_another();
             }
             self.turn.record(change, effect);
         }
     }
 
-    async fn read(&mut self, scope: &RereadScope) -> Option<Observed> {
+    async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
         let mut observation = self.turn.observation().clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
-            let created = || self.task.registry().new_namespaces().reference(&namespace.name);
+            let created = || self.execution.registry.new_namespaces().reference(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
-        let task = self.task;
-        self.in_time(task.read(observation, scope)).await
+        let execution = self.execution;
+        self.in_time(execution.read(observation, scope)).await
     }
 
     /// The result of a read; without it the turn fails.
@@ -217,14 +220,102 @@ impl Shell<'_> {
         self.observed = Instant::now();
         match timeout_at(self.options.deadline.stop(), read).await {
             Ok(Ok(read)) => return Some(read),
-            Ok(Err(error)) => self.turn.fail(&Outcome::Failed(chain(&error))),
-            Err(_) => self.turn.fail(&Outcome::Undone(NO_TIME.to_owned())),
+            Ok(Err(error)) => self.turn.fail(&Outcome::failed(chain(&error))),
+            Err(_) => self.turn.fail(&Outcome::undone(NO_TIME)),
         }
         None
     }
 }
 
 /// Reads the endpoints of Services again.
-async fn read_again(task: &Task<'_>, services: Desired) -> Result<Desired, Outcome> {
-    task.read_endpoints(services).await.map_err(|error| Outcome::Failed(chain(&error)))
+async fn read_again(execution: &Execution<'_>, services: Desired) -> Result<Desired, Outcome> {
+    execution.read_endpoints(services).await.map_err(|error| Outcome::failed(chain(&error)))
+}
+
+/// The golden ratio and the square root of two, each less one: their multiples do not stay close to each other for
+/// long.
+const STARTS: f64 = 0.618_033_988_749_895;
+const STRIDES: f64 = 0.414_213_562_373_095;
+
+/// The first turn of a run and the stride from one turn to the next, each as a part of their count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Order {
+    start: f64,
+    stride: f64,
+}
+
+impl Order {
+    /// The order of a run that begins at this time. A run in the next minute has another one.
+    #[expect(clippy::cast_precision_loss, reason = "the minutes of millennia fit")]
+    pub fn at(now: Timestamp) -> Self {
+        let minute = (now.as_second() / 60) as f64;
+        let part = |of: f64| (minute * of).fract().abs();
+        Self { start: part(STARTS), stride: part(STRIDES) }
+    }
+
+    /// Puts turns into the order.
+    pub fn put<T>(self, turns: Vec<T>) -> Vec<T> {
+        let count = turns.len();
+        let (start, stride) = (share(self.start, count), coprime(share(self.stride, count), count));
+        let mut turns: Vec<Option<T>> = turns.into_iter().map(Some).collect();
+        let places = (0..count).map(|index| (start + index * stride) % count);
+        places.filter_map(|place| turns[place].take()).collect()
+    }
+}
+
+/// A part of a count.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a place among the turns"
+)]
+fn share(part: f64, count: usize) -> usize {
+    ((part * count as f64) as usize).min(count.saturating_sub(1))
+}
+
+/// The next number that has no divisor in common with `count`: strides of that length reach every place.
+fn coprime(from: usize, count: usize) -> usize {
+    let mut all = from.max(1)..;
+    all.find(|number| greatest_common_divisor(*number, count) == 1).unwrap_or(1)
+}
+
+fn greatest_common_divisor(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(minute: i64, count: usize) -> Vec<usize> {
+        let now = Timestamp::from_second(minute * 60).expect("a time");
+        Order::at(now).put((0..count).collect())
+    }
+
+    #[test]
+    fn every_turn_begins_once_whatever_the_minute() {
+        for count in [0, 1, 2, 3, 7, 12, 80, 97, 1000] {
+            for minute in 29_000_000..29_000_050 {
+                let mut places = order(minute, count);
+                places.sort_unstable();
+                assert_eq!(places, (0..count).collect::<Vec<_>>(), "{count} turns in {minute}");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_successive_minutes_are_seldom_at_the_same_turn() {
+        let runs: Vec<Vec<usize>> = (29_000_000..29_000_020).map(|it| order(it, 200)).collect();
+        let last: std::collections::BTreeSet<usize> = runs.iter().map(|run| run[199]).collect();
+        assert!(last.len() > 15, "{last:?} are last");
+        for runs in runs.windows(2) {
+            // The one a quarter ahead of the other, as if it had begun earlier.
+            for ahead in [0, 50, 100, 150] {
+                let pairs = runs[0].iter().cycle().skip(ahead).zip(&runs[1]);
+                let same = pairs.take(200).filter(|(one, other)| one == other).count();
+                assert!(same < 20, "{same} of 200 at the same time");
+            }
+        }
+    }
 }

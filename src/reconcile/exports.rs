@@ -16,12 +16,10 @@ use crate::import::Imported;
 use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::model::clusterset::Overlay;
-use crate::model::{About, Condition, Notice, Selection, ServiceRef, Tone};
+use crate::model::{About, Condition, Notice, Outcome, Selection, ServiceRef, Tone};
 use crate::publish::exports::{self, Exported, Exporting, Offer, Purpose};
 use crate::publish::observe::SharedRegistry;
-use crate::report::{
-    ChangeResult, ClustersetLine, ImportLine, Mode, MultiClusterReport, Obstacle, Word,
-};
+use crate::report::{ClustersetLine, ImportLine, Mode, MultiClusterReport, Obstacle, Word};
 
 /// The number of statuses that are written at once.
 const SIDE_BY_SIDE: usize = 16;
@@ -122,10 +120,10 @@ impl Joined<'_> {
         &self,
         service: &'s ServiceRef,
         conditions: &[Condition],
-    ) -> Option<(&'s ServiceRef, bool, ChangeResult)> {
+    ) -> Option<(&'s ServiceRef, bool, Outcome)> {
         if !self.invocation.deadline.is_open() {
             let why = "the time of the run was over".to_owned();
-            return Some((service, true, ChangeResult::Undone { why }));
+            return Some((service, true, Outcome::Undone { why }));
         }
         let ServiceRef { namespace, name } = service;
         let object = Named { resource: Resource::ServiceExports, namespace, name };
@@ -133,7 +131,7 @@ impl Joined<'_> {
         let written = self.connection.kubernetes.apply_status(object, &status).await;
         let error = written.err().filter(|error| !error.is_not_found())?;
         let text = format!("conditions not written: {}", chain(&error));
-        Some((service, !error.is_permanent(), ChangeResult::Failed { error: text }))
+        Some((service, !error.is_permanent(), Outcome::Failed { error: text }))
     }
 }
 

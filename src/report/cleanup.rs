@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeResult, ClusterReport, Counts, Report, Word};
-use crate::model::Verb;
+use super::{ClusterReport, Counts, Report, Word};
+use crate::model::{Outcome, Verb};
 
 /// Our Cloud Map services that are empty, and unclaimed or of records that do not fit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Deletion {
     pub name: String,
     /// The outcome.
     #[serde(flatten)]
-    pub result: ChangeResult,
+    pub result: Outcome,
 }
 
 impl Deletion {

@@ -1,14 +1,18 @@
-//! The state of one cluster's report as a whole: unreadable, complete, with changes left undone, or with a loss that the
-//! guard holds. The run reads these to decide whether it was complete.
+//! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the notes. `publish`
+//! fills them from the plan and its outcomes; tables, metrics and the log read them.
+//!
+//! The state of the report as a whole follows from them: unreadable, complete, with changes left undone, or with a loss that
+//! the guard holds. What a retry can complete decides which messages return to the queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeLine, ChangeResult, ClusterReport, Counts, MultiClusterReport, ServiceReport};
+use super::{ClusterReport, Counts, MultiClusterReport, Word};
 use crate::error::chain;
-use crate::model::{GuardState, ServiceRef};
+use crate::model::words::{display_words, words};
+use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb};
 
 impl ClusterReport {
     /// The report of a cluster that could not be read.
@@ -59,7 +63,8 @@ impl ClusterReport {
         self.oldest_read = self.oldest_read.max(other.oldest_read);
         self.guard = self.guard.or(other.guard);
         self.error = self.error.or(other.error);
-        self.counts = Counts::of(&self);
+        let imported = self.counts.imported + other.counts.imported;
+        self.counts = Counts { imported, ..Counts::of(&self) };
         self
     }
 }
@@ -84,7 +89,7 @@ impl ServiceReport {
 impl ChangeLine {
     /// Whether the change failed or was not attempted.
     pub fn is_left_undone(&self) -> bool {
-        matches!(self.result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
+        !self.result.is_made()
     }
 }
 
@@ -128,5 +133,167 @@ impl GuardReport {
     pub fn holds(&self) -> bool {
         use GuardState::{Held, HeldByFullSync, LeftToFullSync};
         matches!(self.state, Held | LeftToFullSync | HeldByFullSync)
+    }
+}
+
+/// The changes in one Cloud Map service.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceReport {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The Cloud Map service's name.
+    pub name: String,
+    /// Our instances without drift.
+    pub unchanged: usize,
+    /// Instances of other owners, left alone.
+    pub foreign: BTreeMap<Foreign, usize>,
+    /// Whether the name lost its last instance, or would lose it.
+    pub emptied: bool,
+    /// The error that keeps its instances unknown, if that leaves a change undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// The changes.
+    pub changes: Vec<ChangeLine>,
+    /// The held-back requests.
+    pub held_back: Vec<HeldBackLine>,
+    /// Remarks that neither fail nor hold back a change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<NoteLine>,
+    /// The registrations that Cloud Map rejects as invalid, for the metrics.
+    #[serde(skip)]
+    pub refused: Vec<InvalidRegistration>,
+}
+
+/// A remark about a Cloud Map service. It appears only in the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteLine {
+    /// Its kind.
+    pub note: NoteKind,
+    /// The sentence.
+    pub detail: String,
+}
+
+words! {
+    /// The kinds of notes.
+    pub enum NoteKind {
+        /// The Cloud Map service was not read, which is no failure.
+        NotRead = "not read",
+        /// A setting of the service waits for other clusters.
+        Waits = "waits",
+    }
+}
+
+display_words!(NoteKind);
+
+/// A registration that Cloud Map rejects as invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRegistration {
+    /// The Kubernetes Service.
+    pub service: ServiceRef,
+    /// The instance.
+    pub instance: Option<String>,
+}
+
+/// One change.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeLine {
+    /// The kind of change.
+    pub change: Verb,
+    /// The instance; absent if the change is to the Cloud Map service itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// The Kubernetes Service of the instance.
+    pub service: ServiceRef,
+    /// Address and pod, the difference, or the reason to deregister.
+    pub detail: String,
+    /// The outcome.
+    #[serde(flatten)]
+    pub result: Outcome,
+}
+
+/// A held-back request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldBackLine {
+    /// The Kubernetes Service that requests it.
+    pub service: ServiceRef,
+    /// The reason's stable code.
+    pub reason: Word,
+    /// The cause and its remedy.
+    pub detail: String,
+    /// Whether a retry may help; the run is incomplete then.
+    pub failed: bool,
+    /// Whether a request stays out of Cloud Map until the Service's owner acts, for the metrics.
+    #[serde(skip)]
+    pub keeps_out: bool,
+}
+
+/// The unfinished work of one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// A read failed, so the Services concerned are unknown.
+    unread: bool,
+    /// Services in Cloud Map were not read yet, which may have instances of a Service that is gone.
+    is_partly_read: bool,
+    /// The Services with a change that failed, or for which there was no time.
+    failed: BTreeSet<ServiceRef>,
+    /// Whether a read of the clusterset failed.
+    unread_clusterset: bool,
+    /// The names with a failed change of the clusterset.
+    of_clusterset: BTreeSet<ServiceRef>,
+}
+
+impl Unfinished {
+    /// The unfinished work in a report.
+    pub fn of(report: &ClusterReport) -> Self {
+        let (unread, is_partly_read) = (report.error.is_some(), report.unread > 0);
+        let mut open = Self { unread, is_partly_read, ..Self::default() };
+        if let Some(part) = &report.multi_cluster {
+            open.unread_clusterset |= part.has_failed();
+            open.of_clusterset.extend(part.unfinished.iter().cloned());
+        }
+        for service in &report.services {
+            open.unread |= service.unreadable.is_some();
+            let held_back = service.held_back.iter().filter(|line| line.failed);
+            open.failed.extend(held_back.map(|line| line.service.clone()));
+            let changes = service.changes.iter().filter(|line| line.is_left_undone());
+            open.failed.extend(changes.map(|line| line.service.clone()));
+        }
+        open
+    }
+
+    /// Whether no failed change of the clusterset is left that a retry can make for the selected Services. A cluster that
+    /// could not be read follows by its own full sync, unless a message names it.
+    pub fn is_followed(&self, selection: &Selection) -> bool {
+        !self.of_clusterset.iter().any(|service| selection.contains(service))
+    }
+
+    /// The same for a cluster that a message names.
+    pub fn is_imported(&self, selection: &Selection) -> bool {
+        !self.unread_clusterset && self.is_followed(selection)
+    }
+
+    /// Whether no work that a retry can complete is left for the selected Services. A full sync is followed by the next one.
+    pub fn is_complete_for(&self, selection: &Selection) -> bool {
+        let is_read = !self.is_partly_read || *selection == Selection::Everything;
+        !self.unread
+            && is_read
+            && !self.failed.iter().any(|service| selection.contains(service))
+            && self.is_imported(selection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_with_lines_of_another_run_keeps_counts_without_lines() {
+        let unread = ClusterReport::unreadable("blue", &std::io::Error::other("no answer"));
+        let counts = Counts { imported: 2, ..Counts::default() };
+        let both = unread.with(ClusterReport { counts, ..ClusterReport::default() });
+        assert_eq!((both.counts.unreadable, both.counts.imported), (1, 2));
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeResult, ClusterReport};
-use crate::model::Verb;
+use super::ClusterReport;
+use crate::model::{Outcome, Verb};
 
 /// The counts of a run. A change counts if it was made, or if a plan or dry run would make it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +51,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts of one cluster that was read.
+    /// The counts of the lines of one cluster.
     pub fn of(report: &ClusterReport) -> Self {
-        let mut counts = Self { held_back: report.held_back.len(), ..Self::default() };
+        let (held_back, unreadable) = (report.held_back.len(), usize::from(report.error.is_some()));
+        let mut counts = Self { held_back, unreadable, ..Self::default() };
         for service in &report.services {
             counts.unchanged += service.unchanged;
             counts.emptied += usize::from(service.emptied);
@@ -76,11 +77,11 @@ impl Counts {
     }
 
     /// The counter for a change with this result.
-    pub(super) fn counter_for(&mut self, verb: Verb, result: &ChangeResult) -> &mut usize {
+    pub(super) fn counter_for(&mut self, verb: Verb, result: &Outcome) -> &mut usize {
         match (result, verb) {
-            (ChangeResult::Failed { .. }, _) => &mut self.failed,
-            (ChangeResult::Undone { .. }, _) => &mut self.undone,
-            (ChangeResult::Planned | ChangeResult::Applied, verb) => self.counter_for_verb(verb),
+            (Outcome::Failed { .. }, _) => &mut self.failed,
+            (Outcome::Undone { .. }, _) => &mut self.undone,
+            (Outcome::Planned | Outcome::Applied, verb) => self.counter_for_verb(verb),
         }
     }
 

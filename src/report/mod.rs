@@ -5,28 +5,26 @@
 mod cleanup;
 mod cluster;
 mod counts;
-mod line;
 pub mod metrics;
 mod multi_cluster;
 mod size;
 mod table;
-mod unfinished;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Traffic;
+use crate::model::words::{display_words, words};
 
 pub use cleanup::{Deletion, EmptyServices, OrphanReport};
-pub use cluster::{GuardReport, LosingService};
-pub use counts::Counts;
-pub use line::{
-    ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
+pub use cluster::{
+    ChangeLine, GuardReport, HeldBackLine, InvalidRegistration, LosingService, NoteKind, NoteLine,
+    ServiceReport, Unfinished,
 };
+pub use counts::Counts;
 pub use multi_cluster::{ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster};
 pub use size::{Shorten, within_limit};
-pub use unfinished::Unfinished;
 
 /// The release of the function, in the answer to a direct invocation.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -97,17 +95,19 @@ pub struct Dropped {
     pub detail: String,
 }
 
-/// Whether a run changes Cloud Map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Changes were made.
-    Sync,
-    /// A plan was requested.
-    Plan,
-    /// A sync that `DRY_RUN` limits to its plan.
-    DryRun,
+words! {
+    /// Whether a run changes Cloud Map.
+    pub enum Mode {
+        /// Changes were made.
+        Sync = "sync",
+        /// A plan was requested.
+        Plan = "plan",
+        /// A sync that `DRY_RUN` limits to its plan.
+        DryRun = "dry-run",
+    }
 }
+
+display_words!(Mode);
 
 /// The result of one cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

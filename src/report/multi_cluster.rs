@@ -6,8 +6,8 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeResult, GuardReport, Word};
-use crate::model::ServiceRef;
+use super::{GuardReport, Word};
+use crate::model::{Outcome, ServiceRef};
 
 /// A cluster in its clusterset.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ pub struct ImportLine {
     /// `+`, `~` or `-`, the kind of the object, its name, and the difference.
     pub change: String,
     #[serde(flatten)]
-    pub result: ChangeResult,
+    pub result: Outcome,
 }
 
 /// A line about one name.
@@ -107,9 +107,7 @@ impl MultiClusterReport {
 
     /// The number of changes of objects that were made, or would be made.
     pub fn made(&self) -> usize {
-        let is_made = |line: &&ImportLine| {
-            matches!(line.result, ChangeResult::Planned | ChangeResult::Applied)
-        };
+        let is_made = |line: &&ImportLine| line.result.is_made();
         self.changes.iter().filter(is_made).count()
     }
 
@@ -120,9 +118,7 @@ impl MultiClusterReport {
 
     /// The number of changes that are left to be made, and of obstacles in their way.
     pub(super) fn open(&self) -> usize {
-        let is_open = |line: &&ImportLine| {
-            matches!(line.result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
-        };
+        let is_open = |line: &&ImportLine| !line.result.is_made();
         let obstacles = self.obstacles.iter().filter(|obstacle| obstacle.failed).count();
         self.changes.iter().filter(is_open).count() + obstacles + usize::from(self.frozen)
     }
@@ -198,7 +194,7 @@ mod tests {
             detail: detail.to_owned(),
         };
         let change = |change: &str, result| ImportLine { change: change.to_owned(), result };
-        let failed = ChangeResult::Failed { error: "403 Forbidden".to_owned() };
+        let failed = Outcome::Failed { error: "403 Forbidden".to_owned() };
         let report = MultiClusterReport {
             cluster_id: Some("blue".to_owned()),
             clusterset: Some("shop-set".to_owned()),
@@ -209,7 +205,7 @@ mod tests {
             }],
             exports: 2,
             imports: 1,
-            export_changes: vec![change("+ export     shop/api", ChangeResult::Applied)],
+            export_changes: vec![change("+ export     shop/api", Outcome::Applied)],
             imported_endpoints: 3,
             guard: None,
             stale: vec![StaleCluster {
@@ -219,7 +215,7 @@ mod tests {
                 expired: false,
             }],
             changes: vec![
-                change("+ import     shop/web  ClusterSetIP", ChangeResult::Applied),
+                change("+ import     shop/web  ClusterSetIP", Outcome::Applied),
                 change("~ service    shop/derived-x  port 81", failed),
             ],
             held_back: vec![line("ForeignObject", "it is not ours")],

@@ -147,8 +147,9 @@ fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Outcome;
     use crate::model::{ServiceRef, Verb};
-    use crate::report::{ChangeLine, ChangeResult, Counts, Deletion, Dropped, ImportLine, Mode};
+    use crate::report::{ChangeLine, Counts, Deletion, Dropped, ImportLine, Mode};
 
     fn report(services: usize) -> Report {
         let change = |number: usize| ChangeLine {
@@ -156,7 +157,7 @@ mod tests {
             instance: Some(format!("ip-10-0-0-1-{number}")),
             service: ServiceRef::new("shop", format!("web-{number}")),
             detail: "10.0.0.1 port 8080 (pod web-7f9c6d5b8-abcde)".to_owned(),
-            result: ChangeResult::Planned,
+            result: Outcome::Planned,
         };
         let service = |number: usize| ServiceReport {
             namespace: "shop.local".to_owned(),
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn every_long_list_is_cut() {
         let words = || "a sentence of one hundred characters or more ".repeat(3);
-        let result = ChangeResult::Failed { error: words() };
+        let result = Outcome::Failed { error: words() };
         let deletion = |number: usize| Deletion {
             namespace: "shop.local".to_owned(),
             name: format!("web-{number}"),
@@ -250,7 +251,7 @@ mod tests {
             change: format!(
                 "+ slice      shop/imported-isrlchlhrq-ac321fb1-{number}  IPv4 of blue"
             ),
-            result: ChangeResult::Planned,
+            result: Outcome::Planned,
         };
         let multi_cluster = MultiClusterReport {
             changes: (0..100_000).map(line).collect(),

@@ -4,10 +4,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ChangeResult, ClusterReport, Counts, Dropped, HeldBackLine, Mode, NoteKind, Report,
-    ServiceReport,
+    ChangeLine, ClusterReport, Counts, Dropped, HeldBackLine, Mode, NoteKind, Report, ServiceReport,
 };
-use crate::model::Verb;
+use crate::model::{Outcome, Verb};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -44,16 +43,6 @@ impl Report {
             Mode::Plan => format!("plan{incomplete}: {}{remark}", self.counts.planned()),
             Mode::DryRun => format!("dry run{incomplete}: {}", self.counts.planned()),
         }
-    }
-}
-
-impl Display for Mode {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sync => "sync",
-            Self::Plan => "plan",
-            Self::DryRun => "dry-run",
-        })
     }
 }
 
@@ -164,7 +153,7 @@ impl Display for ChangeLine {
     }
 }
 
-impl Display for ChangeResult {
+impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Planned | Self::Applied => Ok(()),

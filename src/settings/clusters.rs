@@ -1,11 +1,12 @@
-//! The setting `CLUSTERS`: the EKS clusters, their roles, and the account and Region of their Cloud Map.
+//! The setting `CLUSTERS`: the EKS clusters, their roles, and the account and Region of their Cloud Map; and
+//! `MULTI_CLUSTER`: whether the exports of a cluster are published, and those of its clusterset imported.
 
 use serde::Deserialize;
 
-use super::multi_cluster::{Membership, MultiCluster, membership};
-use super::stored::{SCHEME, Text};
+use super::parameter_store::{SCHEME, Text};
 use crate::model::cluster::{is_cluster_name, is_region};
-use crate::model::{ClusterArn, NamespaceReference};
+use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::{ClusterArn, NamespaceReference, SignedDuration};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
@@ -73,15 +74,15 @@ impl Cluster {
 /// An entry of the setting.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Entry {
+enum ClusterEntry {
     Text(String),
-    Object(Box<Object>),
+    Object(Box<ClusterObject>),
 }
 
 /// An entry with more than a name, of which `docs/schemas` has a schema.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Object {
+pub struct ClusterObject {
     cluster: String,
     role_arn: Option<String>,
     external_id: Option<String>,
@@ -131,33 +132,33 @@ fn parse_text(
     }
 }
 
-fn parse_entries(text: &str) -> Result<Vec<Entry>, String> {
+fn parse_entries(text: &str) -> Result<Vec<ClusterEntry>, String> {
     if text.starts_with('[') {
         return serde_json::from_str(text).map_err(|error| explain(text, &error));
     }
     if text.starts_with('{') {
-        let object: Result<Object, _> = serde_json::from_str(text);
+        let object: Result<ClusterObject, _> = serde_json::from_str(text);
         let object =
             object.map_err(|error| format!("it is not a valid cluster object: {error}"))?;
-        return Ok(vec![Entry::Object(Box::new(object))]);
+        return Ok(vec![ClusterEntry::Object(Box::new(object))]);
     }
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Ok(items.map(|item| Entry::Text(item.to_owned())).collect())
+    Ok(items.map(|item| ClusterEntry::Text(item.to_owned())).collect())
 }
 
 /// The error of an untagged enum lacks the fields of the object, so the objects are parsed again.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     let items: Result<Vec<serde_json::Value>, _> = serde_json::from_str(text);
     let objects = items.into_iter().flatten().filter(serde_json::Value::is_object);
-    let first = objects.map(serde_json::from_value::<Object>).find_map(Result::err);
+    let first = objects.map(serde_json::from_value::<ClusterObject>).find_map(Result::err);
     let error = first.as_ref().unwrap_or(error);
     format!("it is not a JSON list of names, ARNs and objects: {error}")
 }
 
-fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> {
+fn parse_cluster(entry: ClusterEntry, region: Option<&str>) -> Result<Cluster, String> {
     let object = match entry {
-        Entry::Object(object) => *object,
-        Entry::Text(cluster) => Object {
+        ClusterEntry::Object(object) => *object,
+        ClusterEntry::Text(cluster) => ClusterObject {
             cluster,
             role_arn: None,
             external_id: None,
@@ -255,6 +256,91 @@ fn find_repetition<'a>(
     clusters.iter().enumerate().find_map(|(index, cluster)| {
         let earlier = before.iter().chain(&clusters[..index]).find(|it| same(it, cluster))?;
         Some((earlier.label(), cluster.label()))
+    })
+}
+
+/// `STALE_CLUSTERS_AFTER`, unless it is set.
+pub const STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
+
+/// The part that a cluster takes in the Multi-Cluster Services API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MultiCluster {
+    #[default]
+    Off,
+    /// It exports and imports.
+    On,
+    Export,
+    Import,
+}
+
+impl MultiCluster {
+    pub const ALL: [(Self, &str); 4] =
+        [(Self::Off, "off"), (Self::On, "on"), (Self::Export, "export"), (Self::Import, "import")];
+
+    pub fn exports(self) -> bool {
+        matches!(self, Self::On | Self::Export)
+    }
+
+    pub fn imports(self) -> bool {
+        matches!(self, Self::On | Self::Import)
+    }
+}
+
+/// A cluster's own settings for the Multi-Cluster Services API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// `None`: as `MULTI_CLUSTER`.
+    pub multi_cluster: Option<MultiCluster>,
+    /// `None`: the `ClusterProperty` of the cluster.
+    pub cluster_id: Option<ClusterId>,
+    /// `None`: the `ClusterProperty` of the cluster.
+    pub clusterset: Option<ClustersetId>,
+}
+
+/// Parses the setting.
+///
+/// # Errors
+///
+/// Returns the words that it takes if it has another one.
+pub fn parse_multi_cluster(text: Option<&str>) -> Result<MultiCluster, String> {
+    let Some(text) = text else { return Ok(MultiCluster::default()) };
+    let found = MultiCluster::ALL.into_iter().find(|(_, word)| *word == text);
+    let problem = || format!("{text:?} is not one of off, on, export, import");
+    found.map(|(multi_cluster, _)| multi_cluster).ok_or_else(problem)
+}
+
+/// Parses the ids of a cluster object.
+///
+/// # Errors
+///
+/// Returns the form of an id if one has another.
+pub fn membership(
+    multi_cluster: Option<MultiCluster>,
+    cluster_id: Option<&str>,
+    clusterset: Option<&str>,
+) -> Result<Membership, String> {
+    let cluster_id = cluster_id.map(|text| {
+        let form = "one DNS label, or two with a dot, of at most 63 characters";
+        ClusterId::parse(text).ok_or_else(|| format!("clusterId {text:?} is not {form}"))
+    });
+    let clusterset = clusterset.map(|text| {
+        let form = "1 to 128 letters, digits, dots, underscores and hyphens";
+        ClustersetId::parse(text).ok_or_else(|| format!("clusterset {text:?} is not {form}"))
+    });
+    let (cluster_id, clusterset) = (cluster_id.transpose()?, clusterset.transpose()?);
+    Ok(Membership { multi_cluster, cluster_id, clusterset })
+}
+
+/// The warning for a `STALE_CLUSTERS_AFTER` that is too short for the schedule: a heartbeat may be that old although its
+/// cluster is synced.
+pub fn mismatch(stale_after: SignedDuration, period: SignedDuration) -> Option<String> {
+    (stale_after < period * 2).then(|| {
+        format!(
+            "STALE_CLUSTERS_AFTER ({stale_after:#}) and SCHEDULE_MINUTES ({}) do not go together: clusters are reported as \
+             stale between two full syncs; set it to at least twice the longest schedule of the clusterset",
+            period.as_mins()
+        )
     })
 }
 

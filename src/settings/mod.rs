@@ -1,18 +1,14 @@
 //! The settings of the function: environment variables, parsed once at a cold start into one typed value.
 //!
-//! `load` reads the variables and the parameters that they reference (`parameter_store`); the rest is pure. `value`,
-//! `clusters` and `name_policy` parse one setting each, from its variable or its parameters (`stored`). `reader` collects
-//! all mistakes, each with the variable, the problem and an example. The SDK and the Lambda runtime read `AWS_*`.
+//! `parameter_store` reads the variables and the parameters that they reference; the rest is pure. `clusters` and
+//! `name_policy` parse one setting each, `value` all others, and collects all mistakes, each with the variable, the problem
+//! and an example. The SDK and the Lambda runtime read `AWS_*`.
 
 mod clusters;
 mod documented;
 mod events;
-mod load;
-pub mod multi_cluster;
 mod name_policy;
 mod parameter_store;
-mod reader;
-pub mod stored;
 #[cfg(test)]
 mod tests;
 pub mod value;
@@ -20,17 +16,15 @@ pub mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::{CustomTags, QuotaShare};
-use crate::model::SignedDuration;
-use crate::publish::plan::{Guard, Rules, ServiceLimit};
-use crate::report::metrics::Written;
+use crate::model::{Guard, Rules, ServiceLimit, SignedDuration};
+use crate::report::metrics::WrittenMetrics;
 
-pub use clusters::{Cluster, Object as ClusterObject, Role};
+pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
 pub use documented::{DOCUMENTED, Documented};
 pub use events::Events;
-pub use load::{Error as LoadError, load};
-pub use multi_cluster::{Membership, MultiCluster};
-pub use reader::{Mistake, Mistakes, Reader};
-use stored::Parameters;
+use parameter_store::Parameters;
+pub use parameter_store::{LoadError, load};
+pub use value::{Mistake, Mistakes, Reader};
 
 const UNPAGED: &str = "every cluster of CLUSTERS has page: false, which is ignored, since no alarm would page then: \
                        remove it from the clusters whose faults should wake somebody";
@@ -59,7 +53,7 @@ pub struct Settings {
     /// `CREATE_TAGS`: the tags of what is created in Cloud Map, beside the owner's.
     pub create_tags: CustomTags,
     /// `METRICS`: the metrics that are written.
-    pub metrics: Written,
+    pub metrics: WrittenMetrics,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
@@ -97,7 +91,7 @@ impl Settings {
         let mut reader = Reader::new(variable, DOCUMENTED);
         let settings = Self {
             clusters: reader.read("CLUSTERS", |text| {
-                clusters::parse(&stored::texts(text, parameters)?, region)
+                clusters::parse(&parameter_store::texts(text, parameters)?, region)
             }),
             owner_id: reader.read("OWNER_ID", value::owner_id),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
@@ -110,9 +104,9 @@ impl Settings {
             create_tags: reader.read("CREATE_TAGS", value::tags),
             metrics: reader.read("METRICS", value::metrics),
             events: reader.read("EVENTS", value::events),
-            multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
+            multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
             stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {
-                value::duration(text, multi_cluster::STALE_CLUSTERS_AFTER)
+                value::duration(text, clusters::STALE_CLUSTERS_AFTER)
             }),
             expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", value::duration_or_off),
             retired: reader.find_retired(),
@@ -140,7 +134,7 @@ impl Settings {
     pub fn warnings(&self) -> Vec<String> {
         let guard = self.rules.guard;
         let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
-        let stale = multi_cluster::mismatch(self.stale_clusters_after, guard.period);
+        let stale = clusters::mismatch(self.stale_clusters_after, guard.period);
         let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
         let unpaged = self.clusters.iter().all(|it| !it.page).then(|| UNPAGED.to_owned());
         self.retired.iter().cloned().chain(guard.mismatch()).chain(stale).chain(unpaged).collect()
@@ -162,8 +156,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 period: self.read("SCHEDULE_MINUTES", |text| value::minutes(text, period)),
             },
             service_limit: ServiceLimit::default(),
-            name_policy: self
-                .read("NAME_POLICY", |text| name_policy::parse(&stored::texts(text, parameters)?)),
+            name_policy: self.read("NAME_POLICY", |text| {
+                name_policy::parse(&parameter_store::texts(text, parameters)?)
+            }),
             lacks_dns_rights: self.read("DNS_NAMESPACES", value::is_false),
             purge_dead_clusters_after: self
                 .read("PURGE_DEAD_CLUSTERS_AFTER", value::duration_or_off),

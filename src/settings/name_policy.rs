@@ -1,7 +1,7 @@
 //! The setting `NAME_POLICY`: rules as JSON. A mistake is reported with its path in the text.
 
-use super::stored::Text;
-use crate::publish::plan::{NamePolicy, Rule};
+use super::parameter_store::Text;
+use crate::model::{NamePolicy, Rule};
 
 /// Parses the setting. Each text is a JSON list of rules; the lists are joined. Without the setting everything is
 /// allowed.

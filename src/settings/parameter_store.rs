@@ -1,6 +1,11 @@
-//! Reads Systems Manager's Parameter Store, which holds the settings that are too long for the environment. It is read
-//! once at a cold start: one call for a parameter, and one for each page of the parameters under a path.
+//! Reads the settings at a cold start: from the environment, and from the parameters that it references.
+//!
+//! Lambda limits the environment to 4 KB, so `ssm:/name` references one parameter of Systems Manager's Parameter Store, and
+//! `ssm:/path/` all parameters directly under a path. They are read once, with one call for a parameter, and one for each
+//! page of the parameters under a path, and replace the text of the variable.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -9,7 +14,7 @@ use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ssm::types::Parameter as Found;
 use tokio::time::{Instant, timeout_at};
 
-use super::stored::{Parameter, Parameters, Reference};
+use super::{Mistakes, Settings};
 use crate::error::chain;
 
 /// The time for all reads together. Lambda limits a cold start to ten seconds and then drops its error.
@@ -17,7 +22,7 @@ const MAX_TIME: Duration = Duration::from_secs(8);
 
 /// A parameter could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ParameterError {
     #[error("cannot read {reference} from Parameter Store: {message}")]
     Read {
         reference: Reference,
@@ -38,7 +43,7 @@ pub enum Error {
 pub async fn read(
     config: &SdkConfig,
     references: impl IntoIterator<Item = Reference>,
-) -> Result<Parameters, Error> {
+) -> Result<Parameters, ParameterError> {
     let (client, until) = (Client::new(config), Instant::now() + MAX_TIME);
     let mut parameters = Parameters::new();
     for reference in references {
@@ -48,8 +53,8 @@ pub async fn read(
         };
         match found {
             Ok(Ok(found)) => parameters.insert(reference, found),
-            Ok(Err(message)) => return Err(Error::Read { reference, message }),
-            Err(_) => return Err(Error::Timeout(reference)),
+            Ok(Err(message)) => return Err(ParameterError::Read { reference, message }),
+            Err(_) => return Err(ParameterError::Timeout(reference)),
         };
     }
     Ok(parameters)
@@ -89,14 +94,145 @@ where
     }
 }
 
+/// The settings that may be in Parameter Store.
+pub const STORABLE: [&str; 2] = ["CLUSTERS", "NAME_POLICY"];
+pub(super) const SCHEME: &str = "ssm:";
+/// The limit of a parameter's name with its path.
+const MAX_NAME: usize = 1011;
+
+/// A reference of a setting to Parameter Store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    Parameter(String),
+    /// Every parameter directly under a path, which ends in `/`.
+    Path(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Parameter {
+    /// The name with its path.
+    pub name: String,
+    /// Decrypted.
+    pub value: String,
+}
+
+/// The parameters of each reference.
+pub type Parameters = BTreeMap<Reference, Vec<Parameter>>;
+
+/// One of the texts of a setting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Text<'a> {
+    /// The parameter that contains it; `None`: the variable itself.
+    pub parameter: Option<&'a str>,
+    pub text: &'a str,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parameter(name) => write!(f, "the parameter {name}"),
+            Self::Path(path) => write!(f, "the parameters under {path}"),
+        }
+    }
+}
+
+impl Reference {
+    /// The reference in a text; `None` if the text is the setting itself.
+    ///
+    /// # Errors
+    /// Returns an error if the reference is malformed.
+    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+        let Some(name) = text.trim().strip_prefix(SCHEME) else { return Ok(None) };
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
+        let whole = name.starts_with('/') && name.len() > 1 && !name.contains("//");
+        if !whole || name.len() > MAX_NAME || !name.chars().all(allowed) {
+            return Err(format!(
+                "{text:?} is neither ssm:/NAME (one parameter) nor ssm:/PATH/ (all parameters directly under a path)"
+            ));
+        }
+        let path = name.ends_with('/');
+        Ok(Some(if path { Self::Path(name.to_owned()) } else { Self::Parameter(name.to_owned()) }))
+    }
+}
+
+/// All references of the settings.
+pub fn references(variable: impl Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+    let texts = STORABLE.into_iter().filter_map(variable);
+    texts.filter_map(|text| Reference::parse(&text).ok().flatten()).collect()
+}
+
+/// The texts of a setting: its own, or those of its parameters.
+pub(super) fn texts<'a>(
+    own: Option<&'a str>,
+    parameters: &'a Parameters,
+) -> Result<Vec<Text<'a>>, String> {
+    let Some(text) = own else { return Ok(Vec::new()) };
+    let Some(reference) = Reference::parse(text)? else {
+        return Ok(vec![Text { parameter: None, text }]);
+    };
+    let found = parameters.get(&reference).map(Vec::as_slice).unwrap_or_default();
+    if found.is_empty() {
+        return Err(format!("Parameter Store does not have {reference}"));
+    }
+    let text = |it: &'a Parameter| Text { parameter: Some(&it.name), text: it.value.trim() };
+    Ok(found.iter().map(text).collect())
+}
+
+impl Text<'_> {
+    /// A problem of the text, with the name of its parameter.
+    pub fn problem(&self, problem: &str) -> String {
+        match self.parameter {
+            Some(name) => format!("parameter {name}: {problem}"),
+            None => problem.to_owned(),
+        }
+    }
+}
+
+/// The settings could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+    #[error(transparent)]
+    Unreadable(#[from] ParameterError),
+}
+
+impl LoadError {
+    /// The stable name of the error, for Lambda and alarms.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Mistakes(_) => "InvalidSettings",
+            Self::Unreadable(_) => "UnreadableSettings",
+        }
+    }
+}
+
+/// Loads the settings. `variable` reads an environment variable; `config` is the configuration of the Parameter Store
+/// client.
+///
+/// # Errors
+/// Returns an error if a setting cannot be read or is invalid.
+pub async fn load(
+    variable: impl Fn(&str) -> Option<String>,
+    config: &SdkConfig,
+) -> Result<Settings, LoadError> {
+    let references = references(&variable);
+    let parameters = read(config, references).await?;
+    let region = config.region().map(aws_config::Region::as_ref);
+    let settings = Settings::read_with(variable, &parameters, region)?;
+    for warning in settings.warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok(settings)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::clients::sdk_config;
     use aws_config::Region;
     use aws_credential_types::Credentials;
     use tokio::net::TcpListener;
-
-    use super::*;
-    use crate::clients::sdk_config;
 
     #[tokio::test(start_paused = true)]
     async fn timeout_comes_before_the_end_of_lambdas_cold_start() {
@@ -115,5 +251,33 @@ mod tests {
         let error = found.expect_err("no answer").to_string();
         assert!(error.contains("/a") && error.contains("endpoint for ssm"), "{error}");
         assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+    }
+
+    #[test]
+    fn a_setting_points_at_a_parameter_or_a_path() {
+        let parameter = |name: &str| Ok(Some(Reference::Parameter(name.into())));
+        let cases = [
+            ("blue,green", Ok(None)),
+            ("ssm:/clusters", parameter("/clusters")),
+            (" ssm:/a/b.c_d-1 ", parameter("/a/b.c_d-1")),
+            ("ssm:/a/clusters/", Ok(Some(Reference::Path("/a/clusters/".into())))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Reference::parse(text), expected, "{text}");
+        }
+        for text in ["ssm:", "ssm:/", "ssm:clusters", "ssm://a", "ssm:/a b", "ssm:/a,ssm:/b"] {
+            let problem = Reference::parse(text).expect_err(text);
+            assert!(problem.contains("ssm:/PATH/"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn only_settings_that_may_be_long_are_looked_for_in_parameter_store() {
+        let variable = |name: &str| match name {
+            "CLUSTERS" => Some("ssm:/p/".to_owned()),
+            "NAME_POLICY" => Some("[]".to_owned()),
+            _ => Some("ssm:/never".to_owned()),
+        };
+        assert_eq!(references(variable), BTreeSet::from([Reference::Path("/p/".into())]));
     }
 }

@@ -1,7 +1,7 @@
 //! All settings together: each is read, all mistakes are reported with their examples, and texts come from parameters, too.
 
 use super::*;
-use crate::publish::plan::Policy;
+use crate::model::Policy;
 
 fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
     let find = |name: &str| {
@@ -63,7 +63,7 @@ fn every_setting_is_read() {
     assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
     let tags = [("cost center", "47=11"), ("empty", ""), ("team", "shop")];
     assert_eq!(settings.create_tags, tags.map(|(key, it)| (key.into(), it.into())).into());
-    assert_eq!(settings.metrics, Written::OfFunction);
+    assert_eq!(settings.metrics, WrittenMetrics::OfFunction);
     assert_eq!(settings.multi_cluster, MultiCluster::Import);
     assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
     assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
@@ -198,8 +198,9 @@ fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
         let mut all = Parameters::new();
         for (name, value) in parameters {
             let (name, value) = ((*name).to_owned(), (*value).to_owned());
-            let path = stored::Reference::Path(name[..=name.rfind('/').expect("one")].into());
-            all.entry(path).or_default().push(stored::Parameter { name, value });
+            let path =
+                parameter_store::Reference::Path(name[..=name.rfind('/').expect("one")].into());
+            all.entry(path).or_default().push(parameter_store::Parameter { name, value });
         }
         let variable = |name: &str| match name {
             "CLUSTERS" => Some("ssm:/c/".to_owned()),

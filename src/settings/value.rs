@@ -1,13 +1,18 @@
-//! Parses the value of each setting. `None` means that the variable is not set. The error of each function is the text
-//! of the mistake.
+//! Parses environment variables one by one into typed values, and collects the mistakes. `None` means that the variable is
+//! not set. The error of each function is the text of the mistake.
 
 #![allow(clippy::missing_errors_doc, reason = "the same for each, see above")]
 
+use std::fmt;
+
+use super::Documented;
+use super::documented::RETIRED;
+use crate::error::{printable, shorten_to};
+
 use super::events::Events;
 use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
-use crate::model::{NamespaceReference, SignedDuration};
-use crate::publish::plan::Policy;
-use crate::report::metrics::Written;
+use crate::model::{NamespaceReference, Policy, SignedDuration};
+use crate::report::metrics::WrittenMetrics;
 
 /// Cloud Map allows 50 tags, of which one is ours.
 const MOST_TAGS: usize = 49;
@@ -67,7 +72,7 @@ pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     let Some(text) = text else {
         return Ok(Policy::default());
     };
-    let found = Policy::ALL.into_iter().find(|policy| policy.to_string() == text);
+    let found = Policy::parse(text);
     found.ok_or_else(|| format!("{text:?} is not one of sync, upsert-only, create-only"))
 }
 
@@ -80,10 +85,10 @@ pub fn events(text: Option<&str>) -> Result<Events, String> {
     }
 }
 
-pub fn metrics(text: Option<&str>) -> Result<Written, String> {
+pub fn metrics(text: Option<&str>) -> Result<WrittenMetrics, String> {
     match text {
-        None | Some("all") => Ok(Written::All),
-        Some("function") => Ok(Written::OfFunction),
+        None | Some("all") => Ok(WrittenMetrics::All),
+        Some("function") => Ok(WrittenMetrics::OfFunction),
         Some(text) => Err(format!("{text:?} is neither all nor function")),
     }
 }
@@ -188,4 +193,77 @@ pub fn queue_url(text: Option<&str>) -> Result<Option<String>, String> {
     is_url
         .then(|| Some(text.to_owned()))
         .ok_or_else(|| format!("{text:?} is not the URL of a queue"))
+}
+
+/// The most characters of one problem: some repeat the value.
+const LONGEST_PROBLEM: usize = 1_000;
+
+/// An invalid environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    pub variable: &'static str,
+    pub problem: String,
+    /// A valid value.
+    pub example: &'static str,
+}
+
+/// Every mistake in the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Mistakes(pub Vec<Mistake>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(f, "{count} mistake{} in the settings", if count == 1 { "" } else { "s" })?;
+        for Mistake { variable, problem, example } in &self.0 {
+            write!(f, "; {variable}: {problem} (example: {variable}={example})")?;
+        }
+        Ok(())
+    }
+}
+
+pub struct Reader<F> {
+    variable: F,
+    documented: &'static [Documented],
+    mistakes: Vec<Mistake>,
+}
+
+impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    /// `variable` returns an environment variable; `documented` has the examples for mistakes.
+    pub fn new(variable: F, documented: &'static [Documented]) -> Self {
+        Self { variable, documented, mistakes: Vec::new() }
+    }
+
+    /// A variable with white space only is not set: templates pass empty parameters on.
+    pub fn read<T: Default>(
+        &mut self,
+        variable: &'static str,
+        parse: impl Fn(Option<&str>) -> Result<T, String>,
+    ) -> T {
+        let text = (self.variable)(variable);
+        let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        parse(text).unwrap_or_else(|problem| {
+            let documented = self.documented.iter().find(|setting| setting.variable == variable);
+            let example = documented.map_or("", |setting| setting.example);
+            let problem = shorten_to(&printable(&problem), LONGEST_PROBLEM);
+            self.mistakes.push(Mistake { variable, problem, example });
+            T::default()
+        })
+    }
+
+    /// A warning for each setting of an earlier release that is still set.
+    pub fn find_retired(&self) -> Vec<String> {
+        let is_set = |name: &str| (self.variable)(name).is_some_and(|text| !text.trim().is_empty());
+        let set = RETIRED.iter().filter(|(name, _)| is_set(name));
+        set.map(|(name, why)| format!("{name} is ignored, since {why}: remove it")).collect()
+    }
+
+    /// Returns the settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns all mistakes if there is one.
+    pub fn finish<T>(self, settings: T) -> Result<T, Mistakes> {
+        if self.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(self.mistakes)) }
+    }
 }

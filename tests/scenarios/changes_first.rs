@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::model::Verb;
-use cloud_map_sync::report::{ChangeResult, Report};
+use cloud_map_sync::model::{Outcome, Verb};
+use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
@@ -79,7 +79,7 @@ fn position(operations: &[&str], operation: &str) -> usize {
     operations.iter().position(|it| *it == operation).expect(operation)
 }
 
-fn lines(report: &Report, change: Verb) -> Vec<&ChangeResult> {
+fn lines(report: &Report, change: Verb) -> Vec<&Outcome> {
     let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
     let lines = services.flat_map(|service| &service.changes);
     lines.filter(|line| line.change == change).map(|line| &line.result).collect()
@@ -170,7 +170,7 @@ async fn registrations_are_reported_although_the_rest_could_not_be_read() {
         report.clusters[0].error.as_ref().is_some_and(|it| it.contains("ListServices")),
         "{report}"
     );
-    assert_eq!(lines(&report, Verb::Register), [&ChangeResult::Applied]);
+    assert_eq!(lines(&report, Verb::Register), [&Outcome::Applied]);
     assert_eq!(fleet.addresses("prod", "web-7").len(), 3);
 }
 

@@ -1,6 +1,6 @@
 //! Calls and operations that fail: what it means for the change, and that no other change minds.
 
-use cloud_map_sync::report::ChangeResult;
+use cloud_map_sync::model::Outcome;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of, settled, sync, writes};
@@ -32,7 +32,7 @@ async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
     assert_eq!((report.counts.failed, report.counts.registered), (1, 1), "{report}");
     let services = &report.clusters[0].services;
     let web = services.iter().find(|service| service.name == "web").expect("reported");
-    let ChangeResult::Failed { error } = &web.changes[0].result else { panic!("{report}") };
+    let Outcome::Failed { error } = &web.changes[0].result else { panic!("{report}") };
     assert!(error.contains("INTERNAL_FAILURE"), "{error}");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
@@ -163,7 +163,7 @@ async fn service_created_but_answered_with_an_error_is_found_and_used() {
 }
 
 #[tokio::test]
-async fn failed_rewrite_and_failed_removal_are_told_and_made_by_the_next_run() {
+async fn failed_rewrite_and_failed_removal_are_reported_and_made_by_the_next_run() {
     let (fleet, function) = two_services().await;
     converge(&fleet, &function).await;
     fleet.pods("web", &[]);

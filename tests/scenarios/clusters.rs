@@ -196,7 +196,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
 }
 
 #[tokio::test]
-async fn clusters_of_one_name_in_two_accounts_are_told_apart() {
+async fn clusters_of_one_name_in_two_accounts_are_distinguished() {
     let fleet = Fleet::start().await;
     let (_, _, entries) = twins(&fleet).await;
     let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
@@ -279,7 +279,7 @@ async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_
 }
 
 #[tokio::test]
-async fn clusters_of_one_name_in_two_regions_are_told_apart() {
+async fn clusters_of_one_name_in_two_regions_are_distinguished() {
     let fleet = Fleet::start().await;
     let (_, east) = cluster(&fleet, "twin", REGION, "10.0.1.1").await;
     let (west_server, west) = cluster(&fleet, "twin", "eu-west-1", "10.0.2.1").await;

@@ -199,7 +199,7 @@ async fn command_that_cannot_be_served_is_refused_with_what_would_be_right() {
 }
 
 #[tokio::test]
-async fn cluster_whose_registry_cannot_be_read_is_told_once_for_each_cluster() {
+async fn cluster_whose_registry_cannot_be_read_is_reported_once_for_each_cluster() {
     let fleet = two_clusters().await;
     fleet.cloud_map.inject(Fault::on("ListNamespaces", FaultKind::AccessDenied).always());
     let report = crate::run::sync(&fleet.function().await).await;

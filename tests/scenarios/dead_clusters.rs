@@ -87,7 +87,7 @@ fn orphans(report: &Report) -> &OrphanReport {
 }
 
 #[tokio::test]
-async fn instances_of_a_cluster_that_eks_knows_no_more_are_told_and_stay() {
+async fn instances_of_a_cluster_that_eks_knows_no_more_are_reported_and_stay() {
     let world = World::start().await;
     world.delete_green();
     let report = sync(&world.function(&[]).await).await;
@@ -150,7 +150,7 @@ async fn cluster_whose_death_can_be_noted_nowhere_stays_and_the_line_says_so() {
 }
 
 #[tokio::test]
-async fn instances_of_a_cluster_that_was_dropped_are_told_and_stay_and_eks_is_not_asked() {
+async fn instances_of_a_cluster_that_was_dropped_are_reported_and_stay_and_eks_is_not_asked() {
     let world = World::start().await;
     let function = world.function(&[("CLUSTERS", "blue")]).await;
     world.fleet.sandbox.aws().forget_requests();

@@ -98,14 +98,14 @@ async fn policy_of_names_ends_the_note_and_the_words_at_the_end_of_a_plan() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_not_there_is_told_as_a_mistake_in_the_settings() {
+async fn a_cluster_that_is_not_there_is_reported_as_a_mistake_in_the_settings() {
     let check = failed(&fleet().await, &[("CLUSTERS", "red")]).await;
     assert_eq!(check.name, "describe");
     assert!(check.fix.is_some_and(|fix| fix.contains("Region and account in CLUSTERS")));
 }
 
 #[tokio::test]
-async fn a_missing_access_entry_is_told_with_the_command_that_makes_it() {
+async fn a_missing_access_entry_is_reported_with_the_command_that_makes_it() {
     let fleet = fleet().await;
     fleet.cluster.revoke(ROLE_ARN);
     let check = failed(&fleet, &[]).await;
@@ -115,7 +115,7 @@ async fn a_missing_access_entry_is_told_with_the_command_that_makes_it() {
 }
 
 #[tokio::test]
-async fn missing_rights_in_the_cluster_are_told_one_by_one_and_events_are_no_failure() {
+async fn missing_rights_in_the_cluster_are_reported_one_by_one_and_events_are_no_failure() {
     let fleet = fleet().await;
     fleet.cluster.grant(ROLE_ARN, &[]);
     let checkup = doctor(&fleet, &[]).await;
@@ -127,7 +127,7 @@ async fn missing_rights_in_the_cluster_are_told_one_by_one_and_events_are_no_fai
 }
 
 #[tokio::test]
-async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need() {
+async fn reads_of_cloud_map_that_are_refused_are_reported_with_the_action_they_need() {
     for (operation, needed) in [
         ("ListNamespaces", "servicediscovery:ListNamespaces"),
         ("ListInstances", "servicediscovery:ListInstances"),
@@ -170,7 +170,7 @@ async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_t
 }
 
 #[tokio::test]
-async fn the_way_to_the_api_server_is_told_apart_from_what_answers_there() {
+async fn the_way_to_the_api_server_is_distinguished_from_what_answers_there() {
     let fleet = fleet().await;
     fleet.sandbox.use_sockets();
     fleet.cluster.serve_other_certificate();

@@ -105,7 +105,7 @@ async fn while_a_cluster_cannot_be_read_nothing_is_deleted_and_the_report_says_s
 }
 
 #[tokio::test]
-async fn while_a_claim_cannot_be_told_nothing_is_deleted_and_the_report_says_so() {
+async fn while_a_claim_is_unclear_nothing_is_deleted_and_the_report_says_so() {
     let fleet = with_one_gone().await;
     fleet.annotate("web", "hostname", "w b");
     let report = converge(&fleet, &deleting(&fleet).await).await;

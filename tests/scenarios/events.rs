@@ -112,7 +112,7 @@ async fn two_claimants() -> Fleet {
 }
 
 #[tokio::test]
-async fn loser_of_a_name_is_told_once_who_holds_it() {
+async fn loser_of_a_name_gets_one_event_with_its_holder() {
     let fleet = two_claimants().await;
     let function = fleet.function().await;
     for _ in 0..2 {
@@ -126,7 +126,7 @@ async fn loser_of_a_name_is_told_once_who_holds_it() {
 }
 
 #[tokio::test]
-async fn warm_process_does_not_tell_again_what_it_has_told() {
+async fn warm_process_reports_nothing_twice() {
     let fleet = two_claimants().await;
     let function = fleet.function().await;
     sync(&function).await;
@@ -136,7 +136,7 @@ async fn warm_process_does_not_tell_again_what_it_has_told() {
 }
 
 #[tokio::test]
-async fn service_that_is_made_again_and_another_mistake_are_told_again() {
+async fn service_that_is_made_again_and_another_mistake_are_reported_again() {
     let fleet = Fleet::start().await;
     let mistaken =
         |ttl: &str| annotated("web", "prod", "web").annotate("cloudmap.controller/ttl", ttl);

@@ -82,7 +82,7 @@ async fn a_service_that_is_found_as_it_should_be_is_fine() {
 }
 
 #[tokio::test]
-async fn what_is_no_annotated_headless_service_is_told_as_such() {
+async fn what_is_no_annotated_headless_service_is_reported_as_such() {
     let fleet = fleet().await;
     fleet.cluster.service(annotated("normal", "prod", "normal").cluster_ip("10.100.3.4"));
     fleet.cluster.service(Headless::new("shop", "plain"));
@@ -116,7 +116,7 @@ async fn what_may_surprise_is_noted() {
 }
 
 #[tokio::test]
-async fn another_holder_and_a_bad_annotation_are_told_in_the_words_of_the_report() {
+async fn another_holder_and_a_bad_annotation_are_reported_in_the_words_of_the_report() {
     let fleet = fleet().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     sync(&fleet.function().await).await;

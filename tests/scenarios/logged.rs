@@ -64,7 +64,7 @@ pub async fn invoke_logged(function: &Function, payload: &Value) -> (Answer, Vec
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE" => Some("256".to_owned()),
         _ => None,
     };
-    let logging = tracing::subscriber::set_default(lambda::log::subscriber(variable, log.clone()));
+    let logging = tracing::subscriber::set_default(lambda::subscriber(variable, log.clone()));
     let mut context = Context::default();
     "8f5d0a3c-2b1e-4c6d-9f7a-0123456789ab".clone_into(&mut context.request_id);
     context.invoked_function_arn =
@@ -75,7 +75,7 @@ pub async fn invoke_logged(function: &Function, payload: &Value) -> (Answer, Vec
     let answer = invoke(function, payload).instrument(lambda::span(&context)).await;
     drop(logging);
     if let Some(report) = &answer.report {
-        metrics::write(report, metrics::Written::All, FUNCTION, SystemTime::now(), &mut log)
+        metrics::write(report, metrics::WrittenMetrics::All, FUNCTION, SystemTime::now(), &mut log)
             .expect("memory");
     }
     (answer, log.take().lines().map(str::to_owned).collect())

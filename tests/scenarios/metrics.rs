@@ -18,8 +18,14 @@ use testbed::function::{event, invoke};
 fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {
     let report = answer.report.as_ref().expect("a report");
     let mut output = Vec::new();
-    metrics::write(report, metrics::Written::All, "sync", SystemTime::UNIX_EPOCH, &mut output)
-        .expect("memory");
+    metrics::write(
+        report,
+        metrics::WrittenMetrics::All,
+        "sync",
+        SystemTime::UNIX_EPOCH,
+        &mut output,
+    )
+    .expect("memory");
     let text = String::from_utf8(output).expect("text");
     let mut lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

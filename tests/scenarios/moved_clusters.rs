@@ -40,7 +40,7 @@ async fn function(fleet: &Fleet, clusters: &Value) -> Function {
 }
 
 #[tokio::test]
-async fn instances_in_the_former_cloud_map_are_told_as_orphans_and_stay() {
+async fn instances_in_the_former_cloud_map_are_reported_as_orphans_and_stay() {
     let (fleet, west, clusters) = moved().await;
     let clock = StandInClock::new();
     let function = function(&fleet, &clusters).await.with_clock(clock.clock());

@@ -33,7 +33,7 @@ fn older_claimant(fleet: &Fleet) {
 }
 
 #[tokio::test]
-async fn claim_that_is_not_allowed_registers_nothing_holds_no_name_and_is_told() {
+async fn claim_that_is_not_allowed_registers_nothing_holds_no_name_and_is_reported() {
     let fleet = Fleet::start().await;
     older_claimant(&fleet);
     fleet.web("web", "prod", &["10.0.1.1"]);

@@ -69,7 +69,7 @@ async fn missing_namespace_is_held_back_with_those_that_are_visible() {
 }
 
 #[tokio::test]
-async fn service_whose_namespace_can_no_longer_be_told_keeps_what_is_registered() {
+async fn service_whose_namespace_became_unclear_keeps_what_is_registered() {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     let function = fleet.function().await;

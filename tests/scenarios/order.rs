@@ -16,19 +16,6 @@ async fn web() -> (Fleet, cloud_map_sync::function::Function) {
 }
 
 #[tokio::test]
-async fn replaced_pods_are_registered_before_the_old_ones_go() {
-    let (fleet, function) = web().await;
-    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    let [register, deregister] = ["RegisterInstance web", "DeregisterInstance web"];
-    assert_eq!(writes(&fleet), [register, register, deregister, deregister]);
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
-}
-
-#[tokio::test]
 async fn registrations_are_finished_before_the_first_deregistration_is_begun() {
     let (fleet, function) = web().await;
     fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);

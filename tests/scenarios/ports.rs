@@ -66,7 +66,7 @@ async fn named_target_port_may_differ_from_pod_to_pod() {
 }
 
 #[tokio::test]
-async fn pods_on_the_host_network_share_an_address_and_are_told_apart_by_port() {
+async fn pods_on_the_host_network_share_an_address_and_are_distinguished_by_port() {
     for (port, expected) in [("metrics", 2), ("", 1)] {
         let fleet = Fleet::start().await;
         fleet.service(annotated("web", "prod", "web").port_to("metrics", 80, "metrics"));

@@ -100,7 +100,7 @@ async fn purge_of_a_namesake_in_another_account_is_not_about_this_cluster() {
 
 /// Its marks carry an ARN, and only EKS could say which.
 #[tokio::test]
-async fn cluster_that_cannot_be_told_by_its_name_is_refused_with_what_would_be_right() {
+async fn cluster_with_an_ambiguous_name_is_refused_with_what_would_be_right() {
     let (fleet, function) = shared_name().await;
     fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("blue"));
     for (cluster, helps) in [("blue", "select the cluster by its ARN"), ("red", "use the ARN")] {
@@ -179,7 +179,7 @@ async fn cloud_map_that_cannot_be_read_leaves_the_purge_incomplete() {
 }
 
 #[tokio::test]
-async fn service_that_cannot_be_read_is_told_and_stops_no_other() {
+async fn service_that_cannot_be_read_is_reported_and_stops_no_other() {
     let (fleet, function) = shared_name().await;
     let cart = fleet.cloud_map.find_service("prod", "cart").expect("created");
     let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&cart);

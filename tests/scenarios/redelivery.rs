@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::drift::change_of;
 use crate::fleet::Fleet;
 use crate::queue::deliver;
+use crate::run::sync;
 use testbed::ROLE_ARN;
+use testbed::clock::now;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 use testbed::sqs::queue::Queue;
@@ -117,4 +120,23 @@ async fn batch_without_failures_and_function_without_a_queue_ask_for_nothing() {
     fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
     assert_eq!(deliver(&fleet.function().await, &queue).await.1.len(), 1);
     assert_eq!((queue.requests(), queue.until_next()), (0, Some(30 * MINUTE)));
+}
+
+/// The settings name no queue of drift: the template's own time is that of a run.
+#[tokio::test]
+async fn failed_event_about_drift_returns_after_the_visibility_timeout_of_its_queue() {
+    let fleet = fleet().await;
+    let own = queue(&fleet, "own", &[]);
+    let function = fleet.function_with(&[("QUEUE_URL", own.url())]).await;
+    sync(&function).await;
+    let service = fleet.cloud_map.find_service("prod", "web").expect("the service");
+    let drift = queue(&fleet, "drift", &[]);
+    drift.send(&change_of("sqs-drift-instance", &service, now()).to_string());
+    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
+
+    assert_eq!(deliver(&function, &drift).await.1.len(), 1);
+
+    assert_eq!((own.requests(), drift.requests()), (0, 0));
+    let timeout = drift.until_next().expect("it is in flight");
+    assert!(timeout > MINUTE, "{timeout:?}");
 }

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use cloud_map_sync::function::Answer;
-use cloud_map_sync::model::Verb;
-use cloud_map_sync::report::{ChangeResult, Report, metrics};
+use cloud_map_sync::model::{Outcome, Verb};
+use cloud_map_sync::report::{Report, metrics};
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
@@ -18,8 +18,14 @@ const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute 
 /// What the metrics of the only cluster say.
 fn metric(report: &Report, name: &str) -> Value {
     let mut output = Vec::new();
-    metrics::write(report, metrics::Written::All, "sync", SystemTime::UNIX_EPOCH, &mut output)
-        .expect("memory");
+    metrics::write(
+        report,
+        metrics::WrittenMetrics::All,
+        "sync",
+        SystemTime::UNIX_EPOCH,
+        &mut output,
+    )
+    .expect("memory");
     let text = String::from_utf8(output).expect("text");
     let line = text.lines().next().expect("the cluster's line");
     serde_json::from_str::<Value>(line).expect("JSON")[name].clone()
@@ -44,7 +50,7 @@ async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again()
 
     assert!(!report.ok && held_back(&report).is_empty(), "{report}");
     let change = &report.clusters[0].services[0].changes[0];
-    let ChangeResult::Failed { error } = &change.result else { panic!("{report}") };
+    let Outcome::Failed { error } = &change.result else { panic!("{report}") };
     assert!(
         change.change == Verb::Deregister && error.contains("INVALID_CHANGE_BATCH"),
         "{report}"

@@ -164,7 +164,7 @@ async fn create_only_leaves_the_ttl_as_it_is() {
 }
 
 #[tokio::test]
-async fn routing_policy_is_set_at_creation_and_only_told_later() {
+async fn routing_policy_is_set_at_creation_and_only_reported_later() {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod.local", &["10.0.1.1"]);
     fleet.annotate("web", "routing-policy", "WEIGHTED");

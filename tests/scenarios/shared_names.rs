@@ -84,7 +84,7 @@ async fn plan_names_who_keeps_a_name_from_being_shared() {
 }
 
 #[tokio::test]
-async fn needs_that_do_not_fit_together_are_told_and_the_older_decides() {
+async fn needs_that_do_not_fit_together_are_reported_and_the_older_decides() {
     let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
     for service in ["old", "young"] {
         fleet.annotate(service, "namespace", "prod.local");

@@ -38,7 +38,7 @@ async fn service_is_created_filled_and_cleaned_in_another_accounts_namespace() {
 }
 
 #[tokio::test]
-async fn namespaces_of_one_name_in_two_accounts_are_told_apart_by_their_arns() {
+async fn namespaces_of_one_name_in_two_accounts_are_distinguished_by_their_arns() {
     let (fleet, id, arn) = shared().await;
     let own = fleet.cloud_map.namespace("platform.local", NamespaceKind::DnsPrivate);
     fleet.web("web", &namespace_arn(&own), &["10.0.1.1"]);

@@ -50,7 +50,7 @@ async fn status_tells_everybody_apart_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn status_is_told_while_no_cluster_answers() {
+async fn status_is_reported_while_no_cluster_answers() {
     let fleet = shared_name().await;
     fleet.cluster.revoke(ROLE_ARN);
     let status = status(&fleet, json!({"action": "status"})).await;
@@ -59,7 +59,7 @@ async fn status_is_told_while_no_cluster_answers() {
 }
 
 #[tokio::test]
-async fn a_service_that_cannot_be_read_is_told_and_the_others_are_counted() {
+async fn a_service_that_cannot_be_read_is_reported_and_the_others_are_counted() {
     let fleet = shared_name().await;
     fleet.cloud_map.inject(Fault::on("ListInstances", FaultKind::AccessDenied));
     let status = status(&fleet, json!({"action": "status"})).await;

@@ -179,7 +179,7 @@ async fn server_that_is_down_loses_no_instance() {
 }
 
 #[tokio::test]
-async fn role_without_an_access_entry_is_told_what_is_missing() {
+async fn report_names_the_access_entry_that_a_role_lacks() {
     let (fleet, function) = two_clusters().await;
     fleet.cluster.revoke(ROLE_ARN);
     blue_is_left_alone(&fleet, &function, "access entry").await;

@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::delivery::Place;
+use super::delivery::SyncScope;
 use cloud_map_sync::model::ServiceRef;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,17 @@ pub enum Watch {
 pub enum Seen {
     /// A list begins; objects that are not in it are gone.
     ListBegins,
-    Listed(Object),
+    Listed(WatchedObject),
     ListEnds,
     /// The cluster does not have this kind of object.
     NotServed,
-    Changed(Object),
-    Deleted(Object),
+    Changed(WatchedObject),
+    Deleted(WatchedObject),
 }
 
 /// The relevant part of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct WatchedObject {
     pub key: ServiceRef,
     /// A text that changes with each write, such as `metadata.resourceVersion`.
     pub version: String,
@@ -48,38 +48,38 @@ pub struct Object {
 /// The known objects of the cluster.
 #[derive(Debug, Default)]
 pub struct Changes {
-    services: Objects,
-    headless_slices: Objects,
-    other_slices: Objects,
+    services: WatchedObjects,
+    headless_slices: WatchedObjects,
+    other_slices: WatchedObjects,
     /// What exports need besides, if they are followed.
-    exports: Option<Exports>,
+    exports: Option<FollowedExports>,
     started: bool,
 }
 
 #[derive(Debug, Default)]
-struct Exports {
+struct FollowedExports {
     /// The `ServiceExports`.
-    known: Objects,
+    known: WatchedObjects,
     /// All Services, annotated or not.
-    services: Objects,
-    slices: Objects,
+    services: WatchedObjects,
+    slices: WatchedObjects,
 }
 
 impl Changes {
     pub fn new(follows_exports: bool) -> Self {
-        Self { exports: follows_exports.then(Exports::default), ..Self::default() }
+        Self { exports: follows_exports.then(FollowedExports::default), ..Self::default() }
     }
 
     /// Records an event, and returns the places that need a message. The first lists return no single Services: once
     /// all are complete, the whole cluster needs a message, since earlier changes are unknown.
-    pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<Place> {
+    pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<SyncScope> {
         let was_listed = self.was_listed(watch);
         let changed = self.changed(watch, seen);
         if !self.started && self.all_were_listed() {
             self.started = true;
-            return vec![Place::Cluster];
+            return vec![SyncScope::Cluster];
         }
-        changed.into_iter().filter(|_| was_listed).map(Place::Service).collect()
+        changed.into_iter().filter(|_| was_listed).map(SyncScope::Service).collect()
     }
 
     /// The annotated and the exported Services with changed objects.
@@ -127,14 +127,15 @@ impl Changes {
     }
 }
 
-impl Exports {
+impl FollowedExports {
     fn has(&self, service: &ServiceRef) -> bool {
         self.known.has(service)
     }
 
     /// The exported Services that an event of the Services is about.
     fn record_service(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
-        let named = |object: Object| Object { service: Some(object.key.clone()), ..object };
+        let named =
+            |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };
         let mut changed = self.services.record(match seen {
             Seen::Listed(object) => Seen::Listed(named(object)),
             Seen::Changed(object) => Seen::Changed(named(object)),
@@ -153,19 +154,19 @@ impl Exports {
 
 /// The objects of one watch. Objects without a Service are not kept.
 #[derive(Debug, Default)]
-struct Objects {
-    kept: BTreeMap<ServiceRef, Kept>,
+struct WatchedObjects {
+    kept: BTreeMap<ServiceRef, KnownObject>,
     listing: BTreeSet<ServiceRef>,
     listed: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KnownObject {
     version: String,
     service: ServiceRef,
 }
 
-impl Objects {
+impl WatchedObjects {
     /// Records an event, and returns the Services with changed objects.
     fn record(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
         match seen {
@@ -197,11 +198,12 @@ impl Objects {
         self.kept.contains_key(key)
     }
 
-    fn replace(&mut self, object: Object) -> BTreeSet<ServiceRef> {
-        let Object { key, version, service } = object;
+    fn replace(&mut self, object: WatchedObject) -> BTreeSet<ServiceRef> {
+        let WatchedObject { key, version, service } = object;
         let Some(service) = service else { return self.remove(&key) };
-        let known =
-            self.kept.insert(key, Kept { version: version.clone(), service: service.clone() });
+        let known = self
+            .kept
+            .insert(key, KnownObject { version: version.clone(), service: service.clone() });
         match known {
             Some(known) if known.version == version => BTreeSet::new(),
             Some(known) => BTreeSet::from([known.service, service]),

@@ -24,21 +24,21 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
-use super::health::Health;
+use super::health::PodHealth;
 use super::settings::QueueUrl;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::ServiceRef;
 
 /// The place of a change. The function's `event` reads the messages about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SyncScope {
     /// The whole cluster, after a time without a watch, or with more changes than can be pending.
     Cluster,
     /// One Service, or its endpoints.
     Service(ServiceRef),
 }
 
-impl Place {
+impl SyncScope {
     /// The message about it.
     pub fn message(&self, cluster: &str) -> Value {
         match self {
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SyncScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cluster => f.write_str("the whole cluster"),
@@ -72,28 +72,28 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The pending places, shared by `watch`, which adds, and `deliver`, which sends.
 #[derive(Debug, Default)]
 pub struct Pending {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingScopes>,
     added: Notify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    pub place: Place,
+    pub place: SyncScope,
     /// The time of its first change that no message has reported.
     pub since: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingScopes {
     /// Each place with the time of its first change.
-    places: BTreeMap<Place, Instant>,
+    places: BTreeMap<SyncScope, Instant>,
     /// Nothing is sent before this time, since the queue rejected messages.
     pause_ends: Option<Instant>,
     refusals: u32,
 }
 
 impl Pending {
-    pub fn add(&self, place: Place) {
+    pub fn add(&self, place: SyncScope) {
         self.waiting().add(place, Instant::now());
         self.added.notify_one();
     }
@@ -126,21 +126,21 @@ impl Pending {
         self.waiting().record_result(accepted, refused, Instant::now());
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingScopes> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
-    fn add(&mut self, place: Place, since: Instant) {
-        if self.places.contains_key(&Place::Cluster) {
+impl PendingScopes {
+    fn add(&mut self, place: SyncScope, since: Instant) {
+        if self.places.contains_key(&SyncScope::Cluster) {
             return;
         }
-        let is_whole_cluster = place == Place::Cluster
+        let is_whole_cluster = place == SyncScope::Cluster
             || self.places.len() >= LIMIT && !self.places.contains_key(&place);
         if is_whole_cluster {
             let since = self.places.values().min().copied().unwrap_or(since).min(since);
-            self.places = BTreeMap::from([(Place::Cluster, since)]);
+            self.places = BTreeMap::from([(SyncScope::Cluster, since)]);
         } else {
             let known = self.places.entry(place).or_insert(since);
             *known = (*known).min(since);
@@ -203,7 +203,7 @@ pub struct Queue {
 }
 
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct DeliveryOutcome {
     pub accepted: Vec<Due>,
     /// The rejected messages, each with the reason.
     pub refused: Vec<(Due, String)>,
@@ -246,7 +246,7 @@ impl Queue {
     ///
     /// # Errors
     /// Returns an error if SQS confirmed none of the messages.
-    pub async fn send(&self, places: &[Due]) -> Result<Outcome, Error> {
+    pub async fn send(&self, places: &[Due]) -> Result<DeliveryOutcome, Error> {
         let entries = places.iter().enumerate().map(|(index, due)| {
             SendMessageBatchRequestEntry::builder()
                 .id(index.to_string())
@@ -264,8 +264,8 @@ impl Queue {
 
 /// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better
 /// than a loss.
-fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
-    let mut outcome = Outcome::default();
+fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> DeliveryOutcome {
+    let mut outcome = DeliveryOutcome::default();
     for (index, due) in places.iter().enumerate() {
         let id = index.to_string();
         if answer.successful.iter().any(|entry| entry.id == id) {
@@ -286,7 +286,7 @@ fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
 pub async fn deliver(
     queue: &Queue,
     pending: &Pending,
-    health: &Health,
+    health: &PodHealth,
     end: impl Future<Output = ()>,
 ) {
     let mut end = pin!(end);
@@ -307,7 +307,7 @@ pub async fn deliver(
 }
 
 /// Sends messages. Returns whether the queue accepted all of them.
-async fn send(queue: &Queue, pending: &Pending, health: &Health, due: Vec<Due>) -> bool {
+async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<Due>) -> bool {
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,
         Err(error) => {

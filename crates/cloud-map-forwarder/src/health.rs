@@ -34,13 +34,13 @@ const LONGEST_INTERRUPTION: Duration = Duration::from_mins(1);
 
 /// The state of delivery and of the watches, shared with the server.
 #[derive(Clone, Debug)]
-pub struct Health {
-    condition: Arc<Mutex<Condition>>,
+pub struct PodHealth {
+    condition: Arc<Mutex<HealthState>>,
     metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
-struct Condition {
+struct HealthState {
     /// Why the queue has no message of this pod.
     undelivered: Option<String>,
     /// The watches that failed and have not been resumed since, by name.
@@ -54,15 +54,15 @@ struct Failing {
     why: String,
 }
 
-impl Default for Health {
+impl Default for PodHealth {
     fn default() -> Self {
         let condition =
-            Condition { undelivered: Some(STARTING.to_owned()), failing: BTreeMap::new() };
+            HealthState { undelivered: Some(STARTING.to_owned()), failing: BTreeMap::new() };
         Self { condition: Arc::new(Mutex::new(condition)), metrics: Arc::default() }
     }
 }
 
-impl Health {
+impl PodHealth {
     /// Records the queue's answer: for each message that it accepted the time since the change, and how many it rejected,
     /// with the reason of one of them.
     pub(super) fn delivered(&self, accepted: &[Duration], rejected: usize, why: Option<&str>) {
@@ -88,7 +88,7 @@ impl Health {
         self.condition().failing.remove(name);
     }
 
-    fn condition(&self) -> MutexGuard<'_, Condition> {
+    fn condition(&self) -> MutexGuard<'_, HealthState> {
         self.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Health {
     }
 }
 
-impl Condition {
+impl HealthState {
     fn failing_watches(&self) -> impl Iterator<Item = String> {
         self.failing.iter().filter_map(|(name, Failing { since, why })| {
             let elapsed = since.elapsed();
@@ -134,13 +134,13 @@ pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
 }
 
 /// Answers probes and Prometheus as long as it is polled.
-pub async fn answer_probes(listener: TcpListener, health: Health) {
+pub async fn answer_probes(listener: TcpListener, health: PodHealth) {
     let router = Router::new()
         .route("/livez", get(|| async { "alive\n" }))
-        .route("/readyz", get(|State(health): State<Health>| async move { health.answer() }))
+        .route("/readyz", get(|State(health): State<PodHealth>| async move { health.answer() }))
         .route(
             "/metrics",
-            get(|State(health): State<Health>| async move {
+            get(|State(health): State<PodHealth>| async move {
                 ([(CONTENT_TYPE, OPEN_METRICS)], health.numbers())
             }),
         )
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn pod_is_ready_from_the_first_accepted_message_and_not_while_the_queue_rejects_them() {
-        let health = Health::default();
+        let health = PodHealth::default();
         let ready = || health.answer().0 == StatusCode::OK;
         let after = [Duration::from_millis(400)];
         assert!(!ready());

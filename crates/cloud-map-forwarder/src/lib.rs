@@ -21,9 +21,9 @@ use std::future::Future;
 use kube::Client;
 use tracing::info;
 
-pub use delivery::{Place, Queue, sdk_config};
-pub use health::{Health, answer_probes, listen};
-pub use settings::{DOCUMENTED, QueueUrl, Settings};
+pub use delivery::{Queue, SyncScope, sdk_config};
+pub use health::{PodHealth, answer_probes, listen};
+pub use settings::{DOCUMENTED, ForwarderSettings, QueueUrl};
 pub use watch::connect;
 
 use delivery::Pending;
@@ -32,8 +32,8 @@ use delivery::Pending;
 pub async fn forward(
     client: Client,
     queue: &Queue,
-    settings: &Settings,
-    health: &Health,
+    settings: &ForwarderSettings,
+    health: &PodHealth,
     end: impl Future<Output = ()>,
 ) {
     let pending = Pending::default();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use aws_sdk_sqs::Client;
 use cloud_map_forwarder::{
-    Health, Queue, Settings, answer_probes, connect, forward, listen, sdk_config,
+    ForwarderSettings, PodHealth, Queue, answer_probes, connect, forward, listen, sdk_config,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
@@ -43,11 +43,11 @@ fn start_log() {
 }
 
 async fn run() -> Result<(), Error> {
-    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    let settings = ForwarderSettings::read(|name| std::env::var(name).ok())?;
     let client = connect().await?;
     let config = sdk_config(&settings.queue).load().await;
     let queue = Queue::new(Client::new(&config), &settings.queue.url, &settings.cluster);
-    let health = Health::default();
+    let health = PodHealth::default();
     let port = settings.probe_port;
     let listener = listen(port)
         .await

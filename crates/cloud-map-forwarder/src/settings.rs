@@ -4,11 +4,13 @@
 use http::Uri;
 
 use cloud_map_sync::event::ClusterName;
-use cloud_map_sync::settings::{Documented, Mistakes, MultiCluster, Reader, multi_cluster, value};
+use cloud_map_sync::settings::{
+    Documented, Mistakes, MultiCluster, Reader, parse_multi_cluster, value,
+};
 
 /// The settings of a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ForwarderSettings {
     /// `QUEUE_URL`: the function's queue.
     pub queue: QueueUrl,
     /// `CLUSTER`: the cluster's name in the messages.
@@ -70,7 +72,7 @@ pub const DOCUMENTED: [Documented; 5] = [
 /// The port of probes, where none is set.
 const PROBE_PORT: u16 = 8080;
 
-impl Settings {
+impl ForwarderSettings {
     /// Reads the settings through `variable`, which returns the value of an environment variable.
     ///
     /// # Errors
@@ -82,7 +84,7 @@ impl Settings {
             queue: reader.read("QUEUE_URL", |text| queue(text, region.as_deref())),
             cluster: reader.read("CLUSTER", cluster),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
-            multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
+            multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
             probe_port: reader.read("PROBE_PORT", port),
         };
         reader.finish(settings)
@@ -153,8 +155,8 @@ fn region_of(host: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
-        Settings::read(|name| {
+    fn read(variables: &[(&str, &str)]) -> Result<ForwarderSettings, Mistakes> {
+        ForwarderSettings::read(|name| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         })

@@ -24,10 +24,10 @@ use tokio::time::Instant;
 use tower::service_fn;
 use tracing::{info, warn};
 
-use super::changes::{Changes, Object, Seen, Watch};
-use super::delivery::{Place, pause};
-use super::health::Health;
-use super::settings::Settings;
+use super::changes::{Changes, Seen, Watch, WatchedObject};
+use super::delivery::{SyncScope, pause};
+use super::health::PodHealth;
+use super::settings::ForwarderSettings;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
 use cloud_map_sync::model::ServiceRef;
@@ -69,9 +69,9 @@ pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync
 /// whether it fails or stands.
 pub async fn follow(
     client: Client,
-    settings: &Settings,
-    health: &Health,
-    mut add: impl FnMut(Place),
+    settings: &ForwarderSettings,
+    health: &PodHealth,
+    mut add: impl FnMut(SyncScope),
 ) {
     let hostname = format!("{}hostname", settings.annotation_prefix);
     let follows_exports = settings.multi_cluster.exports();
@@ -110,7 +110,7 @@ pub async fn follow(
 
 fn watches<'a>(
     client: &Client,
-    health: &Health,
+    health: &PodHealth,
     hostname: &'a str,
 ) -> SelectAll<BoxStream<'a, Watched>> {
     let annotated = |service: &PartialObjectMeta<Service>| {
@@ -125,8 +125,8 @@ fn watches<'a>(
 }
 
 /// The watches besides those above for exported Services, headless or not.
-fn watches_for_exports<'a>(client: &Client, health: &Health) -> [BoxStream<'a, Watched>; 2] {
-    let exported = |export: &PartialObjectMeta<ServiceExport>| Some(key(export));
+fn watches_for_exports<'a>(client: &Client, health: &PodHealth) -> [BoxStream<'a, Watched>; 2] {
+    let exported = |export: &PartialObjectMeta<ServiceExportMetadata>| Some(key(export));
     let slices = config().labels(OF_CLUSTER_IP);
     [
         watch_all(client, health, Watch::Exports, config(), exported),
@@ -140,7 +140,7 @@ fn config() -> Config {
 
 fn watch_all<'a, K>(
     client: &Client,
-    health: &Health,
+    health: &PodHealth,
     watch: Watch,
     config: Config,
     service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef> + Send + 'a,
@@ -155,7 +155,7 @@ where
 
 /// A client that reports to `health` when the API server accepts a watch. kube's watcher does not: it resumes a broken
 /// watch without an event.
-fn reporting(client: &Client, health: &Health, watch: Watch) -> Client {
+fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
     let (inner, health) = (client.clone(), health.clone());
     let service = service_fn(move |request: Request<Body>| {
         let (inner, health) = (inner.clone(), health.clone());
@@ -179,7 +179,7 @@ fn seen<K>(
 where
     K: Resource<DynamicType = ()>,
 {
-    let object = |meta: PartialObjectMeta<K>| Object {
+    let object = |meta: PartialObjectMeta<K>| WatchedObject {
         key: key(&meta),
         version: match watch {
             Watch::Exports => version_of_export(meta.meta()),
@@ -242,11 +242,11 @@ fn hint(error: &watcher::Error) -> &'static str {
 /// A ServiceExport of the Multi-Cluster Services API, as far as a watch of metadata needs it: the definition may be absent
 /// in a cluster, and no crate has it.
 #[derive(Clone, Debug)]
-struct ServiceExport {
+struct ServiceExportMetadata {
     metadata: ObjectMeta,
 }
 
-impl Resource for ServiceExport {
+impl Resource for ServiceExportMetadata {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 

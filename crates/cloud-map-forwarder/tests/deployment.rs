@@ -1,6 +1,6 @@
 //! The manifests of `deploy/forwarders/cloud-map-forwarder` have settings that the program takes.
 
-use cloud_map_forwarder::Settings;
+use cloud_map_forwarder::ForwarderSettings;
 use serde_json::Value;
 
 const FOLDER: &str =
@@ -22,7 +22,7 @@ fn our_forwarder_is_deployed_with_settings_that_it_takes() {
     assert_eq!(container["image"], kustomization["images"][0]["name"]);
 
     let literals = generated["literals"].as_array().expect("literals");
-    let settings = Settings::read(|variable| {
+    let settings = ForwarderSettings::read(|variable| {
         let literals = literals.iter().filter_map(|literal| literal.as_str()?.split_once('='));
         literals.into_iter().find(|(name, _)| *name == variable).map(|(_, it)| it.to_owned())
     });

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::arguments::Format;
-use super::markdown::Page;
+use super::markdown::MarkdownPage;
 use super::outside::{Output, clean, code_block, escape, escape_lines};
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
@@ -73,19 +73,19 @@ impl From<Code> for ExitCode {
 
 /// A response of the function: the JSON as received, and its parsed form, in which each text is escaped for a terminal.
 #[derive(Debug)]
-pub struct Answer<T> {
+pub struct FunctionAnswer<T> {
     pub value: Value,
     pub parsed: T,
 }
 
-impl<T: DeserializeOwned> Answer<T> {
+impl<T: DeserializeOwned> FunctionAnswer<T> {
     pub fn read(value: Value) -> Result<Self, Error> {
         let parsed = T::deserialize(&clean(&value)).map_err(Error::OfOtherVersion)?;
         Ok(Self { value, parsed })
     }
 }
 
-impl Answer<Report> {
+impl FunctionAnswer<Report> {
     /// Whether the guard holds a loss that a confirmation carries out.
     pub fn is_held(&self) -> bool {
         use GuardState::{Held, HeldByFullSync, HeldUntilRead};
@@ -147,7 +147,7 @@ impl Shown for Report {
     }
 
     fn markdown(&self) -> String {
-        Page(self).to_string()
+        MarkdownPage(self).to_string()
     }
 
     /// Those with changes.
@@ -191,13 +191,13 @@ impl Shown for Checkup {
     }
 }
 
-pub fn print(answer: &Answer<impl Shown>, format: Format) -> Result<(), Error> {
+pub fn print(answer: &FunctionAnswer<impl Shown>, format: Format) -> Result<(), Error> {
     write(&text(answer, format)?)
 }
 
 /// The output as it is written.
 pub fn text(
-    Answer { value, parsed }: &Answer<impl Shown>,
+    FunctionAnswer { value, parsed }: &FunctionAnswer<impl Shown>,
     format: Format,
 ) -> Result<String, Error> {
     Ok(match format {

@@ -3,11 +3,11 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use super::answer::{Answer, Code};
+use super::answer::{Code, FunctionAnswer};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::outside::{Output, escape};
-use super::place::{self, Place};
-use super::request::Command;
+use super::place::{self, RequestedScope};
+use super::request::FunctionRequest;
 use super::{Error, run_and_print};
 use cloud_map_sync::report::Report;
 
@@ -18,12 +18,15 @@ struct Terminal(#[source] io::Error);
 
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     let Targeted { place, aws, output } = adopt.targeted;
-    let plan = Command { owner: adopt.owner, ..Command::new("adopt", place::resolve(&place)?) };
-    let command = Command { confirm: true, ..plan.clone() };
+    let plan = FunctionRequest {
+        owner: adopt.owner,
+        ..FunctionRequest::new("adopt", place::resolve(&place)?)
+    };
+    let command = FunctionRequest { confirm: true, ..plan.clone() };
     if adopt.approval.yes {
         return carry_out(&aws, &command, output.format).await;
     }
-    let planned: Answer<Report> = run_and_print(&aws, &plan, output.format).await?;
+    let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, output.format).await?;
     if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
         return Ok(planned.code());
     }
@@ -36,32 +39,33 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
     if let Some(context) = context.filter(|_| !place.is_one_cluster()) {
         return Err(place::Error::NoRegion(context).into());
     }
-    let plan = Command { registry, ..Command::new("purge", place) };
-    let command = Command { confirm: true, ..plan.clone() };
+    let plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
+    let command = FunctionRequest { confirm: true, ..plan.clone() };
     let (aws, format) = (purge.aws, purge.output.format);
     if purge.approval.yes {
         return carry_out(&aws, &command, format).await;
     }
-    let planned: Answer<Report> = run_and_print(&aws, &plan, format).await?;
+    let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, format).await?;
     // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
     let arn = planned.parsed.clusters.first().map(|it| it.cluster.clone()).unwrap_or_default();
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
         return Ok(planned.code());
     }
-    let place = Place { cluster: Some(arn), ..command.place.clone() };
-    let command = Command { place, ..command };
+    let place = RequestedScope { cluster: Some(arn), ..command.place.clone() };
+    let command = FunctionRequest { place, ..command };
     carry_out(&aws, &command, format).await
 }
 
 /// Carries out the loss that the guard holds.
 pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let place = place::resolve(&confirm.whole.into())?;
-    let command = Command::new("confirm", place.clone());
+    let command = FunctionRequest::new("confirm", place.clone());
     let (aws, format) = (confirm.aws, confirm.output.format);
     if confirm.approval.yes {
         return carry_out(&aws, &command, format).await;
     }
-    let planned: Answer<Report> = run_and_print(&aws, &Command::new("plan", place), format).await?;
+    let planned: FunctionAnswer<Report> =
+        run_and_print(&aws, &FunctionRequest::new("plan", place), format).await?;
     if !planned.is_held() {
         eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
         return Ok(planned.code());
@@ -73,8 +77,8 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     carry_out(&aws, &command, format).await
 }
 
-async fn carry_out(aws: &Aws, command: &Command, format: Format) -> Result<Code, Error> {
-    let answer: Answer<Report> = run_and_print(aws, command, format).await?;
+async fn carry_out(aws: &Aws, command: &FunctionRequest, format: Format) -> Result<Code, Error> {
+    let answer: FunctionAnswer<Report> = run_and_print(aws, command, format).await?;
     Ok(answer.code())
 }
 

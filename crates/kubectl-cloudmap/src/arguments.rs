@@ -29,9 +29,9 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Show the changes that a sync would make; writes nothing
-    Plan(Plan),
+    Plan(PlanArguments),
     /// Sync the Services to Cloud Map now
-    Sync(Run),
+    Sync(RunArguments),
     /// Adopt instances of other owners that have the address of a Service's endpoint
     Adopt(Adopt),
     /// Carry out the removals that the guard against mass deletion holds
@@ -41,11 +41,11 @@ pub enum Verb {
     /// Delete empty services and purge dead clusters, as the settings allow it, after a look at all clusters
     Cleanup(Cleanup),
     /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
-    Status(Shown),
+    Status(ShownArguments),
     /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes
-    Report(Report),
+    Report(ReportArguments),
     /// Check everything that the function needs, and show a fix for each failed check
-    Doctor(Status),
+    Doctor(StatusArguments),
     /// Show the result for each endpoint of one Service, and the answer that clients get
     Explain(Targeted),
     /// Wait until a Service is registered, or has no instance left; writes nothing
@@ -55,7 +55,7 @@ pub enum Verb {
     /// Judge the annotations in manifests, without a cluster
     Validate(Validate),
     /// Print the admission policy that refuses a Service with a wrong annotation
-    Admission(Admission),
+    Admission(AdmissionArguments),
     /// Print the program kubectl_complete-cloudmap, by which kubectl completes this plugin's words
     Completion(Completion),
 }
@@ -70,7 +70,7 @@ pub struct Completion {
 
 /// The arguments of `report`.
 #[derive(Debug, Args)]
-pub struct Report {
+pub struct ReportArguments {
     /// Write one HTML page to standard output
     #[arg(long, required = true)]
     pub html: bool,
@@ -79,7 +79,7 @@ pub struct Report {
     pub since: Option<PathBuf>,
     /// The clusters.
     #[command(flatten)]
-    pub clusters: Clusters,
+    pub clusters: ClustersArguments,
     /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
@@ -87,18 +87,18 @@ pub struct Report {
 
 /// The arguments of `plan`.
 #[derive(Debug, Args)]
-pub struct Plan {
+pub struct PlanArguments {
     /// Plan again and again, and print each plan that differs from the one before
     #[arg(short, long)]
     pub watch: bool,
     /// The scope, the function and the output.
     #[command(flatten)]
-    pub run: Run,
+    pub run: RunArguments,
 }
 
 /// The arguments of `status`.
 #[derive(Debug, Args)]
-pub struct Shown {
+pub struct ShownArguments {
     /// One Cloud Map service, with its Cloud Map namespace or without; default: all of them
     #[arg(value_name = "[NAMESPACE/]NAME")]
     pub name: Option<String>,
@@ -113,21 +113,21 @@ pub struct Shown {
     pub watch: bool,
     /// The clusters, the function and the output.
     #[command(flatten)]
-    pub status: Status,
+    pub status: StatusArguments,
 }
 
 /// The arguments of `doctor`, and of `status` besides.
 #[derive(Debug, Args)]
-pub struct Status {
+pub struct StatusArguments {
     /// The clusters.
     #[command(flatten)]
-    pub clusters: Clusters,
+    pub clusters: ClustersArguments,
     /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
     /// The output format.
     #[command(flatten)]
-    pub output: Output,
+    pub output: OutputArguments,
 }
 
 /// The arguments of `cleanup`, which has no scope.
@@ -138,7 +138,7 @@ pub struct Cleanup {
     pub aws: Aws,
     /// The output format.
     #[command(flatten)]
-    pub output: Output,
+    pub output: OutputArguments,
 }
 
 /// The arguments of `adopt`.
@@ -169,7 +169,7 @@ pub struct Approved {
     pub aws: Aws,
     /// The output format.
     #[command(flatten)]
-    pub output: Output,
+    pub output: OutputArguments,
 }
 
 /// The arguments of `purge`. The cluster must be named: the current context is no default.
@@ -189,13 +189,13 @@ pub struct Purge {
 pub struct Targeted {
     /// The scope.
     #[command(flatten)]
-    pub place: Place,
+    pub place: PlaceArguments,
     /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
     /// The output format.
     #[command(flatten)]
-    pub output: Output,
+    pub output: OutputArguments,
 }
 
 /// The approval of a change.
@@ -209,7 +209,7 @@ pub struct Approval {
 /// The scope: clusters, namespace, Service.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Scope")]
-pub struct Place {
+pub struct PlaceArguments {
     /// A Service of the namespace; default: all of them
     #[arg(value_name = "service/NAME", value_parser = parse_service)]
     pub service: Option<String>,
@@ -264,7 +264,7 @@ pub struct Aws {
 
 /// The output.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Output {
+pub struct OutputArguments {
     /// The output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "table")]
     pub format: Format,
@@ -302,7 +302,7 @@ pub struct WholeCluster {
     pub kubeconfig: Option<PathBuf>,
 }
 
-impl From<WholeCluster> for Place {
+impl From<WholeCluster> for PlaceArguments {
     fn from(whole: WholeCluster) -> Self {
         let WholeCluster { cluster, context, kubeconfig } = whole;
         Self { cluster, context, kubeconfig, all_namespaces: true, ..Self::default() }
@@ -311,7 +311,7 @@ impl From<WholeCluster> for Place {
 
 /// One whole cluster, or all clusters.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Clusters {
+pub struct ClustersArguments {
     /// The cluster.
     #[command(flatten)]
     pub whole: WholeCluster,
@@ -320,8 +320,8 @@ pub struct Clusters {
     pub all_clusters: bool,
 }
 
-impl From<Clusters> for Place {
-    fn from(Clusters { whole, all_clusters }: Clusters) -> Self {
+impl From<ClustersArguments> for PlaceArguments {
+    fn from(ClustersArguments { whole, all_clusters }: ClustersArguments) -> Self {
         Self { all_clusters, ..whole.into() }
     }
 }
@@ -337,7 +337,7 @@ fn parse_service(text: &str) -> Result<String, String> {
 
 /// The arguments of `plan` and `sync`.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunArguments {
     /// End with an error, exit code 1, if something of this kind is in the answer
     #[arg(long, value_name = "KIND")]
     pub fail_on: Vec<FailOn>,
@@ -358,13 +358,13 @@ pub enum FailOn {
 pub struct Wait {
     /// The state to wait for
     #[arg(long = "for", value_name = "STATE")]
-    pub state: State,
+    pub state: AwaitedState,
     /// The longest time to wait, for instance 90s or 5m
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
     pub timeout: Duration,
     /// The Service.
     #[command(flatten)]
-    pub place: Place,
+    pub place: PlaceArguments,
     /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
@@ -372,14 +372,14 @@ pub struct Wait {
 
 /// A state of a Service in Cloud Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum State {
+pub enum AwaitedState {
     /// Each of its names has all instances that it shall have, and at least one
     Registered,
     /// None of its names has an instance of it
     Empty,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for AwaitedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Registered => "registered",
@@ -412,7 +412,7 @@ pub struct Validate {
 
 /// The arguments of `admission`.
 #[derive(Debug, Args)]
-pub struct Admission {
+pub struct AdmissionArguments {
     /// The function's ANNOTATION_PREFIX
     #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
     pub prefix: String,

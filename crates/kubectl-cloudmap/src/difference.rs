@@ -26,7 +26,7 @@ pub enum Error {
 
 /// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
 pub fn show(plans: &Diff) -> Result<Code, super::Error> {
-    let difference = Difference::between(plan(&plans.before)?, plan(&plans.after)?)?;
+    let difference = PlanDifference::between(plan(&plans.before)?, plan(&plans.after)?)?;
     write(&difference.to_string())?;
     Ok(difference.code())
 }
@@ -41,7 +41,7 @@ fn plan(file: &Path) -> Result<Report, super::Error> {
 
 /// Two plans, and the rows that only one of them has.
 #[derive(Debug)]
-pub struct Difference {
+pub struct PlanDifference {
     before: Report,
     after: Report,
     /// By cluster. A cluster that both see alike is absent.
@@ -57,7 +57,7 @@ enum Side {
     Both,
 }
 
-impl Difference {
+impl PlanDifference {
     pub fn between(before: Report, after: Report) -> Result<Self, Error> {
         let (of_before, of_after) = (scope(&before, &after), scope(&after, &before));
         if of_before != of_after {
@@ -173,7 +173,7 @@ fn of_clusterset(report: &MultiClusterReport) -> Vec<Row> {
 const HEADINGS: &str = "| Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |\n\
                         |---|---|---|---|---|---|";
 
-impl Display for Difference {
+impl Display for PlanDifference {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.clusters.is_empty() {
             writeln!(f, "Both plans have the same changes.\n")?;

@@ -5,10 +5,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::answer::text as text_of;
-use super::answer::{Answer, Shown};
+use super::answer::{FunctionAnswer, Shown};
 use super::arguments::Format;
-use super::difference::Difference;
-use super::html::Page;
+use super::difference::PlanDifference;
+use super::html::HtmlPage;
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::actions::status::Status;
@@ -103,7 +103,8 @@ fn assert_dead_markdown(markdown: &str, case: &str) {
 
 fn assert_every_format<T: DeserializeOwned + Shown>(answer: Value, own: usize, case: &str) {
     let answer = poisoned::<T>(answer);
-    let shown: Answer<T> = Answer::read(answer.clone()).expect("an answer of this release");
+    let shown: FunctionAnswer<T> =
+        FunctionAnswer::read(answer.clone()).expect("an answer of this release");
     let formats =
         [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Md, Format::Name];
     for format in formats {
@@ -219,10 +220,10 @@ fn hostile_texts_forge_nothing_in_any_format() {
 
 #[test]
 fn hostile_texts_forge_nothing_in_a_comment_on_two_plans() {
-    let after = Answer::read(poisoned::<Report>(report())).expect("a report").parsed;
+    let after = FunctionAnswer::read(poisoned::<Report>(report())).expect("a report").parsed;
     let before = json!({"mode": "plan", "whole": true, "ok": true, "counts": {}, "clusters": []});
-    let before = Answer::read(before).expect("a report").parsed;
-    let comment = Difference::between(before, after).expect("one scope").to_string();
+    let before = FunctionAnswer::read(before).expect("a report").parsed;
+    let comment = PlanDifference::between(before, after).expect("one scope").to_string();
     assert_no_hidden_character(&comment, "diff");
     assert_dead_markdown(&comment, "diff");
     assert_no_forged_line(&comment, 0, "diff");
@@ -230,11 +231,13 @@ fn hostile_texts_forge_nothing_in_a_comment_on_two_plans() {
 
 #[test]
 fn hostile_texts_are_no_markup_on_the_page() {
-    let status: Answer<Status> = Answer::read(poisoned::<Status>(status())).expect("a status");
-    let plan: Answer<Report> = Answer::read(poisoned::<Report>(report())).expect("a report");
+    let status: FunctionAnswer<Status> =
+        FunctionAnswer::read(poisoned::<Status>(status())).expect("a status");
+    let plan: FunctionAnswer<Report> =
+        FunctionAnswer::read(poisoned::<Report>(report())).expect("a report");
     let now = Timestamp::from_second(1_795_252_502).expect("a time");
     let page =
-        Page { status: &status.parsed, before: Some(&status.parsed), plan: &plan.parsed, now };
+        HtmlPage { status: &status.parsed, before: Some(&status.parsed), plan: &plan.parsed, now };
     let page = page.to_string();
     assert_no_hidden_character(&page, "html");
     assert!(page.contains("evil.example") && !page.contains("<img"), "{page}");

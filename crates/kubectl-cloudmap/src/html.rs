@@ -1,16 +1,16 @@
 //! `report --html`: one self-contained page without a script, about the move of services from ECS to EKS. It is written
 //! from the answers of `status` and `plan`, and with an earlier status it shows the changes since then.
 //!
-//! Each row has the classes of its clusters (`Clusters`). A link of the filter makes itself the page's `:target`, and a
+//! Each row has the classes of its clusters (`PageClusters`). A link of the filter makes itself the page's `:target`, and a
 //! rule of the page then hides the rows of other clusters. On a phone a row becomes a card (`style.css`).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use super::answer::{Answer, Code, read_saved, write};
+use super::answer::{Code, FunctionAnswer, read_saved, write};
 use super::outside::{Output, escape};
-use super::request::{Command, request};
+use super::request::{FunctionRequest, request};
 use super::{Error, arguments, place};
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status};
 use cloud_map_sync::model::{ClusterArn, Timestamp};
@@ -26,21 +26,22 @@ const STATES: [&str; 6] =
     ["not read", "on ECS only", "on ECS and EKS", "on EKS only", "on neither", "without instances"];
 
 /// Requests status and plan, and writes the page to standard output.
-pub async fn show(arguments: arguments::Report) -> Result<Code, Error> {
-    let arguments::Report { since, clusters, aws, html: _ } = arguments;
+pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> {
+    let arguments::ReportArguments { since, clusters, aws, html: _ } = arguments;
     let before = since.as_deref().map(|file| read_saved(file, "status")).transpose()?;
     let place = place::resolve(&clusters.into())?;
-    let status: Answer<Status> =
-        Answer::read(request(&aws, &Command::new("status", place.clone())).await?)?;
-    let plan: Answer<Report> = Answer::read(request(&aws, &Command::new("plan", place)).await?)?;
+    let status: FunctionAnswer<Status> =
+        FunctionAnswer::read(request(&aws, &FunctionRequest::new("status", place.clone())).await?)?;
+    let plan: FunctionAnswer<Report> =
+        FunctionAnswer::read(request(&aws, &FunctionRequest::new("plan", place)).await?)?;
     let now = Clock::system().now();
     let (status, code) = (&status.parsed, plan.code());
-    let page = Page { status, before: before.as_ref(), plan: &plan.parsed, now };
+    let page = HtmlPage { status, before: before.as_ref(), plan: &plan.parsed, now };
     write(&page.to_string())?;
     Ok(Code::from_success(status.ok && code != Code::Error))
 }
 
-pub struct Page<'a> {
+pub struct HtmlPage<'a> {
     pub status: &'a Status,
     pub before: Option<&'a Status>,
     pub plan: &'a Report,
@@ -49,22 +50,22 @@ pub struct Page<'a> {
 }
 
 /// Text from outside.
-struct Text<'a>(&'a str);
+struct HtmlText<'a>(&'a str);
 
-impl Display for Text<'_> {
+impl Display for HtmlText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&escape(self.0, Output::Html))
     }
 }
 
 fn code(text: &str) -> String {
-    format!("<code>{}</code>", Text(text))
+    format!("<code>{}</code>", HtmlText(text))
 }
 
 /// The clusters of a page by ARN.
-struct Clusters<'a>(BTreeSet<&'a str>);
+struct PageClusters<'a>(BTreeSet<&'a str>);
 
-impl Clusters<'_> {
+impl PageClusters<'_> {
     /// The CSS classes of a row about these clusters.
     fn classes(&self, clusters: &BTreeSet<&str>) -> String {
         let all = self.0.iter().enumerate();
@@ -78,14 +79,14 @@ impl Clusters<'_> {
         let named =
             |own: &String| self.0.iter().filter(|it| name(it).as_ref() == Some(own)).count();
         let unique = name(cluster).filter(|own| named(own) < 2);
-        Text(&unique.unwrap_or_else(|| cluster.to_owned())).to_string()
+        HtmlText(&unique.unwrap_or_else(|| cluster.to_owned())).to_string()
     }
 }
 
 /// The CSS classes of a row's clusters, and its cells as HTML.
-type Row = (String, Vec<String>);
+type HtmlRow = (String, Vec<String>);
 
-fn write_table(f: &mut Formatter<'_>, headings: &[&str], rows: &[Row]) -> fmt::Result {
+fn write_table(f: &mut Formatter<'_>, headings: &[&str], rows: &[HtmlRow]) -> fmt::Result {
     write!(f, "<table class=\"of{}\">\n<thead><tr>", headings.len())?;
     headings.iter().try_for_each(|heading| write!(f, "<th scope=\"col\">{heading}</th>"))?;
     writeln!(f, "</tr></thead>\n<tbody>")?;
@@ -99,7 +100,7 @@ fn write_table(f: &mut Formatter<'_>, headings: &[&str], rows: &[Row]) -> fmt::R
     writeln!(f, "</tbody>\n</table>")
 }
 
-impl Display for Page<'_> {
+impl Display for HtmlPage<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let clusters = self.clusters();
         writeln!(f, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
@@ -127,28 +128,28 @@ impl Display for Page<'_> {
     }
 }
 
-fn write_filter(f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+fn write_filter(f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
     if clusters.0.len() < 2 {
         return Ok(());
     }
     write!(f, "<nav aria-label=\"Clusters\"><a id=\"all\" href=\"#all\">all clusters</a>")?;
     for (at, cluster) in clusters.0.iter().enumerate() {
-        let (arn, label) = (Text(cluster), clusters.label(cluster));
+        let (arn, label) = (HtmlText(cluster), clusters.label(cluster));
         write!(f, " <a id=\"c{at}\" href=\"#c{at}\" title=\"{arn}\">{label}</a>")?;
     }
     writeln!(f, "</nav>")
 }
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     fn services(&self) -> impl Iterator<Item = &ServiceStatus> {
         self.status.registries.iter().flat_map(|registry| &registry.services)
     }
 
     /// Those of the plan, and those that have instances.
-    fn clusters(&self) -> Clusters<'_> {
+    fn clusters(&self) -> PageClusters<'_> {
         let planned = self.plan.clusters.iter().map(|it| &it.cluster);
         let clusters = self.status.clusters.iter().chain(planned).map(String::as_str);
-        Clusters(
+        PageClusters(
             clusters.chain(self.services().flat_map(counts_by_cluster).map(|(it, _)| it)).collect(),
         )
     }
@@ -196,11 +197,11 @@ impl Page<'_> {
     }
 
     /// The read errors. They come first, since all numbers below exclude the unread parts.
-    fn write_problems(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+    fn write_problems(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
-        let registries = registries.map(|error| Text(error).to_string());
+        let registries = registries.map(|error| HtmlText(error).to_string());
         let of_clusters = self.plan.clusters.iter().filter_map(|it| {
-            Some(format!("{}: {}", clusters.label(&it.cluster), Text(it.error.as_ref()?)))
+            Some(format!("{}: {}", clusters.label(&it.cluster), HtmlText(it.error.as_ref()?)))
         });
         let problems: Vec<String> = registries.chain(of_clusters).collect();
         if !problems.is_empty() {
@@ -209,7 +210,7 @@ impl Page<'_> {
         problems.iter().try_for_each(|problem| writeln!(f, "<p class=\"bad\">{problem}</p>"))
     }
 
-    fn write_services(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+    fn write_services(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         writeln!(f, "<h2>Services by platform</h2>")?;
         let mut planned: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
         for cluster in &self.plan.clusters {
@@ -228,10 +229,10 @@ impl Page<'_> {
                 let counts = counts_by_cluster(service);
                 let counts = counts.map(|(it, count)| format!("{} {count}", clusters.label(it)));
                 let instances = match &service.unreadable {
-                    Some(problem) => format!("<span class=\"bad\">{}</span>", Text(problem)),
+                    Some(problem) => format!("<span class=\"bad\">{}</span>", HtmlText(problem)),
                     None => self.bar(self.status.split(service)),
                 };
-                let place = format!("{} <small>{}</small>", code(&place), Text(&service.kind));
+                let place = format!("{} <small>{}</small>", code(&place), HtmlText(&service.kind));
                 let counts = counts.collect::<Vec<_>>().join(", ");
                 let cells = vec![place, instances, counts, self.since(service)];
                 rows.push((clusters.classes(&of_row), cells));
@@ -285,15 +286,16 @@ impl Page<'_> {
         })
     }
 
-    fn write_held_back(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+    fn write_held_back(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         writeln!(f, "<section class=\"group\">\n<h2>Conflicts and other held-back requests</h2>")?;
         let rows = self.held_back().map(|(cluster, line)| {
-            let (reason, detail) = (Text(&line.reason).to_string(), Text(&line.detail).to_string());
+            let (reason, detail) =
+                (HtmlText(&line.reason).to_string(), HtmlText(&line.detail).to_string());
             let service = code(&line.service.to_string());
             let cells = vec![service, clusters.label(cluster), reason, detail];
             (clusters.classes(&[cluster].into()), cells)
         });
-        let rows: Vec<Row> = rows.collect();
+        let rows: Vec<HtmlRow> = rows.collect();
         if rows.is_empty() {
             writeln!(f, "<p class=\"good\">None.</p>")?;
         } else {
@@ -302,10 +304,10 @@ impl Page<'_> {
         writeln!(f, "</section>")
     }
 
-    fn write_changes(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+    fn write_changes(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         writeln!(f, "<section class=\"group\">\n<h2>Changes of the next sync</h2>")?;
-        self.plan.cut.iter().try_for_each(|cut| writeln!(f, "<p>{}</p>", Text(cut)))?;
-        writeln!(f, "<p>{}</p>", Text(&self.plan.summary()))?;
+        self.plan.cut.iter().try_for_each(|cut| writeln!(f, "<p>{}</p>", HtmlText(cut)))?;
+        writeln!(f, "<p>{}</p>", HtmlText(&self.plan.summary()))?;
         let mut rows = Vec::new();
         for cluster in &self.plan.clusters {
             for service in &cluster.services {
@@ -322,7 +324,7 @@ impl Page<'_> {
                     );
                     let instance = line.instance.as_deref().map(code).unwrap_or_default();
                     let place = code(&service.place());
-                    let detail = Text(&line.detail).to_string();
+                    let detail = HtmlText(&line.detail).to_string();
                     let cells =
                         vec![place, clusters.label(&cluster.cluster), change, instance, detail];
                     rows.push((clusters.classes(&[cluster.cluster.as_str()].into()), cells));
@@ -336,7 +338,7 @@ impl Page<'_> {
     }
 
     /// For each member of a clusterset the lines that the plan's table has about its exports, imports and conflicts.
-    fn write_clustersets(&self, f: &mut Formatter<'_>, clusters: &Clusters<'_>) -> fmt::Result {
+    fn write_clustersets(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         let members = self.plan.clusters.iter();
         let members: Vec<_> =
             members.filter_map(|it| Some((it, it.multi_cluster.as_ref()?))).collect();
@@ -353,14 +355,14 @@ impl Page<'_> {
             writeln!(
                 f,
                 "<div class=\"row lines {class}\">\n<h3>{label}</h3>\n<p>{}</p>",
-                Text(&about)
+                HtmlText(&about)
             )?;
             if changes.is_empty() {
                 writeln!(f, "<p class=\"good\">Nothing to do.</p>")?;
             }
             for line in changes {
                 let class = if line.contains("! ") { " class=\"bad\"" } else { "" };
-                writeln!(f, "<code{class}>{}</code>", Text(line))?;
+                writeln!(f, "<code{class}>{}</code>", HtmlText(line))?;
             }
             writeln!(f, "</div>")?;
         }

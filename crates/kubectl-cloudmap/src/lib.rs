@@ -37,10 +37,13 @@ use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::Report;
 
-use answer::{Answer, Code, Shown, complain, print, write};
-use arguments::{Arguments, Aws, Cleanup, Completion, FailOn, Format, Plan, Run, Targeted, Verb};
-use place::Place;
-use request::{Command, request};
+use answer::{Code, FunctionAnswer, Shown, complain, print, write};
+use arguments::{
+    Arguments, Aws, Cleanup, Completion, FailOn, Format, PlanArguments, RunArguments, Targeted,
+    Verb,
+};
+use place::RequestedScope;
+use request::{FunctionRequest, request};
 
 /// The error of a verb without an answer: one of this crate's modules.
 type Error = Box<dyn std::error::Error>;
@@ -67,15 +70,16 @@ pub async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<Code, Error> {
     match arguments.verb {
-        Verb::Plan(Plan { watch: true, run }) => wait::watch_plan(run).await,
-        Verb::Plan(Plan { run, .. }) => run_report("plan", run).await,
+        Verb::Plan(PlanArguments { watch: true, run }) => wait::watch_plan(run).await,
+        Verb::Plan(PlanArguments { run, .. }) => run_report("plan", run).await,
         Verb::Sync(targeted) => run_report("sync", targeted).await,
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
         Verb::Cleanup(Cleanup { aws, output }) => {
-            let command = Command::new("cleanup", Place::default());
-            let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
+            let command = FunctionRequest::new("cleanup", RequestedScope::default());
+            let answer: FunctionAnswer<Report> =
+                run_and_print(&aws, &command, output.format).await?;
             Ok(answer.code())
         }
         Verb::Report(report) => html::show(report).await,
@@ -109,10 +113,10 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
 }
 
 /// Runs a verb that returns a report.
-async fn run_report(action: &'static str, run: Run) -> Result<Code, Error> {
-    let Run { fail_on, targeted: Targeted { place, aws, output } } = run;
-    let command = Command::new(action, place::resolve(&place)?);
-    let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
+async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Error> {
+    let RunArguments { fail_on, targeted: Targeted { place, aws, output } } = run;
+    let command = FunctionRequest::new(action, place::resolve(&place)?);
+    let answer: FunctionAnswer<Report> = run_and_print(&aws, &command, output.format).await?;
     let held_back = answer.held_back();
     if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
         eprintln!("error: {held_back} held back (--fail-on held-back)");
@@ -128,28 +132,28 @@ async fn explain(targeted: Targeted) -> Result<Code, Error> {
     if place.service.is_none() {
         return Err(place::Error::NoService.into());
     }
-    let command = Command::new("explain", place);
-    let answer: Answer<Explanation> = run_and_print(&aws, &command, output.format).await?;
+    let command = FunctionRequest::new("explain", place);
+    let answer: FunctionAnswer<Explanation> = run_and_print(&aws, &command, output.format).await?;
     Ok(Code::from_success(answer.parsed.ok))
 }
 
 /// Runs a query about whole clusters.
 async fn query<T: DeserializeOwned + Shown>(
     action: &'static str,
-    clusters: arguments::Status,
+    clusters: arguments::StatusArguments,
 ) -> Result<T, Error> {
-    let arguments::Status { clusters, aws, output } = clusters;
-    let command = Command::new(action, place::resolve(&clusters.into())?);
+    let arguments::StatusArguments { clusters, aws, output } = clusters;
+    let command = FunctionRequest::new(action, place::resolve(&clusters.into())?);
     Ok(run_and_print::<T>(&aws, &command, output.format).await?.parsed)
 }
 
 /// Runs a command, prints its answer to standard output, and returns it.
 async fn run_and_print<T: DeserializeOwned + Shown>(
     aws: &Aws,
-    command: &Command,
+    command: &FunctionRequest,
     format: Format,
-) -> Result<Answer<T>, Error> {
-    let answer = Answer::read(request(aws, command).await?)?;
+) -> Result<FunctionAnswer<T>, Error> {
+    let answer = FunctionAnswer::read(request(aws, command).await?)?;
     print(&answer, format)?;
     Ok(answer)
 }

@@ -3,12 +3,12 @@
 //! an API server refuses a Service with a wrong annotation, for another prefix of the annotations, or as a warning.
 
 use crate::answer::read_text;
-use crate::arguments::{Admission, Validate};
+use crate::arguments::{AdmissionArguments, Validate};
 use crate::outside::{Output, escape};
-use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, Documented};
-use cloud_map_sync::kubernetes::desired::{self, Reading};
+use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, DocumentedAnnotation};
 use cloud_map_sync::kubernetes::object::Service;
 use cloud_map_sync::kubernetes::services::is_headless;
+use cloud_map_sync::kubernetes::services::{self, AnnotationSettings};
 use cloud_map_sync::model::{PortReference, PublishedService};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub enum Error {
 
 /// The judgement of all manifests.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct ManifestVerdicts {
     services: Vec<JudgedService>,
     /// The Kubernetes objects, with those of lists.
     objects: usize,
@@ -52,14 +52,14 @@ struct JudgedService {
     notes: Vec<String>,
 }
 
-impl Judged {
+impl ManifestVerdicts {
     /// Whether no Service has a problem. Nothing is valid if no object was read, as from a program that failed.
     pub fn is_valid(&self) -> bool {
         self.objects > 0 && self.services.iter().all(|service| service.problems.is_empty())
     }
 }
 
-impl Display for Judged {
+impl Display for ManifestVerdicts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for JudgedService { name, problems, notes } in &self.services {
             if problems.is_empty() {
@@ -90,9 +90,9 @@ impl Display for Judged {
 ///
 /// # Errors
 /// Returns an error if a file cannot be read.
-pub fn judge(arguments: &Validate) -> Result<Judged, Error> {
-    let reading = Reading { prefix: arguments.prefix.clone(), default_namespace: None };
-    let mut judged = Judged::default();
+pub fn judge(arguments: &Validate) -> Result<ManifestVerdicts, Error> {
+    let reading = AnnotationSettings { prefix: arguments.prefix.clone(), default_namespace: None };
+    let mut judged = ManifestVerdicts::default();
     for path in &arguments.filenames {
         let text = read_text(path).map_err(|source| Error::File { path: path.clone(), source })?;
         judged.read(&text, path, &reading)?;
@@ -100,8 +100,8 @@ pub fn judge(arguments: &Validate) -> Result<Judged, Error> {
     Ok(judged)
 }
 
-impl Judged {
-    fn read(&mut self, text: &str, path: &Path, reading: &Reading) -> Result<(), Error> {
+impl ManifestVerdicts {
+    fn read(&mut self, text: &str, path: &Path, reading: &AnnotationSettings) -> Result<(), Error> {
         // An error is one line.
         let options = serde_saphyr::options! { with_snippet: false };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
@@ -119,7 +119,7 @@ impl Judged {
         object: &Value,
         place: &dyn Fn() -> String,
         path: &Path,
-        reading: &Reading,
+        reading: &AnnotationSettings,
     ) -> Result<(), Error> {
         let (Some(version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str())
         else {
@@ -175,8 +175,12 @@ fn parse(object: &Value) -> serde_json::Result<Service> {
 }
 
 /// `None` if the Service is not annotated.
-fn judge_service(service: &Service, object: &Value, reading: &Reading) -> Option<JudgedService> {
-    let published = desired::annotated(service, reading)?;
+fn judge_service(
+    service: &Service,
+    object: &Value,
+    reading: &AnnotationSettings,
+) -> Option<JudgedService> {
+    let published = services::annotated(service, reading)?;
     let mut problems: Vec<String> = match &published.claims {
         Ok(claims) => claims.ports.iter().filter_map(|it| missing_port(&published, it)).collect(),
         Err(mistakes) => mistakes.iter().map(ToString::to_string).collect(),
@@ -202,7 +206,8 @@ fn missing_port(published: &PublishedService, port: &PortReference) -> Option<St
 fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
     let keys = service.metadata.annotations.keys();
     let ours = keys.filter_map(|key| key.strip_prefix(prefix));
-    let is_known = |key: &&str| DOCUMENTED.iter().any(|known: &Documented| known.name == *key);
+    let is_known =
+        |key: &&str| DOCUMENTED.iter().any(|known: &DocumentedAnnotation| known.name == *key);
     let unknown = ours.filter(|key| !is_known(key));
     unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
 }
@@ -212,7 +217,7 @@ const POLICY: &str = include_str!("../../../deploy/admission.yaml");
 const PREFIX: &str = "cloudmap.controller/";
 
 /// The policy for these arguments.
-pub fn policy(arguments: &Admission) -> String {
+pub fn policy(arguments: &AdmissionArguments) -> String {
     // The usage in its head stays as it is.
     let (head, objects) = POLICY.split_once("\napiVersion").unwrap_or_default();
     let mut objects = objects.replace(PREFIX, &arguments.prefix);
@@ -226,9 +231,10 @@ pub fn policy(arguments: &Admission) -> String {
 mod tests {
     use super::*;
 
-    fn judged(text: &str) -> Judged {
-        let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
-        let mut judged = Judged::default();
+    fn judged(text: &str) -> ManifestVerdicts {
+        let reading =
+            AnnotationSettings { prefix: "cloudmap.controller/".into(), default_namespace: None };
+        let mut judged = ManifestVerdicts::default();
         judged.read(text, Path::new("web.yaml"), &reading).expect("readable");
         judged
     }
@@ -303,7 +309,8 @@ items:
 
     #[test]
     fn manifest_that_cannot_be_read_names_its_file() {
-        let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
+        let reading =
+            AnnotationSettings { prefix: "cloudmap.controller/".into(), default_namespace: None };
         for (text, expected) in [
             ("a: [", "web.yaml is no YAML"),
             (
@@ -311,7 +318,7 @@ items:
                 "Service web of web.yaml has a field of another type than the API",
             ),
         ] {
-            let read = Judged::default().read(text, Path::new("web.yaml"), &reading);
+            let read = ManifestVerdicts::default().read(text, Path::new("web.yaml"), &reading);
             let refused = read.expect_err("refused");
             assert_eq!(refused.to_string(), expected);
         }
@@ -345,7 +352,7 @@ items:
     }
 
     fn printed(prefix: &str, warn: bool) -> String {
-        policy(&Admission { prefix: prefix.to_owned(), warn })
+        policy(&AdmissionArguments { prefix: prefix.to_owned(), warn })
     }
 
     #[test]

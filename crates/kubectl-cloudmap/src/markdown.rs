@@ -5,17 +5,18 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::outside::{Output, code_block, escape};
+use cloud_map_sync::model::Outcome;
 use cloud_map_sync::report::{
-    ChangeLine, ChangeResult, ClusterReport, Deletion, EmptyServices, HeldBackLine, ImportLine,
+    ChangeLine, ClusterReport, Deletion, EmptyServices, HeldBackLine, ImportLine,
     MultiClusterReport, Report, ServiceReport,
 };
 
 const HEADINGS: &str =
     "| | Cloud Map service | Instance | Kubernetes Service | Detail |\n|---|---|---|---|---|";
 
-pub struct Page<'a>(pub &'a Report);
+pub struct MarkdownPage<'a>(pub &'a Report);
 
-impl Display for Page<'_> {
+impl Display for MarkdownPage<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in self.0.shown() {
             writeln!(f, "### {}\n", Cell(&cluster.cluster))?;
@@ -159,10 +160,10 @@ pub fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
 }
 
 /// The reason for which a change was not made, behind its detail.
-fn outcome(result: &ChangeResult) -> String {
+fn outcome(result: &Outcome) -> String {
     match result {
-        ChangeResult::Planned | ChangeResult::Applied => String::new(),
-        ChangeResult::Failed { error } => format!("; failed: {error}"),
-        ChangeResult::Undone { why } => format!("; not done: {why}"),
+        Outcome::Planned | Outcome::Applied => String::new(),
+        Outcome::Failed { error } => format!("; failed: {error}"),
+        Outcome::Undone { why } => format!("; not done: {why}"),
     }
 }

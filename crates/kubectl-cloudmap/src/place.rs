@@ -18,7 +18,7 @@ mod tests;
 
 /// The scope of a command. Without a name it covers everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RequestedScope {
     pub cluster: Option<String>,
     /// The Region of a cluster by name, if its context has it.
     pub region: Option<String>,
@@ -52,9 +52,9 @@ pub enum Error {
     NoNamespace,
 }
 
-pub fn resolve(arguments: &arguments::Place) -> Result<Place, Error> {
+pub fn resolve(arguments: &arguments::PlaceArguments) -> Result<RequestedScope, Error> {
     if arguments.all_clusters {
-        return Ok(Place::default());
+        return Ok(RequestedScope::default());
     }
     let service = arguments.service.clone();
     if let Some(cluster) = arguments.cluster.clone() {
@@ -62,16 +62,16 @@ pub fn resolve(arguments: &arguments::Place) -> Result<Place, Error> {
         if service.is_some() && namespace.is_none() {
             return Err(Error::NoNamespace);
         }
-        return Ok(Place { cluster: Some(cluster), region: None, namespace, service });
+        return Ok(RequestedScope { cluster: Some(cluster), region: None, namespace, service });
     }
     let Context { name, cluster, region, namespace } = read_context(arguments)?;
     let cluster = cluster.ok_or(Error::NotEks(name))?;
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let namespace = Some(namespace).filter(|_| !arguments.all_namespaces);
-    Ok(Place { cluster: Some(cluster), region, namespace, service })
+    Ok(RequestedScope { cluster: Some(cluster), region, namespace, service })
 }
 
-fn read_context(arguments: &arguments::Place) -> Result<Context, Error> {
+fn read_context(arguments: &arguments::PlaceArguments) -> Result<Context, Error> {
     let read = match &arguments.kubeconfig {
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
@@ -95,7 +95,7 @@ impl From<KubeconfigError> for Error {
     }
 }
 
-impl Place {
+impl RequestedScope {
     /// Whether it means one cluster: by ARN, or by name and Region.
     pub fn is_one_cluster(&self) -> bool {
         let is_arn = self.cluster.as_deref().is_some_and(|it| ClusterArn::parse(it).is_some());
@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RequestedScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.cluster.as_deref().unwrap_or("every cluster"))?;
         let inside = [&self.namespace, &self.service];

@@ -1,4 +1,4 @@
-//! A request to the function: an action with its scope is the payload of a direct invocation (`Command`). The deployed
+//! A request to the function: an action with its scope is the payload of a direct invocation (`FunctionRequest`). The deployed
 //! function runs it, through Lambda, or with `--local` the same handler in this process, with the credentials of the
 //! terminal. Meanwhile standard error has a line with the progress, if it is a terminal.
 
@@ -21,7 +21,7 @@ use tokio::time::{Instant, interval};
 use super::answer::complain;
 use super::arguments::Aws;
 use super::outside::{Output, escape};
-use super::place::Place;
+use super::place::RequestedScope;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::function::{Error as FunctionError, Function};
 use cloud_map_sync::report::RELEASE;
@@ -54,9 +54,9 @@ pub enum Error {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct FunctionRequest {
     pub action: &'static str,
-    pub place: Place,
+    pub place: RequestedScope,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
     /// The Cloud Map to purge; absent: all.
@@ -67,9 +67,9 @@ pub struct Command {
     pub created: bool,
 }
 
-impl Command {
+impl FunctionRequest {
     /// A command without optional fields.
-    pub fn new(action: &'static str, place: Place) -> Self {
+    pub fn new(action: &'static str, place: RequestedScope) -> Self {
         Self { action, place, owner: None, registry: None, confirm: false, created: false }
     }
 
@@ -81,7 +81,7 @@ impl Command {
 
     /// The payload. Absent values have no field.
     pub fn payload(&self) -> Value {
-        let Place { cluster, region, namespace, service } = self.place.clone();
+        let RequestedScope { cluster, region, namespace, service } = self.place.clone();
         let fields = [
             ("action", Some(self.action.to_owned())),
             ("cluster", cluster),
@@ -101,14 +101,14 @@ impl Command {
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for FunctionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.action, self.place)
     }
 }
 
 /// Runs a command, and shows the progress meanwhile.
-pub async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
+pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Error> {
     let config = sdk_config(aws).await;
     let named = aws.function.as_ref();
     let deployed = named.map(|name| Deployed::new(&config, name, aws.qualifier.as_deref()));
@@ -188,12 +188,12 @@ struct Deployed {
 /// Lambda's payload instead of a response if the function failed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Failure {
+struct FunctionFailure {
     error_type: String,
     error_message: String,
 }
 
-impl Default for Failure {
+impl Default for FunctionFailure {
     fn default() -> Self {
         let error_message = "the cause is in its log".to_owned();
         Self { error_type: "an error".to_owned(), error_message }
@@ -221,8 +221,8 @@ impl Deployed {
         let answer = sent.map_err(|error| self.refused("invoke", &error))?;
         let payload = answer.payload().map(Blob::as_ref).unwrap_or_default();
         if answer.function_error().is_some() {
-            let failure: Failure = serde_json::from_slice(payload).unwrap_or_default();
-            let Failure { error_type: kind, error_message: message } = failure;
+            let failure: FunctionFailure = serde_json::from_slice(payload).unwrap_or_default();
+            let FunctionFailure { error_type: kind, error_message: message } = failure;
             return Err(Error::Failed { name: self.name.clone(), kind, message });
         }
         serde_json::from_slice(payload).map_err(|error| Error::NotJson(self.name.clone(), error))
@@ -295,7 +295,7 @@ async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
     }
     let label = escape(label, Output::Terminal);
     let (start, mut every) = (Instant::now(), interval(Duration::from_secs(1)));
-    let _line = Line;
+    let _line = TerminalLine;
     tokio::pin!(work);
     loop {
         tokio::select! {
@@ -308,9 +308,9 @@ async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
 }
 
 /// The line of a work. It is cleared when the work ends, also if its time is over.
-struct Line;
+struct TerminalLine;
 
-impl Drop for Line {
+impl Drop for TerminalLine {
     fn drop(&mut self) {
         write_terminal(CLEAR);
     }
@@ -334,7 +334,7 @@ mod tests {
         let place = |cluster: Option<&str>, namespace: Option<&str>, service: Option<&str>| {
             let [cluster, namespace, service] =
                 [cluster, namespace, service].map(|name| name.map(str::to_owned));
-            Place { cluster, namespace, service, region: None }
+            RequestedScope { cluster, namespace, service, region: None }
         };
         let rows = [
             ("plan", place(None, None, None), "plan every cluster"),
@@ -344,32 +344,42 @@ mod tests {
             ("sync", place(Some("blue"), Some("shop"), Some("web")), "sync blue/shop/web"),
         ];
         for (action, place, meant) in rows {
-            let command = read(&Command::new(action, place));
+            let command = read(&FunctionRequest::new(action, place));
             assert_eq!(format!("{} {}", command.action, command.scope), meant);
         }
         let blue = place(Some("blue"), None, None);
         let owner = Some("team-a".to_owned());
-        let adopt = read(&Command { owner, ..Command::new("adopt", blue.clone()) });
+        let adopt = read(&FunctionRequest { owner, ..FunctionRequest::new("adopt", blue.clone()) });
         assert_eq!((adopt.owner.as_deref(), adopt.confirm), (Some("team-a"), false));
         let registry = Some("111122223333/eu-central-1".to_owned());
-        let purge = Command { registry, confirm: true, ..Command::new("purge", blue.clone()) };
+        let purge = FunctionRequest {
+            registry,
+            confirm: true,
+            ..FunctionRequest::new("purge", blue.clone())
+        };
         let purge = read(&purge);
         assert!(purge.registry.is_some());
         assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
-        assert_eq!(read(&Command::new("confirm", blue.clone())).scope.to_string(), "blue");
-        let created = |created| read(&Command { created, ..Command::new("status", blue.clone()) });
+        assert_eq!(read(&FunctionRequest::new("confirm", blue.clone())).scope.to_string(), "blue");
+        let created = |created| {
+            read(&FunctionRequest { created, ..FunctionRequest::new("status", blue.clone()) })
+        };
         assert_eq!([created(false).created, created(true).created], [false, true]);
         let region = Some("eu-west-1".to_owned());
-        let blue = Place { region: region.clone(), ..blue };
+        let blue = RequestedScope { region: region.clone(), ..blue };
         for action in ["adopt", "confirm", "purge", "sync"] {
-            assert_eq!(read(&Command::new(action, blue.clone())).region, region, "{action}");
+            assert_eq!(
+                read(&FunctionRequest::new(action, blue.clone())).region,
+                region,
+                "{action}"
+            );
         }
         for action in ["plan", "status", "doctor"] {
-            assert_eq!(read(&Command::new(action, blue.clone())).region, None, "{action}");
+            assert_eq!(read(&FunctionRequest::new(action, blue.clone())).region, None, "{action}");
         }
     }
 
-    fn read(command: &Command) -> event::Command {
+    fn read(command: &FunctionRequest) -> event::Command {
         match event::read(&command.payload()) {
             Ok(Invocation::Direct(read)) => read,
             other => panic!("{command}: {other:?}"),

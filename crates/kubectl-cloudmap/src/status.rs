@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::answer::{Answer, Code, Shown, print};
+use super::answer::{Code, FunctionAnswer, Shown, print};
 use super::markdown::Cell;
-use super::request::{Command, request};
+use super::request::{FunctionRequest, request};
 use super::{Error, arguments, place};
 use cloud_map_sync::actions::status::{ClustersetStatus, MemberStatus, Status};
 
@@ -60,17 +60,18 @@ impl Narrow {
 }
 
 /// Requests the status, without what is not asked for.
-pub async fn read(shown: &arguments::Shown) -> Result<Answer<Status>, Error> {
-    let arguments::Status { clusters, aws, .. } = &shown.status;
+pub async fn read(shown: &arguments::ShownArguments) -> Result<FunctionAnswer<Status>, Error> {
+    let arguments::StatusArguments { clusters, aws, .. } = &shown.status;
     let place = place::resolve(&clusters.clone().into())?;
-    let command = Command { created: shown.created, ..Command::new("status", place) };
+    let command =
+        FunctionRequest { created: shown.created, ..FunctionRequest::new("status", place) };
     let mut value = request(aws, &command).await?;
     Narrow::new(shown.name.as_deref(), shown.namespace.as_deref()).apply(&mut value);
-    Ok(Answer::read(value)?)
+    Ok(FunctionAnswer::read(value)?)
 }
 
 /// Shows the status. A name that is not there is an error.
-pub async fn show(shown: arguments::Shown) -> Result<Code, Error> {
+pub async fn show(shown: arguments::ShownArguments) -> Result<Code, Error> {
     let answer = read(&shown).await?;
     let status = &answer.parsed;
     let is_empty = status.registries.iter().all(|registry| registry.services.is_empty());

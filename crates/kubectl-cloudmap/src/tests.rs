@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Code, Shown as _};
+use super::answer::{Code, FunctionAnswer, Shown as _};
 use cloud_map_sync::report::Report;
 
 fn counts() -> Value {
@@ -38,8 +38,8 @@ fn answer(mode: &str, ok: bool) -> Value {
     json!({"mode": mode, "whole": false, "ok": ok, "counts": counts(), "clusters": [cluster]})
 }
 
-fn read(value: Value) -> Answer<Report> {
-    Answer::read(value).expect("an answer of this release")
+fn read(value: Value) -> FunctionAnswer<Report> {
+    FunctionAnswer::read(value).expect("an answer of this release")
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_cut_answer_names_the_cut() {
 #[test]
 fn a_response_that_is_no_report_is_an_error() {
     for other in [json!({"ok": true}), json!("done"), json!(null)] {
-        let error = Answer::<Report>::read(other).expect_err("no report");
+        let error = FunctionAnswer::<Report>::read(other).expect_err("no report");
         assert!(error.to_string().contains("another version"), "{error}");
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::answer::{Answer, Code, complain, text, write, write_if_open};
-use super::arguments::{Format, Run, Shown, State, Targeted, Wait};
+use super::answer::{Code, FunctionAnswer, complain, text, write, write_if_open};
+use super::arguments::{AwaitedState, Format, RunArguments, ShownArguments, Targeted, Wait};
 use super::outside::{Output, escape};
-use super::request::{Command, LONGEST_RUN, request};
+use super::request::{FunctionRequest, LONGEST_RUN, request};
 use super::{Error, place, status};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::{ClusterReport, Report, ServiceReport};
@@ -28,14 +28,14 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
     if place.service.is_none() {
         return Err(place::Error::NoService.into());
     }
-    let command = Command::new("plan", place);
+    let command = FunctionRequest::new("plan", place);
     let end = Instant::now() + timeout;
     let end_of_first = if timeout.is_zero() { end + LONGEST_RUN } else { end };
     let look = async || {
-        let answer: Answer<Report> = Answer::read(request(&aws, &command).await?)?;
+        let answer: FunctionAnswer<Report> = FunctionAnswer::read(request(&aws, &command).await?)?;
         Ok::<Report, Error>(answer.parsed)
     };
-    let mut waiting = Waiting::new(state);
+    let mut waiting = WaitProgress::new(state);
     if let Ok(first) = timeout_at(end_of_first, look()).await {
         waiting.look(&first?);
     }
@@ -56,24 +56,24 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
 
 /// What all looks so far found.
 #[derive(Debug)]
-struct Waiting {
-    state: State,
+struct WaitProgress {
+    state: AwaitedState,
     is_reached: bool,
     /// The last look that was answered.
-    last: Option<Seen>,
+    last: Option<PlannedService>,
     /// Whether any look has seen the Service, or an instance of it.
     is_known: bool,
     /// The error of the last look.
     error: Option<String>,
 }
 
-impl Waiting {
-    fn new(state: State) -> Self {
+impl WaitProgress {
+    fn new(state: AwaitedState) -> Self {
         Self { state, is_reached: false, last: None, is_known: false, error: None }
     }
 
     fn look(&mut self, report: &Report) {
-        let seen = Seen::of(report);
+        let seen = PlannedService::of(report);
         self.is_known |= seen.is_known;
         self.is_reached = seen.has_reached(self.state);
         (self.last, self.error) = (Some(seen), None);
@@ -84,7 +84,7 @@ impl Waiting {
     }
 }
 
-impl Display for Waiting {
+impl Display for WaitProgress {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if !self.is_reached {
             write!(f, "not {} in time: ", self.state)?;
@@ -102,7 +102,7 @@ impl Display for Waiting {
 
 /// What a plan says of one Service.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct PlannedService {
     /// The names with instances in step, each with their number.
     registered: Vec<(String, usize)>,
     /// The changes to make.
@@ -113,7 +113,7 @@ struct Seen {
     is_known: bool,
 }
 
-impl Seen {
+impl PlannedService {
     fn of(report: &Report) -> Self {
         let mut seen = Self::default();
         for cluster in &report.clusters {
@@ -141,13 +141,13 @@ impl Seen {
         }
     }
 
-    fn has_reached(&self, state: State) -> bool {
+    fn has_reached(&self, state: AwaitedState) -> bool {
         let is_quiet = self.open == 0 && self.obstacles.is_empty();
-        is_quiet && (state == State::Registered) != self.registered.is_empty()
+        is_quiet && (state == AwaitedState::Registered) != self.registered.is_empty()
     }
 }
 
-impl Display for Seen {
+impl Display for PlannedService {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = self
             .registered
@@ -173,18 +173,18 @@ fn count(count: usize, noun: &str) -> String {
 const BETWEEN_ANSWERS: Duration = Duration::from_secs(10);
 
 /// Watches the changes that a sync would make.
-pub async fn watch_plan(run: Run) -> Result<Code, Error> {
+pub async fn watch_plan(run: RunArguments) -> Result<Code, Error> {
     let Targeted { place, aws, output } = run.targeted;
-    let command = Command::new("plan", place::resolve(&place)?);
+    let command = FunctionRequest::new("plan", place::resolve(&place)?);
     watch(output.format, async || {
-        let answer: Answer<Report> = Answer::read(request(&aws, &command).await?)?;
+        let answer: FunctionAnswer<Report> = FunctionAnswer::read(request(&aws, &command).await?)?;
         Ok(text(&answer, output.format)?)
     })
     .await
 }
 
 /// Watches the owners of instances.
-pub async fn watch_status(shown: Shown) -> Result<Code, Error> {
+pub async fn watch_status(shown: ShownArguments) -> Result<Code, Error> {
     let format = shown.status.output.format;
     watch(format, async || Ok(text(&status::read(&shown).await?, format)?)).await
 }
@@ -233,8 +233,8 @@ mod tests {
         serde_json::from_value(report).expect("a report")
     }
 
-    fn seen(services: &Value, error: Option<&str>) -> Seen {
-        Seen::of(&report(services, error))
+    fn seen(services: &Value, error: Option<&str>) -> PlannedService {
+        PlannedService::of(&report(services, error))
     }
 
     #[test]
@@ -273,11 +273,12 @@ mod tests {
             (none.clone(), Some("no route"), false, false, "no instance is registered; no route"),
         ] {
             let seen = seen(&services, error);
-            let reached = [State::Registered, State::Empty].map(|state| seen.has_reached(state));
+            let reached = [AwaitedState::Registered, AwaitedState::Empty]
+                .map(|state| seen.has_reached(state));
             assert_eq!((reached, seen.to_string().as_str()), ([registered, empty], line));
         }
         let looks = |looks: &[Value]| {
-            let mut waiting = Waiting::new(State::Empty);
+            let mut waiting = WaitProgress::new(AwaitedState::Empty);
             for services in looks {
                 waiting.look(&report(services, None));
             }
@@ -294,7 +295,7 @@ mod tests {
         }
         let seen = seen(&service(1, &none, &held), None);
         assert!(
-            !seen.has_reached(State::Registered) && seen.to_string().contains("no room"),
+            !seen.has_reached(AwaitedState::Registered) && seen.to_string().contains("no room"),
             "{seen}"
         );
     }

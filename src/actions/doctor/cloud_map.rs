@@ -1,5 +1,10 @@
-//! The Cloud Map actions that a sync reads with. Each is called once, on an existing service or with an id that does
-//! not exist: both show whether IAM allows it. Writes are not tested, since a test would change something.
+//! The rights in Cloud Map and Route 53. Each Cloud Map action that a sync reads with is called once, on an existing service
+//! or with an id that does not exist: both show whether IAM allows it. Writes are not tested, since a test would change
+//! something: there are commands that simulate them in IAM. IAM evaluates the resource and the request's context, so the
+//! commands contain both: without them it denies every action of a role with conditional permissions.
+//!
+//! A plan holds back the Services that request DNS records without rights in Route 53, and a check names them before the
+//! first sync. Rights for health checks are given apart, and no setting has them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,14 +12,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Check;
-use super::simulation;
+use crate::cloud_map::OWNER_TAG as TAG;
 use crate::cloud_map::{self, Call, CloudMap};
 use crate::error::chain;
 use crate::model::{
-    CloudMapService, KnownHealth, NamespaceKind, Place, Registry, ServiceKey, Tags,
+    CloudMapService, FirstNames, KnownHealth, NamespaceKind, Place, Registry, ServiceKey, Tags,
 };
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::{Note, Plan, Reason};
+use crate::publish::plan::{Plan, Reason, ServiceNote};
 use crate::settings::Settings;
 
 /// An id that no instance and no operation has.
@@ -53,7 +58,7 @@ pub(super) async fn check(
             "run doctor again after the first sync",
         )),
     }
-    let simulation = simulation::commands(&read, found, settings);
+    let simulation = simulations(&read, found, settings);
     checks.extend(check_writes(registry.cloud_map(), settings.dry_run, simulation).await);
     true
 }
@@ -86,7 +91,8 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
         }
     }
     for (place, unchanged) in &plan.unchanged {
-        let notes = unchanged.notes.iter().filter(|note| matches!(note, Note::Unread { .. }));
+        let notes =
+            unchanged.notes.iter().filter(|note| matches!(note, ServiceNote::Unread { .. }));
         checks.extend(notes.map(|note| {
             let fix = "if it may contain instances of this installation, allow the role to list them; otherwise remove its namespace from CLOUD_MAP_NAMESPACES";
             Check::note("cloud map", format!("{place}: {note}"), fix)
@@ -171,7 +177,7 @@ async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -
         Ok(_) => Check::note("cloud map", "GetOperation timed out", "try again"),
     };
     let detail =
-        format!("not tested, since a test would change something: {}", simulation::actions());
+        format!("not tested, since a test would change something: {}", simulated_actions());
     vec![operation, Check::note("cloud map", detail, simulation)]
 }
 
@@ -183,5 +189,121 @@ fn check_call(action: &'static str, problem: Option<String>) -> Check {
                 format!("the function's role, or registryRoleArn, needs servicediscovery:{action}");
             Check::failed("cloud map", problem, fix)
         }
+    }
+}
+
+/// The number of Services that the check names.
+const NAMED: usize = 10;
+
+/// A note that names the services of the plan with Route 53 health checks, if any.
+pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Check> {
+    let is_checked = |place: &&Place| {
+        registry.services.get(&place.key).is_some_and(|it| it.health_check.is_some())
+    };
+    let checked: Vec<&Place> = plan.unchanged.keys().filter(is_checked).collect();
+    let names = FirstNames::of(&checked)?;
+    let detail = format!(
+        "{names}: Cloud Map makes a Route 53 health check for each instance, in the function's name"
+    );
+    let fix = "if it has no stack of deploy/health-checks.yaml yet, deploy one";
+    Some(Check::note("cloud map", detail, fix))
+}
+
+/// A failed check that names the Services, if any.
+pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
+    let refused = plan.held_back.iter().filter(|it| it.reason == Reason::DnsNotAllowed);
+    let refused: Vec<String> = refused
+        .map(|it| {
+            let place = it.place.as_ref().map(Place::to_string).unwrap_or_default();
+            format!("{} {place}", it.service)
+        })
+        .collect();
+    let (first, more) = refused.split_at(refused.len().min(NAMED));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let detail =
+        format!("{}{more}: no rights to write DNS records (DNS_NAMESPACES)", first.join(", "));
+    let fix = "deploy with their hosted zones in HostedZoneIds, or use an HTTP namespace";
+    (!refused.is_empty()).then(|| Check::failed("cloud map", detail, fix))
+}
+
+/// Actions on the instances of a service. A role may require the service's tag.
+const ON_INSTANCES: [&str; 3] =
+    ["RegisterInstance", "DeregisterInstance", "UpdateInstanceCustomHealthStatus"];
+/// Actions that create a service with its tag. IAM also evaluates its namespace.
+const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
+
+/// The actions with which a sync writes.
+pub(super) fn simulated_actions() -> String {
+    [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ")
+}
+
+/// The commands for an existing service and its namespace, or for all services of the registry if there is none.
+pub(super) fn simulations(
+    registry: &Registry,
+    found: Option<(&ServiceKey, &CloudMapService)>,
+    settings: &Settings,
+) -> String {
+    let owner_id = &settings.owner_id;
+    let in_use = found.and_then(|(key, _)| registry.namespaces.get(&key.namespace));
+    let namespace = in_use.or_else(|| registry.namespaces.values().next());
+    let namespace = namespace.and_then(|it| it.arn.as_deref()).unwrap_or("NAMESPACE_ARN");
+    let service = found.map(|(_, service)| service.arn.clone());
+    let service = service.unwrap_or_else(|| match namespace.split_once(":namespace/") {
+        Some((registry, _)) => format!("{registry}:service/*"),
+        None => "SERVICE_ARN".to_owned(),
+    });
+    let entry = |key: &str, kind: &str, value: &str| {
+        format!("ContextKeyName={key},ContextKeyType={kind},ContextKeyValues={value}")
+    };
+    let present = entry(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
+    let custom = settings.create_tags.keys().map(String::as_str);
+    let keys = [TAG].into_iter().chain(custom).collect::<Vec<_>>().join(",");
+    let created = [
+        entry(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
+        entry("aws:TagKeys", "stringList", &keys),
+        entry("aws:RequestedRegion", "string", namespace.split(':').nth(3).unwrap_or("REGION")),
+        entry("servicediscovery:NamespaceArn", "string", namespace),
+    ];
+    let on_instances = command(&ON_INSTANCES, &service, &present);
+    let resources = format!("{namespace} {service}");
+    format!("{on_instances} && {}", command(&ON_SERVICES, &resources, &created.join(" ")))
+}
+
+fn command(actions: &[&str], resources: &str, context: &str) -> String {
+    let actions: Vec<String> =
+        actions.iter().map(|action| format!("servicediscovery:{action}")).collect();
+    let actions = actions.join(" ");
+    format!(
+        "aws iam simulate-principal-policy --policy-source-arn ROLE_ARN --action-names {actions} --resource-arns {resources} --context-entries {context}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CloudMapService, HealthCheck, ServiceKey, ServiceKind};
+
+    #[test]
+    fn services_of_the_plan_with_health_checks_are_named() {
+        let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
+        let mut registry = Registry::default();
+        let mut plan = Plan::default();
+        for (name, is_checked, is_planned) in
+            [("web", true, true), ("cart", false, true), ("of-others", true, false)]
+        {
+            let check = HealthCheck { kind: "TCP".into(), path: None, threshold: None };
+            let service = CloudMapService {
+                health_check: is_checked.then_some(check),
+                ..CloudMapService::created("arn".to_owned(), name, ServiceKind::Http)
+            };
+            registry.services.insert(key(name), service);
+            if is_planned {
+                plan.unchanged.entry(Place::of(&key(name), &registry)).or_default();
+            }
+        }
+        let note = note_health_checks(&plan, &registry).expect("a note").to_string();
+        assert!(note.contains(" ns-1/web: ") && !note.contains("cart"), "{note}");
+        assert!(note.contains("deploy/health-checks.yaml"), "{note}");
+        assert_eq!(note_health_checks(&Plan::default(), &registry), None);
     }
 }

@@ -11,7 +11,7 @@ use crate::clients::{self, Connection};
 use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::access::{EVENTS, NEEDED};
-use crate::kubernetes::{self, Class};
+use crate::kubernetes::{self, ErrorClass};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
 
@@ -113,24 +113,24 @@ async fn check_rights(
 fn classify_refusal(error: &kubernetes::Error, cluster: &str) -> Check {
     let problem = chain(error);
     match error.class {
-        Class::Unauthenticated => Check::failed(
+        ErrorClass::Unauthenticated => Check::failed(
             "token",
             problem,
             format!(
                 "aws eks create-access-entry --cluster-name {cluster} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN"
             ),
         ),
-        Class::Forbidden => Check::failed(
+        ErrorClass::Forbidden => Check::failed(
             "token",
             problem,
             "bind the ClusterRole system:basic-user to authenticated users, so that they may list their own rights",
         ),
-        Class::Unreachable => Check::failed(
+        ErrorClass::Unreachable => Check::failed(
             "tls",
             problem,
             "another endpoint responds in place of the API server: look for a proxy on the route",
         ),
-        Class::Failed => {
+        ErrorClass::Failed => {
             Check::failed("api", problem, "try again: the API server returned an error")
         }
     }

@@ -194,7 +194,7 @@ impl Explanation {
         let held_back = own.cloned().map(HeldBackLine::from).collect();
         let endpoints: Vec<EndpointLine> = endpoints.into_iter().map(EndpointLine::from).collect();
         let left_out = |line: &EndpointLine| {
-            line.condition == Condition::Ready && line.fate == Fate::NotRegistered
+            line.condition == EndpointCondition::Ready && line.fate == Fate::NotRegistered
         };
         self.ok &= held && !endpoints.iter().any(left_out);
         let (namespace, name) = (place.namespace.clone(), place.name.clone());
@@ -241,7 +241,7 @@ pub struct EndpointLine {
     /// Its addresses.
     pub addresses: Vec<String>,
     /// Its condition in Kubernetes.
-    pub condition: Condition,
+    pub condition: EndpointCondition,
     /// Its fate in Cloud Map.
     pub fate: Fate,
     /// The fate in a sentence.
@@ -250,7 +250,7 @@ pub struct EndpointLine {
 
 /// The condition of an endpoint in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Condition {
+pub enum EndpointCondition {
     /// Its pod is ready.
     #[serde(rename = "ready")]
     Ready,
@@ -262,7 +262,7 @@ pub enum Condition {
     Terminating,
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for EndpointCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ready => "ready",
@@ -275,9 +275,9 @@ impl fmt::Display for Condition {
 impl From<(Endpoint, Fate, String)> for EndpointLine {
     fn from((endpoint, fate, detail): (Endpoint, Fate, String)) -> Self {
         let condition = match &endpoint {
-            Endpoint { terminating: true, .. } => Condition::Terminating,
-            Endpoint { ready: true, .. } => Condition::Ready,
-            _ => Condition::NotReady,
+            Endpoint { terminating: true, .. } => EndpointCondition::Terminating,
+            Endpoint { ready: true, .. } => EndpointCondition::Ready,
+            _ => EndpointCondition::NotReady,
         };
         let malformed = endpoint.malformed.as_deref().map(|text| printable(&shorten(text)));
         let addresses = endpoint.addresses().map(|address| address.to_string());
@@ -330,7 +330,7 @@ mod tests {
         let endpoint = |number: usize| EndpointLine {
             pod: Some(format!("web-{number}")),
             addresses: vec!["10.0.0.1".to_owned()],
-            condition: Condition::Ready,
+            condition: EndpointCondition::Ready,
             fate: if number == last { Fate::NotRegistered } else { Fate::Registered },
             detail: "a sentence about its fate".to_owned(),
         };

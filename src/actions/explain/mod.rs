@@ -1,29 +1,32 @@
 //! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
 //! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! `answer` is the answer as data, with the export and the import in a `clusterset`; `text` prints both.
+//! `answer` is the answer as data, with the export and the import in a `clusterset`, whose answer is `clusterset_answer`; `text`
+//! prints both.
 
 mod answer;
 mod clusterset;
+mod clusterset_answer;
 mod text;
 
 use tokio::time::timeout_at;
 
 use crate::clients::Connection;
 use crate::error::chain;
-use crate::kubernetes::desired;
 use crate::kubernetes::object::Service;
+use crate::kubernetes::services;
 use crate::kubernetes::services::is_headless;
 use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
-use crate::publish::plan::{self, Found, Observation, Observed, Plan};
+use crate::publish::plan::{self, Found, Observation, Plan};
 use crate::reconcile::{Error, Invocation};
 use crate::settings::Cluster;
 
 use clusterset::Explained;
 
-pub use answer::{Condition, Discovery, EndpointLine, Explanation, Fact, Name};
-pub use clusterset::{ClustersetExplanation, ExporterLine, ImportFate, ImportedLine};
+pub use answer::{Discovery, EndpointCondition, EndpointLine, Explanation, Fact, Name};
+pub use clusterset::{ImportFate, ImportedLine};
+pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
 
 impl Invocation<'_> {
     /// Explains a Service of a cluster.
@@ -95,12 +98,12 @@ impl Invocation<'_> {
         let own = read.metadata.annotations.iter().filter(|(key, _)| key.starts_with(prefix));
         explanation.add_annotations(prefix, own);
         explanation.add_address(read, true);
-        if !is_headless(read) || desired::annotated(read, &self.reading(cluster)).is_none() {
+        if !is_headless(read) || services::annotated(read, &self.reading(cluster)).is_none() {
             explanation.ok = false;
             return Ok(());
         }
         let observed = world.observe(&Selection::service(explanation.service.clone())).await?;
-        let plan = plan::plan(observed.basis());
+        let plan = plan::plan(&observed);
         add_names(explanation, world.registry, &observed, &plan).await;
         explanation.add_held_back(&plan);
         Ok(())
@@ -111,12 +114,12 @@ impl Invocation<'_> {
 async fn add_names(
     explanation: &mut Explanation,
     registry: &SharedRegistry,
-    observed: &Observed,
+    observed: &Observation,
     plan: &Plan,
 ) {
-    for found in plan::found(observed.basis(), plan, &explanation.service) {
-        let discovery = discover(registry, &observed.observation, &found).await;
-        explanation.add_name(&observed.observation, found, plan, discovery);
+    for found in plan::found(observed, plan, &explanation.service) {
+        let discovery = discover(registry, observed, &found).await;
+        explanation.add_name(observed, found, plan, discovery);
     }
 }
 

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use super::answer::{Condition, Discovery, EndpointLine, Explanation, Fact, Name};
-use super::clusterset::{ClustersetExplanation, ExporterLine, ImportFate, ImportedLine};
+use super::answer::{Discovery, EndpointCondition, EndpointLine, Explanation, Fact, Name};
+use super::clusterset::{ImportFate, ImportedLine};
+use super::clusterset_answer::{ClustersetExplanation, ExporterLine};
 use crate::publish::plan::Fate;
 
 impl Display for Explanation {
@@ -52,7 +53,7 @@ impl Display for EndpointLine {
             (Fate::Registered, _) => '=',
             (Fate::Changes, _) => '~',
             (Fate::ToRegister, _) => '+',
-            (Fate::NotRegistered, Condition::Ready) => '!',
+            (Fate::NotRegistered, EndpointCondition::Ready) => '!',
             (Fate::NotRegistered, _) => '-',
         };
         let pod = self.pod.as_deref().unwrap_or("no pod");

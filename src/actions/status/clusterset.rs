@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::actions::age::age;
 use crate::clusterset::members::{MemberView, clustersets};
 use crate::model::clusterset::ClusterId;
 use crate::model::{Registry, Timestamp};
+use crate::time::age;
 
 /// The most problems that are listed of one member.
 const PROBLEMS: usize = 10;
@@ -74,7 +74,8 @@ impl ClustersetStatus {
 
 impl MemberStatus {
     fn new(id: &ClusterId, view: &MemberView, now: Timestamp) -> Self {
-        let run_by = match &view.owner {
+        let owner = view.owner();
+        let run_by = match owner {
             Some(_) => RunBy::Installation,
             None if view.of_aws.is_empty() => RunBy::Unknown,
             None => RunBy::McsController,
@@ -82,14 +83,14 @@ impl MemberStatus {
         Self {
             member: id.to_string(),
             run_by,
-            owner: view.owner.as_ref().map(|owner| owner.id.clone()),
-            cluster: view.owner.as_ref().map(|owner| owner.cluster.to_string()),
-            heartbeat: view.heartbeat.map(|time| time.to_string()),
-            age: view.heartbeat.map(|time| age(time, now)),
+            owner: owner.map(|owner| owner.id.clone()),
+            cluster: owner.map(|owner| owner.cluster.to_string()),
+            heartbeat: view.heartbeat().map(|time| time.to_string()),
+            age: view.heartbeat().map(|time| age(time, now)),
             exports: view.exports(),
             ready_endpoints: view.ready_endpoints(),
-            unread: view.is_unread,
-            problems: view.problems.iter().take(PROBLEMS).cloned().collect(),
+            unread: view.records.unread.is_some(),
+            problems: view.problems().take(PROBLEMS).collect(),
         }
     }
 

@@ -61,6 +61,20 @@ fn word() -> impl Strategy<Value = String> {
         "web-x7k2p",
         "blue",
         "confirm",
+        "aws.servicediscovery",
+        "AWS API Call via CloudTrail",
+        "servicediscovery.amazonaws.com",
+        "eventName",
+        "UpdateService",
+        "requestParameters",
+        "id",
+        "srv-1",
+        "eventTime",
+        "2026-11-21T10:00:00Z",
+        "account",
+        "111122223333",
+        "region",
+        "eu-central-1",
     ];
     prop_oneof![4 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned), 1 => any::<String>()]
 }

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::{Error, Invocation, read};
 
+const DRIFT: &str = "drift of srv-p5zdwlg5uvvzjita in 111122223333/eu-central-1";
+
 /// The expected reading of each file of `events/`.
 const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
@@ -30,6 +32,11 @@ const FIXTURES: &[(&str, &[&str])] = &[
     ("schedule-eventbridge-scheduler.json", &["schedule"]),
     ("sqs-argo-events.json", &["blue/shop/web"]),
     ("sqs-argo-events-data.json", &["green/shop/checkout"]),
+    ("sqs-drift-created.json", &[DRIFT]),
+    ("sqs-drift-instance.json", &[DRIFT]),
+    ("sqs-drift-namespace.json", &["drift of a namespace in 111122223333/eu-central-1"]),
+    ("sqs-drift-service.json", &[DRIFT]),
+    ("sqs-drift-tags.json", &[DRIFT]),
     ("sqs-in-eventbridge.json", &["blue/shop"]),
     ("sqs-in-eventbridge-in-sns.json", &["green/shop/cart"]),
     ("sqs-in-sns.json", &["blue/shop"]),
@@ -61,7 +68,7 @@ fn describe(invocation: Invocation) -> Vec<String> {
         Invocation::Queue(messages) | Invocation::AuditLog(messages) => messages
             .into_iter()
             .map(|message| match message.reading {
-                Ok(scope) => scope.to_string(),
+                Ok(subject) => subject.to_string(),
                 Err(unusable) => unusable.reason().to_owned(),
             })
             .collect(),

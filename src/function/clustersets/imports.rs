@@ -116,13 +116,9 @@ impl Clusterset {
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let selection = self.selection.clone();
-        let names = selection.as_ref().and_then(Selection::names);
+        let names = self.selection.as_ref().and_then(Selection::names);
         let read = async {
             let mut read = registry.read_clusterset(clusterset, names, &self.served).await?;
-            if self.leave_taken_ids_out(&read, clusterset) {
-                read = registry.read_clusterset(clusterset, names, &self.served).await?;
-            }
             let lacking = self.lacking(&read, clusterset);
             if !lacking.is_empty() {
                 let served = (&self.served, &lacking);
@@ -137,18 +133,6 @@ impl Clusterset {
                 self.add_unregistered();
             }
         }
-    }
-
-    /// Leaves the exports out that were read in a cluster whose id another one holds: a message about a name that it does
-    /// not export reads no record of its own. Returns whether there were any.
-    fn leave_taken_ids_out(&mut self, read: &ReadClusterset, clusterset: &ClustersetId) -> bool {
-        let overlays = &mut self.served.overlays;
-        let before = overlays.len();
-        overlays.retain(|cluster, overlay| {
-            let holder = members::holder(&read.registry, clusterset, cluster);
-            holder.is_none_or(|holder| holder.cluster == overlay.arn)
-        });
-        overlays.len() < before
     }
 
     /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none.
@@ -191,52 +175,10 @@ impl Clusterset {
         clusterset: &'s ClustersetId,
         invocation: &Invocation<'_>,
     ) -> ClustersetMembers<'s> {
-        let (registry, overlay) = (&self.read.registry, &self.served.overlays);
+        let ReadClusterset { registry, has_all_members, .. } = &self.read;
+        let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
         let lifetimes = invocation.lifetimes(overlay.keys().cloned().collect());
-        let members = ClustersetMembers::new(registry, clusterset, overlay, &lifetimes);
-        match self.problem {
-            Some(_) => members.are_unread(),
-            None if self.read.has_all_members => members,
-            None => members.may_lack_members(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clusterset::id::CLUSTER_RECORD;
-    use crate::clusterset::record::{self, ClusterRecord};
-    use crate::model::{
-        CloudMapService, ClusterArn, Desired, Flow, Namespace, Owner, ServiceKey, ServiceKind,
-        Timestamp,
-    };
-
-    #[test]
-    fn exports_of_a_cluster_with_a_taken_id_stand_for_nobody() {
-        let id = ClusterId::parse("blue").expect("an id");
-        let clusterset = ClustersetId::parse("shop-set").expect("an id");
-        let arn = |name: &str| {
-            let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{name}");
-            ClusterArn::parse(&arn).expect("an ARN")
-        };
-        let owner =
-            Owner { id: "cloud-map-sync".into(), cluster: arn("blue"), flow: Flow::Exports };
-        let (of_set, heartbeat) = (clusterset.clone(), Timestamp::UNIX_EPOCH);
-        let record = ClusterRecord { owner, clusterset: of_set, heartbeat, only_imports: false };
-        let namespace = Namespace::missing(&record::namespace(&clusterset));
-        let mut service = CloudMapService::created("arn".to_owned(), "blue", ServiceKind::Http);
-        let instances = service.instances.get_or_insert_default();
-        instances.insert(CLUSTER_RECORD.to_owned(), record.write());
-        let mut read = ReadClusterset::default();
-        read.registry.services.insert(ServiceKey::new(&namespace, "blue"), service);
-        read.registry.namespaces.insert(namespace.id.clone(), namespace);
-        for (name, is_left_out) in [("blue", false), ("green", true)] {
-            let overlay = Overlay::new(arn(name), Desired::default(), Selection::Everything);
-            let mut set = Clusterset::default();
-            set.served.overlays.insert(id.clone(), overlay);
-            assert_eq!(set.leave_taken_ids_out(&read, &clusterset), is_left_out, "{name}");
-            assert_eq!(set.served.overlays.is_empty(), is_left_out, "{name}");
-        }
+        let members = ClustersetMembers::new(read, clusterset, overlay, &lifetimes);
+        if self.problem.is_some() { members.are_unread() } else { members }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::Timestamp;
+use crate::model::{Outcome, Timestamp};
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, ClustersetLine, EmptyServices, HeldBackLine,
-    ImportLine, MultiClusterReport, NoteLine, ServiceReport,
+    ChangeLine, ClusterReport, ClustersetLine, EmptyServices, HeldBackLine, ImportLine,
+    MultiClusterReport, NoteLine, ServiceReport,
 };
 
 /// A line that stands until something changes.
@@ -96,8 +96,7 @@ impl Lines {
         all.lines.extend(report.held_back.iter().map(|line| Line::of_held_back("", line)));
         for service in &report.services {
             let place = service.place();
-            let planned =
-                service.changes.iter().filter(|line| line.result == ChangeResult::Planned);
+            let planned = service.changes.iter().filter(|line| line.result == Outcome::Planned);
             let emptying = service.emptied && planned.clone().next().is_some();
             let lines = planned
                 .map(|line| Line::of_change(&place, line))
@@ -114,7 +113,7 @@ impl Lines {
 
     /// The lines of the imports of a cluster, and of its exports among those of other clusters.
     pub fn of_imports(report: &MultiClusterReport) -> Self {
-        let planned = report.changes.iter().filter(|line| line.result == ChangeResult::Planned);
+        let planned = report.changes.iter().filter(|line| line.result == Outcome::Planned);
         let held_back = report.held_back.iter().map(|it| Line::of_clusterset("held back", it));
         let conflicts = report.conflicts.iter().map(|it| Line::of_clusterset("conflict", it));
         let lines = planned.map(Line::of_import).chain(held_back).chain(conflicts).collect();
@@ -123,7 +122,7 @@ impl Lines {
 
     /// The lines of the deletion of empty services.
     pub fn of_deletions(empty: &EmptyServices) -> Self {
-        let planned = empty.deletions.iter().filter(|it| it.result == ChangeResult::Planned);
+        let planned = empty.deletions.iter().filter(|it| it.result == Outcome::Planned);
         let planned = planned.map(|it| Line::of_deletion(&it.place()));
         let kept = empty.kept.iter().map(|why| Line::of_kept(why));
         Self { lines: planned.chain(kept).collect(), ..Self::default() }

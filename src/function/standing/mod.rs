@@ -21,7 +21,7 @@ pub(super) struct Standing(Mutex<BTreeMap<Part, BTreeSet<Line>>>);
 
 /// The difference between the lines of a run and those of the runs before.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Difference {
+pub(super) struct RunDifference {
     /// The lines to log.
     pub(super) new: BTreeSet<Line>,
     /// The lines that stand no more, and none about the same in their place.
@@ -31,7 +31,7 @@ pub(super) struct Difference {
 impl Standing {
     /// Compares the lines of a run with those that stand. `is_whole`: the run was about all of the part. Another one does
     /// not show what has ended, and neither does one that left something undone in the Cloud Map service of a line.
-    fn compare(&self, part: Part, run: Lines, is_whole: bool) -> Difference {
+    fn compare(&self, part: Part, run: Lines, is_whole: bool) -> RunDifference {
         let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let standing = standing.entry(part).or_default();
         let about: BTreeSet<_> = run.lines.iter().map(Line::about).collect();
@@ -44,7 +44,7 @@ impl Standing {
         let new = run.lines.difference(standing).cloned().collect();
         standing.retain(|line| !gone.contains(line));
         standing.extend(run.lines);
-        Difference { new, ended }
+        RunDifference { new, ended }
     }
 }
 
@@ -96,7 +96,7 @@ impl Function {
         (of, kind): (&str, &'static str),
         lines: impl FnOnce() -> Option<Lines>,
         (mode, is_whole): (Mode, bool),
-    ) -> Option<Difference> {
+    ) -> Option<RunDifference> {
         let lines = (mode != Mode::Plan).then(lines)??;
         Some(self.standing.compare((of.to_owned(), kind), lines, is_whole))
     }
@@ -139,7 +139,7 @@ mod tests {
             let (standing, part) = (Standing::default(), || ("blue".to_owned(), "services"));
             standing.compare(part(), run(before, &[]), true);
             let difference = standing.compare(part(), run(now, &[]), is_whole);
-            let expected = Difference { new: lines(new), ended: lines(ended) };
+            let expected = RunDifference { new: lines(new), ended: lines(ended) };
             assert_eq!(difference, expected, "{before} -> {now}");
         }
     }
@@ -163,7 +163,10 @@ mod tests {
     fn nothing_ends_in_a_service_with_something_undone() {
         let (standing, part) = (Standing::default(), || ("blue".to_owned(), "services"));
         standing.compare(part(), run("a", &[]), true);
-        assert_eq!(standing.compare(part(), run("", &["prod/web"]), true), Difference::default());
+        assert_eq!(
+            standing.compare(part(), run("", &["prod/web"]), true),
+            RunDifference::default()
+        );
         assert_eq!(standing.compare(part(), run("", &["prod/cart"]), true).ended, lines("a"));
     }
 }

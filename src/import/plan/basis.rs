@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::OwnerLabel;
 use super::change::{Change, Kind, ObjectRef, Stage};
+use super::held_back::Absent;
 use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
 use crate::model::clusterset::{ClusterId, ClustersetService, Protocol, RefusedField};
@@ -95,6 +96,8 @@ pub enum Read {
 pub struct Exported {
     /// Shared by all importing clusters.
     pub endpoints: Arc<Vec<ImportedEndpoint>>,
+    /// The addresses that it does not import, or not all of their ports, with the reasons.
+    pub excluded: Arc<BTreeMap<IpAddr, Absent>>,
     /// The names of the member's own ports, for those that the import does not have.
     pub port_names: Arc<BTreeMap<PortKey, String>>,
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
@@ -123,7 +126,7 @@ pub type PortKey = (Protocol, u16);
 
 impl Read {
     /// The exports and endpoints, if they were read.
-    pub(super) fn exported(&self) -> Option<&Exported> {
+    pub fn exported(&self) -> Option<&Exported> {
         match self {
             Self::Whole(exported) | Self::Held(exported) => Some(exported),
             Self::Unread => None,
@@ -146,9 +149,11 @@ impl Read {
 }
 
 impl Sources {
-    /// Whether an address of a member is among its endpoints.
-    pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
-        self.exported(cluster).endpoints.iter().any(|it| it.address == address)
+    /// The reason why an address of a member is not among its endpoints; `None` if it is.
+    pub fn absent(&self, cluster: &ClusterId, address: IpAddr) -> Option<Absent> {
+        let Exported { endpoints, excluded, .. } = self.exported(cluster);
+        let reason = excluded.get(&address).copied().unwrap_or(Absent::NotExported);
+        (!endpoints.iter().any(|it| it.address == address)).then_some(reason)
     }
 
     /// `None` if the cluster is known to have no exports.

@@ -131,6 +131,38 @@ impl Reason {
     }
 }
 
+/// The reason why an endpoint cannot be in an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Absent {
+    #[error("its pod is not ready")]
+    NotReady,
+    #[error("its pod is terminating")]
+    Terminating,
+    #[error("its address is loopback, link-local, multicast, unspecified or IPv4-mapped")]
+    NotPublishable,
+    #[error("it has none of the ports of its Service")]
+    NoPort,
+    #[error("no port of the import leads to it")]
+    OtherPort,
+    #[error("the import has no {}", .0.as_str())]
+    OtherFamily(Family),
+    #[error("NAME_POLICY does not allow its address")]
+    NotAllowed,
+    #[error("its cluster is expired, and others have ready endpoints")]
+    Expired,
+    #[error("its cluster has no record of the export")]
+    NotExported,
+    #[error(transparent)]
+    Skipped(#[from] Skipped),
+}
+
+impl Absent {
+    /// Whether it will be imported by itself, or is meant to be left out.
+    pub fn is_expected(self) -> bool {
+        matches!(self, Self::NotReady | Self::Terminating)
+    }
+}
+
 fn families(families: &[Family]) -> String {
     let texts: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
     if texts.is_empty() { "no IP family".to_owned() } else { texts.join(" and ") }

@@ -44,7 +44,7 @@ pub use basis::{
     hold,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
-pub use held_back::{EXCLUDED, HeldBack, Reason};
+pub use held_back::{Absent, EXCLUDED, HeldBack, Reason};
 pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,

@@ -1,15 +1,19 @@
 //! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
 //! Neither its name, its owner references nor its managed fields make it ours. Objects are adopted and removed here.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Plan;
-use super::change::{Change, Content, Kind, ObjectRef, Stage};
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::held_back::Reason;
 use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
+use super::refused;
 use super::service_import::OWN_ANNOTATIONS;
 use crate::model::ServiceRef;
+use crate::model::clusterset::RefusedField;
 use crate::model::name::is_label_word;
 
 /// The label that every object of ours has.
@@ -58,11 +62,14 @@ pub fn adopt_former(
     (former, owner): (&OwnerLabel, &OwnerLabel),
     service: &ServiceRef,
     present: &Present,
+    refused: &BTreeSet<RefusedField>,
 ) -> Plan {
     let is_adopted = |it: &Metadata| former.owns(it) && !owner.owns(it) && !it.is_terminating;
     let all = present.objects().filter(|(_, metadata)| is_adopted(metadata));
     let changes = all.filter_map(|(kind, metadata)| {
-        let label = Content::new(json!({"metadata": {"labels": owner.label()}}));
+        let spec = refused::removal(kind, service, &present.spec(kind), refused);
+        let fields = json!({"metadata": {"labels": owner.label()}, "spec": spec});
+        let label = Content::new(change::without_empty(fields));
         let object = ObjectRef::of(service, kind, &metadata.name);
         let detail = format!("taken over from the owner {}", former.as_str());
         Some(Change { detail, ..Change::patch(Stage::UpdateImport, object, label)? })

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::change::{Change, Content, Kind, ObjectRef, Write};
+use super::change::{self, Change, Content, Kind, ObjectRef, Write};
 use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
 use crate::model::clusterset::{
@@ -153,6 +153,21 @@ impl Present {
         let mut objects = self.objects();
         let found = objects.find(|(kind, it)| *kind == object.kind && it.name == object.name);
         found.map(|(_, metadata)| metadata)
+    }
+
+    /// The fields of the spec that an object of the import has.
+    pub fn spec(&self, kind: Kind) -> Value {
+        let import = self.import.as_ref().map(|it| &it.spec);
+        let import = import.map(|it| (&it.ports, &it.families, &it.properties));
+        let derived = self.derived.as_ref().map(|it| &it.spec);
+        let derived = derived.map(|it| (&it.ports, &it.families, &it.properties));
+        let of_kind = match kind {
+            Kind::ServiceImport => import,
+            Kind::Service => derived,
+            Kind::EndpointSlice => None,
+        };
+        let spec = of_kind.map(|(ports, families, it)| change::spec(ports, families, it));
+        json!({ "spec": spec })
     }
 
     /// The clusters with a part in it, whoever's the objects are.

@@ -2,6 +2,7 @@
 //! serves its clients without them, so they are left out of the kind of object that was refused, and `Ready` names them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -14,14 +15,16 @@ use crate::model::clusterset::{
 };
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
-/// optional ones the request would be refused as well.
+/// optional ones the request would be refused as well. An API server that was downgraded refuses every patch of an
+/// object for a field that `stands` in it and that the patch does not send.
 pub fn refused_fields(
     kind: Kind,
     service: &ServiceRef,
-    body: &Value,
+    (body, standing): (&Value, &Value),
     causes: &[String],
 ) -> Vec<RefusedField> {
-    let sent = optional(kind, body);
+    let mut sent = optional(kind, body);
+    sent.extend(optional(kind, standing));
     let named = causes.iter().map(|cause| {
         let cause = format!("/{}", cause.replace(['.', '['], "/").replace(']', ""));
         let is_at = |place: &String| {
@@ -91,6 +94,21 @@ fn refused(kind: Kind, service: &ServiceRef, field: OptionalField, value: &Value
         (_, value) => value.to_string(),
     };
     RefusedField { kind: kind.as_str(), field, value }
+}
+
+/// The patch of `spec` that takes refused fields out of an object that has them. A plan of the import has no use for
+/// it: what it leaves out goes with the other differences.
+pub(super) fn removal(
+    kind: Kind,
+    service: &ServiceRef,
+    standing: &Value,
+    known: &BTreeSet<RefusedField>,
+) -> Value {
+    let fields = optional(kind, standing).into_iter().filter_map(|(place, field, value)| {
+        let is_refused = known.contains(&refused(kind, service, field, value));
+        Some((place.strip_prefix("/spec/").filter(|_| is_refused)?.to_owned(), Value::Null))
+    });
+    fields.filter(|(field, _)| !field.contains('/')).collect()
 }
 
 /// The service as the objects of a kind can have it.

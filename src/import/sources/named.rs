@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Members, Records};
+use super::Members;
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::members::Records;
 use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;
-use crate::import::plan::{Exported, ImportedEndpoint, PortKey, Reason};
+use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason};
 use crate::model::clusterset::{
     ClusterId, ClustersetService, EndpointPort, Export, ExportedEndpoint, ExportedPort, Overlay,
 };
-use crate::model::{ClusterArn, Family, ServiceRef};
+use crate::model::{ClusterArn, Endpoint, Family, ServiceRef, is_publishable};
 
 /// The exports of one name.
 pub(super) struct Named {
@@ -36,6 +37,7 @@ struct MemberExport {
     arn: Option<ClusterArn>,
     is_read_there: bool,
     export: Option<(Export, Vec<ExportedEndpoint>)>,
+    excluded: BTreeMap<IpAddr, Absent>,
 }
 
 impl Named {
@@ -107,7 +109,7 @@ impl<'a> Members<'a> {
         let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
         let none = Records::default();
         let records = self.records.get(cluster).unwrap_or(&none);
-        if records.is_unread || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
+        if records.unread.is_some() || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
             return None;
         }
         // Its record may have been written since the members were listed.
@@ -122,7 +124,8 @@ impl<'a> Members<'a> {
         };
         let endpoints = own.iter().map(|(_, instance)| instance.endpoint.clone());
         let export = export.map(|export| (export, endpoints.collect()));
-        Some(MemberExport { arn, is_read_there: false, export })
+        let excluded = BTreeMap::new();
+        Some(MemberExport { arn, is_read_there: false, export, excluded })
     }
 }
 
@@ -130,17 +133,39 @@ impl MemberExport {
     /// The export of a cluster that this invocation read itself.
     fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
         let published = overlay.desired.services.get(name);
+        let mut excluded = BTreeMap::new();
         let export = published.and_then(|published| {
             let exported = published.export.as_ref()?;
-            let endpoints = published.endpoints.iter().flatten();
-            let endpoints = endpoints.filter(|it| it.ready || it.is_leaving()).flat_map(|it| {
-                let all = endpoints_of(exported, it, overlay.arn.region()).into_iter();
+            let mut endpoints = Vec::new();
+            for it in published.endpoints.iter().flatten() {
+                let all = endpoints_of(exported, it, overlay.arn.region());
                 let (ready, is_leaving) = (it.ready, it.is_leaving());
-                all.map(move |endpoint| ExportedEndpoint { ready, is_leaving, ..endpoint })
-            });
-            Some((as_recorded(&exported.export), endpoints.collect()))
+                excluded.extend(it.addresses().filter_map(|address| {
+                    let has_port = all.iter().any(|endpoint| endpoint.address == address);
+                    Some((address, excluded_for(it, address, has_port)?))
+                }));
+                let all = all.into_iter().filter(|_| ready || is_leaving);
+                endpoints.extend(all.map(|endpoint| ExportedEndpoint {
+                    ready,
+                    is_leaving,
+                    ..endpoint
+                }));
+            }
+            Some((as_recorded(&exported.export), endpoints))
         });
-        Self { arn: Some(overlay.arn.clone()), is_read_there: true, export }
+        Self { arn: Some(overlay.arn.clone()), is_read_there: true, export, excluded }
+    }
+}
+
+/// The reason why an address of an endpoint is not exported.
+fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<Absent> {
+    match endpoint {
+        _ if endpoint.ready || endpoint.is_leaving() => match is_publishable(address) {
+            false => Some(Absent::NotPublishable),
+            true => (!has_port).then_some(Absent::NoPort),
+        },
+        Endpoint { terminating: true, .. } => Some(Absent::Terminating),
+        _ => Some(Absent::NotReady),
     }
 }
 
@@ -154,7 +179,7 @@ pub(super) struct OfMember {
 
 impl OfMember {
     fn new(member: MemberExport, service: Option<&ClustersetService>) -> Self {
-        let MemberExport { arn, is_read_there, export } = member;
+        let MemberExport { arn, is_read_there, export, mut excluded } = member;
         let exported = Exported { is_read_there, ..Exported::default() };
         let (Some(service), Some((export, all))) = (service, export) else {
             return Self { arn, addresses: Vec::new(), exported };
@@ -164,8 +189,12 @@ impl OfMember {
         addresses.dedup();
         let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
         let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
-        let (port_names, endpoints) = (Arc::new(port_names), serving(service, &export, all).into());
-        Self { arn, addresses, exported: Exported { endpoints, port_names, ..exported } }
+        let port_names = Arc::new(port_names);
+        let (serving, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| serves(service, &export, it.port.as_ref()));
+        excluded.extend(others.into_iter().map(|it| (it.address, Absent::OtherPort)));
+        let (endpoints, excluded) = (with_ports(serving).into(), Arc::new(excluded));
+        Self { arn, addresses, exported: Exported { endpoints, excluded, port_names, ..exported } }
     }
 
     /// Its endpoints that may be imported into a cluster, and the addresses that `NAME_POLICY` does not allow there.
@@ -181,6 +210,8 @@ impl OfMember {
         let denied = self.addresses.iter().copied().filter(|address| !allows(*address));
         let denied: Vec<IpAddr> = denied.collect();
         if !denied.is_empty() {
+            let reasons = denied.iter().map(|address| (*address, Absent::NotAllowed));
+            Arc::make_mut(&mut exported.excluded).extend(reasons);
             let endpoints = Arc::make_mut(&mut exported.endpoints);
             endpoints.retain(|it| denied.binary_search(&it.address).is_err());
         }
@@ -188,15 +219,11 @@ impl OfMember {
     }
 }
 
-/// The endpoints that take part in the merged service, each with its ports. Two pods of one node have one address if they
+/// Endpoints, each with all its ports. Two pods of one node have one address if they
 /// use its network; each further target of a port is an endpoint of its own.
-fn serving(
-    service: &ClustersetService,
-    export: &Export,
-    all: Vec<ExportedEndpoint>,
-) -> Vec<ImportedEndpoint> {
+fn with_ports(all: Vec<ExportedEndpoint>) -> Vec<ImportedEndpoint> {
     let mut endpoints: BTreeMap<(IpAddr, Option<String>), Vec<ImportedEndpoint>> = BTreeMap::new();
-    for endpoint in all.into_iter().filter(|it| serves(service, export, it.port.as_ref())) {
+    for endpoint in all {
         let port = endpoint.port.as_ref().map(|port| (key(port), port.number));
         let same = endpoints.entry((endpoint.address, endpoint.node.clone())).or_default();
         let takes = |known: &&mut ImportedEndpoint| {

@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::kubernetes::Endpoints;
-use crate::kubernetes::desired::{Reading, all_endpoints, annotated, desired, is_truncated};
-use crate::kubernetes::object::{EndpointSlice, Metadata, Service};
+use crate::kubernetes::object::{EndpointSlice, ObjectMetadata, Service};
+use crate::kubernetes::services::{
+    AnnotationSettings, all_endpoints, annotated, desired, is_truncated,
+};
 use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
 
-fn reading(default_namespace: Option<&str>) -> Reading {
+fn reading(default_namespace: Option<&str>) -> AnnotationSettings {
     let default_namespace = default_namespace.and_then(NamespaceReference::parse);
-    Reading { prefix: "cloudmap.controller/".to_owned(), default_namespace }
+    AnnotationSettings { prefix: "cloudmap.controller/".to_owned(), default_namespace }
 }
 
 fn service(annotations: &Value, spec: &Value) -> Service {
@@ -95,7 +97,7 @@ fn endpoints_are_truncated_if_the_cluster_annotates_it() {
     let read = |metadata: Value| {
         let slice = json!({ "metadata": metadata, "addressType": "IPv4", "endpoints": [] });
         let slice: EndpointSlice = serde_json::from_value(slice).expect("an EndpointSlice");
-        let other = EndpointSlice { metadata: Metadata::default(), ..slice.clone() };
+        let other = EndpointSlice { metadata: ObjectMetadata::default(), ..slice.clone() };
         let core = serde_json::from_value(json!({ "metadata": metadata }));
         [
             Endpoints::Slices(vec![other, slice]),

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
-use crate::kubernetes::endpoints::{from_core, from_slices};
+use crate::kubernetes::endpoint_slices::{from_core, from_slices};
 use crate::kubernetes::object::EndpointSlice;
 use crate::model::Endpoint;
 

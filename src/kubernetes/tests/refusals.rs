@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::kubernetes::{Class, Error};
+use crate::kubernetes::{Error, ErrorClass};
 
 #[test]
 fn refusal_to_create_in_a_namespace_that_is_being_deleted_is_no_missing_right() {
@@ -18,6 +18,6 @@ fn refusal_to_create_in_a_namespace_that_is_being_deleted_is_no_missing_right() 
         "reason": "NamespaceTerminating", "message": "namespace shop is being terminated",
         "field": "metadata.namespace",
     }]);
-    assert_eq!(class(cause), Class::Failed);
-    assert_eq!(class(json!([])), Class::Forbidden);
+    assert_eq!(class(cause), ErrorClass::Failed);
+    assert_eq!(class(json!([])), ErrorClass::Forbidden);
 }

@@ -3,13 +3,13 @@
 
 use tokio::time::timeout_at;
 
-use super::lead::Lead;
+use super::pace::Lead;
 use super::{Calls, TurnCalls};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Class, Error, Permit};
-use crate::model::{NamespaceKind, ServiceKey};
-use crate::publish::passes::{Effect, NO_TIME, Outcome};
+use crate::model::{NamespaceKind, Outcome, ServiceKey};
+use crate::publish::passes::{Effect, NO_TIME};
 use crate::publish::plan::{Change, Reason};
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
@@ -43,13 +43,13 @@ impl TurnCalls<'_> {
         let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
         let key = &change.place().key;
         let Some(arn) = self.services.get(key) else {
-            return Effect::Is(self.turn.without_service(key));
+            return self.turn.without_service(key);
         };
         let permit = Box::pin(self.permit(call, change));
         let (permit, admission) = match timeout_at(deadline.stop(), permit).await {
             Ok(Ok(permit)) if deadline.is_open() => permit,
             Ok(Err(effect)) => return effect,
-            _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
+            _ => return Effect::Is(Outcome::undone(NO_TIME)),
         };
         // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
         let made = Box::pin(async {
@@ -89,12 +89,12 @@ impl TurnCalls<'_> {
             Change::NoteOnService { place, difference, text } => {
                 Err(self.note(permit, (arn, place), &difference.attribute, text.as_deref()).await)
             }
+            Change::Rewrite { place, instance, attributes, adopted: Some(adopted), .. } => {
+                self.adopt(permit, arn, place, instance, (&adopted.present, attributes)).await
+            }
             Change::Register { place, instance, attributes, .. }
             | Change::Rewrite { place, instance, attributes, .. } => {
                 self.register(permit, arn, place, instance, attributes).await
-            }
-            Change::Adopt { place, instance, present, attributes, .. } => {
-                self.adopt(permit, arn, place, instance, (present, attributes)).await
             }
             Change::Health { place, instance, wanted, .. } => {
                 Err(self.report_health(permit, arn, place, instance, *wanted).await)
@@ -131,7 +131,7 @@ impl TurnCalls<'_> {
             Ok(Ended::Fail { code, message })
                 if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>
             {
-                held_back(Reason::AddressTaken { instance: subject, message })
+                Effect::HeldBack(Reason::AddressTaken { instance: subject, message })
             }
             Ok(Ended::Fail { code, message }) => {
                 let mut text =
@@ -140,12 +140,12 @@ impl TurnCalls<'_> {
                 if code == "ACCESS_DENIED" && kind.1 != NamespaceKind::Http {
                     text += NO_RIGHTS_IN_DNS;
                 }
-                Effect::Is(Outcome::Failed(text))
+                Effect::Is(Outcome::failed(text))
             }
             Ok(Ended::Pending) => {
                 let text = format!("operation {operation} on {subject} has not ended in time");
                 let open = deadline.is_open();
-                Effect::Is(if open { Outcome::Failed(text) } else { Outcome::Undone(text) })
+                Effect::Is(if open { Outcome::failed(text) } else { Outcome::undone(text) })
             }
             Err(error) => failed(&error),
         }
@@ -159,9 +159,7 @@ fn call_of(change: &Change) -> Option<Call> {
         Change::UpdateService { .. } => Some(Call::UpdateService),
         Change::NoteOnService { text: Some(_), .. } => Some(Call::UpdateServiceAttributes),
         Change::NoteOnService { text: None, .. } => Some(Call::DeleteServiceAttributes),
-        Change::Register { .. } | Change::Rewrite { .. } | Change::Adopt { .. } => {
-            Some(Call::RegisterInstance)
-        }
+        Change::Register { .. } | Change::Rewrite { .. } => Some(Call::RegisterInstance),
         Change::Health { .. } => Some(Call::UpdateInstanceCustomHealthStatus),
         Change::Deregister { .. } => Some(Call::DeregisterInstance),
     }
@@ -171,8 +169,8 @@ fn call_of(change: &Change) -> Option<Call> {
 fn without_namespace(change: &Change, effect: Effect) -> Effect {
     match (change, effect) {
         (Change::CreateNamespace { .. }, effect) => effect,
-        (_, Effect::Is(Outcome::Failed(_))) => {
-            Effect::Is(Outcome::Undone("its Cloud Map namespace does not exist".to_owned()))
+        (_, Effect::Is(Outcome::Failed { .. })) => {
+            Effect::Is(Outcome::undone("its Cloud Map namespace does not exist"))
         }
         (_, effect) => effect,
     }
@@ -180,14 +178,9 @@ fn without_namespace(change: &Change, effect: Effect) -> Effect {
 
 fn late(change: &Change) -> Effect {
     let text = format!("cannot {change}: Cloud Map did not answer in time");
-    Effect::Is(Outcome::Failed(text))
+    Effect::Is(Outcome::failed(text))
 }
 
 pub(super) fn failed(error: &Error) -> Effect {
-    Effect::Is(Outcome::Failed(error.in_full()))
-}
-
-/// The effect of a call that Cloud Map refused for good.
-pub(super) fn held_back(reason: Reason) -> Effect {
-    Effect::Is(Outcome::HeldBack(reason))
+    Effect::Is(Outcome::failed(error.in_full()))
 }

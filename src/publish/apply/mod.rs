@@ -2,9 +2,6 @@
 //! `pace` that the rate allows. It plans nothing; if a change could be wrong, the rule against it belongs in the plan.
 
 mod change;
-mod deletion;
-mod instance;
-mod lead;
 mod pace;
 mod service;
 
@@ -19,15 +16,14 @@ use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{Call, CloudMap, Token};
-use crate::model::{Desired, ServiceKey};
-use crate::publish::passes::{Effect, Outcome, Turn};
+use crate::model::{Desired, Outcome, ServiceKey};
+use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};
 use crate::time::Deadline;
 
-pub use deletion::delete;
-use lead::Lead;
 pub use pace::FRESH;
-use pace::Pace;
+use pace::{Lead, Pace};
+pub use service::delete;
 
 /// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
 /// calls.

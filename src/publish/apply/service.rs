@@ -1,32 +1,33 @@
-//! The calls that create or change a Cloud Map service and the namespace that it needs, and the effects of their
-//! answers on the change.
+//! The calls that create, change or delete a Cloud Map service, create the namespace that it needs, or change an instance,
+//! and the effects of their answers on the change.
 
 use std::cell::Cell;
 
 use tokio::time::timeout_at;
 
-use super::change::{failed, held_back};
+use super::change::failed;
 use super::{Calls, TurnCalls};
 use crate::cloud_map::new_service::Created;
 use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Call, Class, Permit};
-use crate::model::{NewService, Place, ServiceUpdate};
-use crate::publish::passes::{Effect, NO_TIME, Outcome};
-use crate::publish::plan::Reason;
+use crate::cloud_map::{Call, Class, CloudMap, Permit};
+use crate::model::{Attributes, Health, NewService, Outcome, Place, ServiceUpdate};
+use crate::publish::passes::{Effect, NO_TIME};
+use crate::publish::plan::{NotAdopted, Reason};
+use crate::time::Deadline;
 
 impl TurnCalls<'_> {
     /// The reference of a namespace that was missing. All Services that need it share the result of its creation.
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.calls.deadline;
         if !deadline.is_open() {
-            return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned())));
+            return Err(Effect::Is(Outcome::undone(NO_TIME)));
         }
         let (created, owner) = (self.calls.new_namespaces, &self.turn.observation().owner.id);
         let arn =
             self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
         arn.map_err(|error| match error.class {
-            Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
-            Class::NotFound => held_back(Reason::NamespaceInDeletion(name.to_owned())),
+            Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
+            Class::NotFound => Effect::HeldBack(Reason::NamespaceInDeletion(name.to_owned())),
             _ => failed(&error),
         })
     }
@@ -38,7 +39,7 @@ impl TurnCalls<'_> {
         let NewService { namespace, name, .. } = service;
         let created = || new_namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
-            return Effect::Is(Outcome::Undone(
+            return Effect::Is(Outcome::undone(
                 "its Cloud Map namespace does not exist".to_owned(),
             ));
         };
@@ -67,14 +68,14 @@ impl TurnCalls<'_> {
         let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::CreateService)).await
         {
             Ok(permit) if deadline.is_open() => permit,
-            _ => return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned()))),
+            _ => return Err(Effect::Is(Outcome::undone(NO_TIME))),
         };
         let owner = &self.turn.observation().owner.id;
         let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
         created.map_err(|error| match error.class {
             Class::Exists => Effect::Contested,
-            Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
-            Class::Invalid => held_back(Reason::InvalidInput(error.in_full())),
+            Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
+            Class::Invalid => Effect::HeldBack(Reason::InvalidInput(error.in_full())),
             _ => failed(&error),
         })
     }
@@ -106,4 +107,114 @@ impl TurnCalls<'_> {
             Err(error) => failed(&error),
         }
     }
+}
+
+impl TurnCalls<'_> {
+    pub(super) async fn register(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        attributes: &Attributes,
+    ) -> Result<Accepted, Effect> {
+        let accepted =
+            self.calls.cloud_map.register(permit, arn, place, instance, attributes).await;
+        accepted.map_err(|error| {
+            let message = error.source.to_string();
+            match error.class {
+                Class::LimitExceeded => Effect::Full(message),
+                Class::Invalid => {
+                    let refused = || Reason::InvalidInput(error.in_full());
+                    Effect::HeldBack(self.mismatch(place, attributes).unwrap_or_else(refused))
+                }
+                _ => failed(&error),
+            }
+        })
+    }
+
+    /// Registers over an instance that is not ours, if it is still as the plan saw it. Another writer is not noticed
+    /// between that check and the registration: Cloud Map has no compare-and-swap.
+    pub(super) async fn adopt(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        (present, attributes): (&Attributes, &Attributes),
+    ) -> Result<Accepted, Effect> {
+        match self.calls.cloud_map.instance(&permit, arn, place, instance).await {
+            Ok(Some(now)) if now == *present => {
+                self.register(permit, arn, place, instance, attributes).await
+            }
+            Ok(_) => {
+                let (instance, why) = (instance.to_owned(), NotAdopted::Changed);
+                Err(Effect::HeldBack(Reason::NotAdopted { instance, why }))
+            }
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// The only expected refusal of an input: an endpoint of one family in a service with records of both.
+    fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
+        let service = self.turn.observation().registry.services.get(&place.key)?;
+        Reason::of_one_family(service.kind, attributes)
+    }
+
+    pub(super) async fn report_health(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        health: Health,
+    ) -> Effect {
+        match self.calls.cloud_map.report_health(permit, arn, place, instance, health).await {
+            Ok(()) => Effect::Is(Outcome::Applied),
+            Err(error) => failed(&error),
+        }
+    }
+
+    pub(super) async fn deregister(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+    ) -> Result<Accepted, Effect> {
+        let accepted = self.calls.cloud_map.deregister(permit, arn, place, instance).await;
+        accepted.map_err(|error| match error.class {
+            // A missing instance is the wanted result. An instance that this run registered is never deregistered in
+            // it, so "not found" cannot mean "not visible yet".
+            Class::NotFound => Effect::Is(Outcome::Applied),
+            _ => failed(&error),
+        })
+    }
+}
+
+/// Deletes a service, and returns the outcome.
+///
+/// # Errors
+/// Returns the reason if it is held back.
+pub async fn delete(
+    cloud_map: &CloudMap,
+    deadline: Deadline,
+    arn: &str,
+    place: &Place,
+) -> Result<Outcome, Reason> {
+    let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::DeleteService)).await {
+        Ok(permit) if deadline.is_open() => permit,
+        _ => return Ok(Outcome::undone(NO_TIME)),
+    };
+    let deleted = timeout_at(deadline.end(), cloud_map.delete_service(permit, arn, place)).await;
+    Ok(match deleted {
+        Ok(Ok(())) => Outcome::Applied,
+        // A missing service is the wanted result.
+        Ok(Err(error)) if error.class == Class::NotFound => Outcome::Applied,
+        Ok(Err(error)) if error.class == Class::InUse => return Err(Reason::ServiceInUse),
+        Ok(Err(error)) => Outcome::failed(error.in_full()),
+        Err(_) => {
+            Outcome::failed(format!("cannot delete {place}: Cloud Map did not answer in time"))
+        }
+    })
 }

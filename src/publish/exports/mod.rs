@@ -25,19 +25,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::passes::Made;
+use super::passes::FirstPart;
 use super::plan::{
-    Claimed, ExportAdoption, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan,
-    to_adopt,
+    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
 };
-use super::{Options, Published, Task, carry_out, carry_out_plan};
+use super::{Execution, Options, Published, Task, carry_out, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::error::chain;
 use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
-use crate::model::{Desired, Selection, ServiceExport, ServiceKey, ServiceRef};
-use crate::report::{ChangeResult, ClusterReport, GuardReport, Mode};
+use crate::model::{Desired, Outcome, Selection, ServiceExport, ServiceKey, ServiceRef};
+use crate::report::{ClusterReport, GuardReport, Mode};
 use crate::time::Deadline;
 use outcome::Finalized;
 use records::{Kept, Written};
@@ -89,7 +88,7 @@ impl Exported {
     /// The exports of which something was changed in Cloud Map.
     pub fn changed(&self) -> BTreeSet<ServiceRef> {
         let changes = self.report.services.iter().flat_map(|service| &service.changes);
-        let changed = changes.filter(|line| line.result == ChangeResult::Applied);
+        let changed = changes.filter(|line| line.result == Outcome::Applied);
         changed.map(|line| line.service.clone()).collect()
     }
 }
@@ -110,7 +109,7 @@ impl Overlay {
 pub enum Offer {
     Exports {
         overlay: Overlay,
-        /// Whether the cluster has its own record in Cloud Map. `false` if it was not read.
+        /// Whether the cluster has its own record in Cloud Map.
         has_cluster_record: bool,
     },
     /// Cloud Map could not be read, and so the guard has not judged the exports.
@@ -154,13 +153,12 @@ impl Exporting<'_> {
                 return Err(error.into());
             }
         };
-        let observation = &observed.observation;
+        let observation = &observed;
         let Some(records) = records else {
             let cluster = world.owner.cluster.to_string();
             let report = ClusterReport { cluster, ..ClusterReport::default() };
             let claimed = Claimed::of(observation, Leaving::default());
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
-            self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record: false });
             return Ok(Exported { report, claimed, overlay, outcomes });
         };
         if let Some(export) =
@@ -173,7 +171,7 @@ impl Exporting<'_> {
         if kept.is_unfamiliar() && !world.confirmed && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let plan = plan(observed.basis());
+        let plan = plan(&observed);
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
         let introduced = match options.mode {
@@ -186,7 +184,7 @@ impl Exporting<'_> {
             desired.services.retain(|service, _| !refused.contains(service));
             desired
         };
-        let is_judged = plan.guard.is_some() || Judged::of(observed.basis(), &plan).is_some();
+        let is_judged = plan.guard.is_some() || GuardBaseline::of(&observed, &plan).is_some();
         if kept.has_cluster_record() && !is_judged {
             let overlay = self.overlay(exported(&plan.held_back));
             self.offer(Offer::Exports { overlay, has_cluster_record: true });
@@ -194,10 +192,10 @@ impl Exporting<'_> {
         let ended = kept.ended(&observed, &plan, selection);
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
-        let task = Task::Sync(world);
+        let execution = Execution::of_cluster(Task::Sync, world);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&task, observed.basis(), plan, (options, &Made::default())).await;
-        world.note_what_is_held(observed.basis(), report.guard.is_some());
+            carry_out_plan(&execution, &observed, plan, (options, &FirstPart::default())).await;
+        world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
@@ -217,26 +215,26 @@ impl Exporting<'_> {
     async fn adopt(&mut self) -> Result<Exported, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let (observed, records) = self.read().await?;
-        if let Some(finalized) = Finalized::of(&observed.observation.desired) {
+        if let Some(finalized) = Finalized::of(&observed.desired) {
             return Err(Refused::NotReleased(finalized));
         }
         let kept = Kept::new(world, member, records.flatten(), selection).await?;
         if !kept.has_cluster_record() && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let stands = to_adopt(observed.basis(), member).into_iter();
+        let stands = to_adopt(&observed, member).into_iter();
         let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
-        let desired = &observed.observation.desired;
+        let desired = &observed.desired;
         let written = kept.write(desired, (stands, &BTreeSet::new()), selection, options).await;
         let recorded = written.outcomes.iter();
         let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
         let recorded = recorded.map(|(service, _)| service.clone()).collect();
         let adoption = ExportAdoption { member: member.clone(), recorded };
-        let task = Task::AdoptExports(world, &adoption);
-        let adopted = carry_out(&task, observed.basis(), options).await.report;
-        let claimed = Claimed::of(&observed.observation, Leaving::default());
+        let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
+        let adopted = carry_out(&execution, &observed, options).await.report;
+        let claimed = Claimed::of(&observed, Leaving::default());
         let report = written.report.with(adopted);
-        let overlay = self.overlay(observed.observation.desired);
+        let overlay = self.overlay(observed.desired);
         // StandingImports are taken over after all exports were.
         self.offer(if report.is_complete() {
             let has_cluster_record = written.has_cluster_record;
@@ -286,7 +284,7 @@ impl Exporting<'_> {
     }
 
     /// The exports of a member with what stands for them in Cloud Map, and the records, unless the run is about no export.
-    async fn read(&self) -> Result<(Observed, Option<ReadRecords>), observe::Error> {
+    async fn read(&self) -> Result<(Observation, Option<ReadRecords>), observe::Error> {
         let Self { world, member, selection, options, .. } = *self;
         let read = async {
             let observed = Box::pin(world.observe(selection)).await?;
@@ -358,11 +356,11 @@ pub async fn in_cluster(
     let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
-    if Finalized::of(&observed.observation.desired).is_some() {
+    if Finalized::of(&observed.desired).is_some() {
         return None;
     }
-    let held_back = plan(observed.basis()).held_back;
-    let observation = &observed.observation;
+    let held_back = plan(&observed).held_back;
+    let observation = &observed;
     let desired = allowed(observation.desired.clone(), observation, &held_back);
     Some(Overlay::new(world.owner.cluster.clone(), desired, selection.clone()))
 }

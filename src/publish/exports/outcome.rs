@@ -13,22 +13,22 @@ use crate::clusterset::identity::NoMember;
 use crate::error::chain;
 use crate::kubernetes;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Desired, Owner, Selection, ServiceExport, ServiceRef, Verb};
+use crate::model::{Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb};
 use crate::publish::Published;
-use crate::publish::plan::{HeldBack, Observed, Reason, no_service};
-use crate::report::{ChangeLine, ChangeResult, ClusterReport, Obstacle};
+use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
+use crate::report::{ChangeLine, ClusterReport, Obstacle};
 
 /// The outcome of each export that the run is about, as far as its instances decide, and those of which Cloud Map has no
 /// endpoint. One that cannot be exported is none of the affected Services, unless it has instances from before.
 pub(super) fn before_records(
-    observed: &Observed,
+    observed: &Observation,
     selection: &Selection,
     report: &ClusterReport,
     held_back: &[HeldBack],
 ) -> (BTreeMap<ServiceRef, ExportOutcome>, BTreeSet<ServiceRef>) {
     let instances = instances(observed, report);
     let count = |service: &ServiceRef| instances.get(service).copied().unwrap_or_default();
-    let exports = observed.observation.desired.exports.iter();
+    let exports = observed.desired.exports.iter();
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     let outcomes = selected.map(|(service, export)| {
@@ -89,9 +89,12 @@ struct InstanceCounts {
     after: usize,
 }
 
-fn instances(observed: &Observed, report: &ClusterReport) -> BTreeMap<ServiceRef, InstanceCounts> {
+fn instances(
+    observed: &Observation,
+    report: &ClusterReport,
+) -> BTreeMap<ServiceRef, InstanceCounts> {
     let mut all: BTreeMap<ServiceRef, InstanceCounts> = BTreeMap::new();
-    for (_, service) in observed.observation.all_marked_services() {
+    for (_, service) in observed.all_marked_services() {
         let count = all.entry(service).or_default();
         *count = InstanceCounts { before: count.before + 1, after: count.after + 1 };
     }
@@ -113,9 +116,9 @@ fn changes(report: &ClusterReport) -> impl Iterator<Item = &ChangeLine> {
 /// The outcome if a change was not made.
 fn failure(line: &ChangeLine) -> Option<ExportOutcome> {
     match &line.result {
-        ChangeResult::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
-        ChangeResult::Undone { .. } => Some(ExportOutcome::TimeRanOut),
-        ChangeResult::Planned | ChangeResult::Applied => None,
+        Outcome::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
+        Outcome::Undone { .. } => Some(ExportOutcome::TimeRanOut),
+        Outcome::Planned | Outcome::Applied => None,
     }
 }
 

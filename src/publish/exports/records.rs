@@ -19,10 +19,9 @@ use crate::model::{
 };
 use crate::publish::observe::World;
 use crate::publish::plan::{
-    Basis, Change, DeregisterReason, Extent, Holders, Observation, Observed, Plan, Records,
-    no_service,
+    Change, DeregisterReason, Observation, Plan, WantedRecords, no_service,
 };
-use crate::publish::{Options, Published, Task, carry_out};
+use crate::publish::{Execution, Options, Published, Task, carry_out};
 use crate::report::ClusterReport;
 
 /// The age at which a full sync writes the heartbeat again.
@@ -81,8 +80,7 @@ impl<'w> Kept<'w> {
         if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
             && !world.owner.owns(attributes)
         {
-            let holder = ClusterRecord::parse(attributes).ok().map(|record| record.owner);
-            return Err(match holder {
+            return Err(match Owner::of(attributes) {
                 Some(Owner { id: owner, cluster, .. }) if cluster == world.owner.cluster => {
                     let id = member.cluster.to_string();
                     Refused::OtherOwner { namespace, id, owner }
@@ -125,11 +123,11 @@ impl<'w> Kept<'w> {
     /// exported until they go.
     pub(super) fn ended(
         &self,
-        observed: &Observed,
+        observed: &Observation,
         plan: &Plan,
         selection: &Selection,
     ) -> BTreeSet<ServiceRef> {
-        let exported = &observed.observation.desired.services;
+        let exported = &observed.desired.services;
         let held = plan.guard.iter().filter(|guard| guard.state.holds());
         let held: BTreeSet<&ServiceRef> =
             held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
@@ -192,7 +190,7 @@ impl<'w> Kept<'w> {
         services.append(&mut published.created);
         if let Some(service) = services.get_mut(&self.key) {
             let present = service.instances.get_or_insert_default();
-            let Records { wanted, ended, .. } = records;
+            let WantedRecords { wanted, ended, .. } = records;
             let owner = &self.world.owner;
             present.retain(|_, it| !owner.service_of(it).is_some_and(|it| ended.contains(&it)));
             let written = wanted.into_iter().filter(|(id, _)| !failures.contains_key(id));
@@ -201,20 +199,23 @@ impl<'w> Kept<'w> {
         (published.report, failures)
     }
 
-    fn records(&self, wanted: RecordsById) -> Records {
+    fn records(&self, wanted: RecordsById) -> WantedRecords {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
         let (name, ended) = (self.name.clone(), BTreeSet::new());
-        Records { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
+        WantedRecords { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
     }
 
-    async fn apply(&self, records: &Records, options: Options) -> Published {
+    async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
         if records.wanted.contains_key(CLUSTER_RECORD) {
             self.world.registry.forget_cluster_record(&self.key);
         }
-        let (observation, holders) = (&self.observation, &Holders::default());
-        let basis = Basis { observation, holders, affected: &BTreeSet::new() };
-        carry_out(&Task::Records(self.world.registry, records), basis, options).await
+        carry_out(
+            &Execution::of_registry(Task::Records(records), self.world.registry),
+            &self.observation,
+            options,
+        )
+        .await
     }
 
     /// The cluster's own record, if it is to be written.
@@ -254,7 +255,7 @@ impl<'w> Kept<'w> {
         for (_, record) in wanted.values_mut() {
             record.extend(text.iter().map(|text| (SIGHTING.to_owned(), text.clone())));
         }
-        let records = Records { taken_off, ..self.records(wanted) };
+        let records = WantedRecords { taken_off, ..self.records(wanted) };
         self.apply(&records, options).await.report
     }
 
@@ -357,19 +358,14 @@ impl<'w> Kept<'w> {
         if world.rules.policy != Policy::Sync || former.services.is_empty() {
             return report;
         }
-        let task = Task::Purge(world.registry, &DeregisterReason::ClusterIdChanged);
+        let execution = Execution::of_registry(
+            Task::Purge(&DeregisterReason::ClusterIdChanged),
+            world.registry,
+        );
         for registry in record::parts(former) {
-            let observation = Observation {
-                owner: world.owner.clone(),
-                rules: world.rules.clone(),
-                now: world.now,
-                extent: Extent::Part,
-                judged: None,
-                desired: Desired::default(),
-                registry,
-            };
-            let observed = Observed::of_no_claims(observation);
-            report = report.with(carry_out(&task, observed.basis(), options).await.report);
+            let (owner, rules) = (world.owner.clone(), world.rules.clone());
+            let observation = Observation::new(owner, rules, world.now, registry);
+            report = report.with(carry_out(&execution, &observation, options).await.report);
         }
         report
     }

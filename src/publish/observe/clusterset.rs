@@ -13,6 +13,7 @@ use super::registry::Failure;
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::attributes::is_exported_to;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
+use crate::clusterset::members;
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
 use crate::model::{ClusterArn, Namespace, Owner, Registry, ServiceKey, ServiceRef};
@@ -74,19 +75,16 @@ impl Served {
     /// Leaves the records out that are in other namespaces of the same name, if one has the record of a served cluster.
     fn leave_other_records_out(&self, registry: &mut Registry, clusterset: &ClustersetId) {
         let name = record::namespace(clusterset);
-        let namespaces = registry.namespaces.values().filter(|it| it.name == name);
-        let all: BTreeSet<String> = namespaces.map(|it| it.id.clone()).collect();
-        let has_own = |(member, arn): (&ClusterId, &ClusterArn), id: &str| {
-            let mut services = registry.services.keys();
-            let key = services.find(|it| it.namespace == id && it.name == member.as_str());
-            let record = key.and_then(|key| registry.instance(key, CLUSTER_RECORD));
-            record.and_then(Owner::of).is_some_and(|owner| owner.cluster == *arn)
+        let served = |(key, holder): &(&ServiceKey, Owner)| {
+            let own = ClusterId::parse(&key.name).and_then(|it| self.members.get(&it));
+            own.is_some_and(|arn| *arn == holder.cluster)
         };
-        let has_own = |id: &&String| self.members.iter().any(|member| has_own(member, id));
-        let own: BTreeSet<String> = all.iter().filter(has_own).cloned().collect();
-        if all.len() > 1 && !own.is_empty() {
-            let is_other = |id: &String| all.contains(id) && !own.contains(id);
-            registry.services.retain(|key, _| !is_other(&key.namespace));
+        let own = members::holders(registry).filter(served);
+        let own: BTreeSet<String> = own.map(|(key, _)| key.namespace.clone()).collect();
+        let Registry { namespaces, services, .. } = registry;
+        let of_records = |id: &String| namespaces.get(id).is_some_and(|it| it.name == name);
+        if own.iter().any(of_records) {
+            services.retain(|key, _| own.contains(&key.namespace) || !of_records(&key.namespace));
         }
     }
 }

@@ -109,6 +109,20 @@ impl Memory {
         places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
     }
 
+    /// Calls a function with every place of every cluster that this process has seen.
+    pub(super) fn for_each_place(&self, mut see: impl FnMut(&Owner, &ServiceRef, &ServiceKey)) {
+        for (owner, services) in &self.known().places {
+            for (service, keys) in services {
+                keys.iter().for_each(|key| see(owner, service, key));
+            }
+        }
+    }
+
+    /// The tags of a service are read again when they are needed.
+    pub(super) fn forget_tags(&self, arn: &str) {
+        self.known().others.remove(arn);
+    }
+
     /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
     pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
         let known = self.known();

@@ -58,7 +58,7 @@ struct Listed {
 
 /// One service.
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// Its entry in the last list, without instances.
     listed: CloudMapService,
     /// The last read of its instances.
@@ -173,7 +173,8 @@ impl Mirror {
         self.lists.insert(namespace.to_owned(), Listed { began, at });
     }
 
-    fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
+    /// Keeps the entry of a service, and its instances if it has the same ARN as before.
+    pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
         let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
         let is_outdated = before.as_ref().is_some_and(|it| it.is_outdated);
         let (listed, read) = (service.without_reads(), before.and_then(|it| it.read));
@@ -256,6 +257,15 @@ impl Mirror {
     pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<Reading> {
         let read = self.services.get(key)?.read.as_ref();
         Some(read.filter(|read| read.began >= since)?.reading.clone())
+    }
+
+    /// The services that were ever seen of those with these ids.
+    pub fn keys_of_ids(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, ServiceKey> {
+        let all = self.services.iter().filter_map(|(key, entry)| {
+            let (_, id) = entry.listed.arn.rsplit_once('/')?;
+            is_wanted(id).then(|| (id.to_owned(), key.clone()))
+        });
+        all.collect()
     }
 
     /// Whether the instances of a service were read at or after a moment.

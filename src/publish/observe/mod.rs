@@ -3,10 +3,12 @@
 //! (`part`) with the help of the process's `memory` and `mirror`, and a turn reads again the data that its open changes
 //! rest on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
 //! service that cannot be read is marked, and nothing is changed in it. `records` and `clusterset` read the records of
-//! members, and what imports rest on.
+//! members, and what imports rest on. `drift` finds the
+//! Services that a change by another party concerns.
 
 mod budget;
 mod clusterset;
+mod drift;
 mod memory;
 mod mirror;
 mod part;
@@ -22,14 +24,15 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
-use crate::kubernetes::{self, Endpoints, Kubernetes, desired};
+use crate::kubernetes::{self, Endpoints, Kubernetes, services};
 use crate::model::{
     Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
 };
-use crate::publish::plan::{self, Basis, Extent, Holders, Observation, Observed, Rules};
+use crate::publish::plan::{self, Extent, Observation, Rules};
 
 pub use budget::ReadLimit;
 pub use clusterset::{ReadClusterset, Served};
+pub use drift::{Changed, Concerned};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
@@ -85,14 +88,14 @@ impl World<'_> {
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
-    pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
+    pub async fn observe(&self, selection: &Selection) -> Result<Observation, Error> {
         if let Selection::Only { namespaces, services, .. } = selection
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
             let part = self.complete_part(part).await?;
             let is_quiet = self.registry.memory().is_quiet(&self.owner, self.now);
             // The note about a loss that a full sync holds may be on any instance of the cluster.
-            if is_quiet || !plan::would_lose(part.basis()) {
+            if is_quiet || !plan::would_lose(&part) {
                 self.remember(&part, false);
                 return Ok(part);
             }
@@ -108,12 +111,12 @@ impl World<'_> {
         &self,
         selection: &Selection,
         cluster: Option<ReadCluster>,
-    ) -> Result<Observed, Error> {
+    ) -> Result<Observation, Error> {
         let whole = self.observe_whole(selection, cluster).await?;
         let mut whole = self.complete_part(whole).await?;
         self.read_what_changes_rest_on(selection, &mut whole).await?;
-        read_notes(self.registry.cloud_map(), &mut whole.observation).await;
-        self.remember(&whole, whole.observation.registry.is_whole());
+        read_notes(self.registry.cloud_map(), &mut whole).await;
+        self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
     }
 
@@ -121,73 +124,72 @@ impl World<'_> {
     async fn read_what_changes_rest_on(
         &self,
         selection: &Selection,
-        whole: &mut Observed,
+        whole: &mut Observation,
     ) -> Result<(), Error> {
         let mut read = BTreeSet::new();
         loop {
-            let mut keys = plan::to_read(whole.basis());
+            let mut keys = plan::to_read(whole);
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
             if keys.is_empty() || !self.registry.has_time() {
                 return Ok(());
             }
-            self.registry.read_instances(&mut whole.observation.registry, &keys).await;
+            self.registry.read_instances(&mut whole.registry, &keys).await;
             read.extend(keys);
-            whole.decide_again(selection);
+            whole.decide(selection);
             self.read_tags_and_health(whole).await;
             self.read_unread_endpoints(whole).await?;
         }
     }
 
     /// Remembers whether a full sync, or one before it, holds anything.
-    pub fn note_what_is_held(&self, basis: Basis<'_>, holds: bool) {
-        if basis.observation.extent != Extent::Part {
-            let is_quiet = !holds && plan::is_quiet(basis.observation, basis.holders);
+    pub fn note_what_is_held(&self, observation: &Observation, holds: bool) {
+        if observation.extent != Extent::Part {
+            let is_quiet = !holds && plan::is_quiet(observation);
             let quiet = is_quiet.then_some(self.now);
             self.registry.memory().keep_quiet(&self.owner, quiet);
         }
     }
 
     /// Reads tags, health and endpoints.
-    async fn complete_part(&self, part: Part) -> Result<Observed, Error> {
+    async fn complete_part(&self, part: Part) -> Result<Observation, Error> {
         let Part { mut observed, endpoints } = part;
-        let Observed { observation, holders, .. } = &mut observed;
-        self.recall_ours(&mut observation.registry);
+        self.recall_ours(&mut observed.registry);
         if self.owner.flow == Flow::Annotations {
-            let asked = plan::ttls_asked(observation, holders);
-            let is_all = observation.extent.is_whole()
-                && plan::is_clear(observation)
-                && observation.registry.is_current();
+            let asked = plan::ttls_asked(&observed);
+            let is_all = observed.extent.is_whole()
+                && plan::is_clear(&observed)
+                && observed.registry.is_current();
             self.registry.note_asked(&self.owner.cluster, asked, is_all);
-            self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
+            self.registry.enter_asked(&mut observed.registry, &self.owner.cluster);
         }
-        self.read_tags_of_unread(observation, holders).await;
+        self.read_tags_of_unread(&mut observed).await;
         self.read_tags_and_health(&mut observed).await;
-        take_endpoints(&mut observed.observation.desired, endpoints);
+        take_endpoints(&mut observed.desired, endpoints);
         self.read_unread_endpoints(&mut observed).await?;
         Ok(observed)
     }
 
     /// Reads the endpoints that a plan needs and that were not read yet.
-    async fn read_unread_endpoints(&self, observed: &mut Observed) -> Result<(), Error> {
-        let Observed { observation, holders, affected } = observed;
-        let services = &observation.desired.services;
+    async fn read_unread_endpoints(&self, observed: &mut Observation) -> Result<(), Error> {
+        let Observation { desired, holders, affected, .. } = observed;
+        let services = &desired.services;
         let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
         let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
-        self.read_endpoints(&mut observation.desired, &unread).await
+        self.read_endpoints(desired, &unread).await
     }
 
     /// Reads the tags and the health that a plan needs and that were not read yet.
-    async fn read_tags_and_health(&self, observed: &mut Observed) {
+    async fn read_tags_and_health(&self, observed: &mut Observation) {
         let cloud_map = self.registry.cloud_map();
-        let mut tags = plan::tags_needed(observed.basis());
-        let services = &observed.observation.registry.services;
+        let mut tags = plan::tags_needed(observed);
+        let services = &observed.registry.services;
         tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
-        cloud_map.read_tags(&mut observed.observation.registry, &tags).await;
-        let mut health = plan::health_needed(observed.basis());
-        let services = &observed.observation.registry.services;
+        cloud_map.read_tags(&mut observed.registry, &tags).await;
+        let mut health = plan::health_needed(observed, &observed.affected);
+        let services = &observed.registry.services;
         health.retain(|key| services.get(key).is_some_and(|it| it.health == KnownHealth::Unread));
-        cloud_map.read_health(&mut observed.observation.registry, &health).await;
+        cloud_map.read_health(&mut observed.registry, &health).await;
     }
 
     async fn read_endpoints(
@@ -216,8 +218,8 @@ impl World<'_> {
     }
 
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
-    async fn read_tags_of_unread(&self, observation: &mut Observation, holders: &Holders) {
-        let mut keys = plan::tags_of_unread(observation, holders);
+    async fn read_tags_of_unread(&self, observation: &mut Observation) {
+        let mut keys = plan::tags_of_unread(observation);
         let (memory, registry) = (self.registry.memory(), &mut observation.registry);
         keys.retain(|key| {
             let Some(service) = registry.services.get_mut(key) else { return false };
@@ -238,8 +240,8 @@ impl World<'_> {
 fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
         if let Some(published) = desired.services.get_mut(&service) {
-            published.endpoints = Some(desired::all_endpoints(&read));
-            published.truncated = desired::is_truncated(&read);
+            published.endpoints = Some(services::all_endpoints(&read));
+            published.truncated = services::is_truncated(&read);
         }
     }
 }

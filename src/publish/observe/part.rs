@@ -13,16 +13,16 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::{Error, SERVICES_SIDE_BY_SIDE, World};
 use crate::kubernetes::Endpoints;
 use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, ServiceRef};
-use crate::publish::plan::{self, Basis, Holders, Observation, Observed, RereadScope};
+use crate::publish::plan::{self, Observation, RereadScope};
 
 /// An observation, and the endpoints that were read for it already.
 pub(super) struct Part {
-    pub(super) observed: Observed,
+    pub(super) observed: Observation,
     pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
 }
 
 impl Part {
-    pub(super) fn new(observed: Observed) -> Self {
+    pub(super) fn new(observed: Observation) -> Self {
         Self { observed, endpoints: BTreeMap::new() }
     }
 }
@@ -53,13 +53,13 @@ impl World<'_> {
         let observation = self.observation(selection, desired, registry);
         let mut observed = self.reach(observation, selection).await?;
         let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
-        asked.retain(|service| self.may_share_names(&observed.observation, service));
-        if !plan::hold_names_exclusively(Basis { affected: &asked, ..observed.basis() }) {
+        asked.retain(|service| self.may_share_names(&observed, service));
+        if !plan::hold_names_exclusively(&observed, &asked) {
             if places.is_none() {
                 return Ok(None);
             }
             let desired = self.source.whole(self.kubernetes).await?;
-            let observation = Observation { desired, ..observed.observation };
+            let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
         Ok(Some(Part { observed, endpoints }))
@@ -79,11 +79,9 @@ impl World<'_> {
     }
 
     /// Whether no Service of a sync of single Services exports anything, and none is known to have done so.
-    pub fn is_about_no_export(&self, observed: &Observed, selection: &Selection) -> bool {
-        let observation = &observed.observation;
+    pub fn is_about_no_export(&self, observed: &Observation, selection: &Selection) -> bool {
         let is_unknown = |service: &ServiceRef| {
-            !observation.desired.exports.contains_key(service)
-                && self.is_unknown(observation, service)
+            !observed.desired.exports.contains_key(service) && self.is_unknown(observed, service)
         };
         selection.names().is_some_and(|names| names.iter().all(is_unknown))
             && observed.affected.is_empty()
@@ -95,7 +93,7 @@ impl World<'_> {
         &self,
         mut observation: Observation,
         selection: &Selection,
-    ) -> Result<Observed, Error> {
+    ) -> Result<Observation, Error> {
         if plan::lacks_namespace(&observation) {
             self.look_for_namespaces(&mut observation).await?;
         }
@@ -108,50 +106,48 @@ impl World<'_> {
         let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
         keys.extend(named.into_iter().flat_map(|names| observation.registry.keys_named(names)));
         let mut observed = loop {
-            let observed = Observed::new(observation, selection);
+            let observed = observation.decided(selection);
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
                 // Only if no instance of the Service was found where it is known to have had some.
-                let Observed { observation, affected, .. } = &observed;
-                keys = observation.keys_to_choose_from(|service| {
-                    affected.contains(service)
-                        && !observation.desired.namespaces.contains_key(service)
+                keys = observed.keys_to_choose_from(|service| {
+                    observed.affected.contains(service)
+                        && !observed.desired.namespaces.contains_key(service)
                 });
                 keys.retain(|key| read.insert(key.clone()));
             }
             if keys.is_empty() {
                 break observed;
             }
-            observation = observed.observation;
+            observation = observed;
             self.registry.read_services(&mut observation.registry, &keys).await?;
             let ids = keys.iter().map(|key| key.namespace.clone()).collect();
             self.ascertain_namespaces(&mut observation, &ids).await?;
             keys.clear();
         };
         // A change of a service itself is not decided on its remembered entry.
-        let differ = plan::tags_needed(observed.basis());
+        let differ = plan::tags_needed(&observed);
         if !differ.is_empty() {
-            let (registry, began) = (&mut observed.observation.registry, self.registry.began);
+            let (registry, began) = (&mut observed.registry, self.registry.began);
             self.registry.look_up(registry, &differ, began).await?;
-            observed.holders = Holders::decide(&observed.observation);
+            observed.decide_holders();
         }
         Ok(observed)
     }
 
     /// Remembers the names that Services of the cluster claim and the places of the instances with their marks.
-    pub(super) fn remember(&self, observed: &Observed, is_whole: bool) {
-        let Observed { observation, holders, .. } = observed;
-        let claims = observation.desired.services.keys().flat_map(|service| {
-            let keys = holders.claims(service).into_iter().flatten();
+    pub(super) fn remember(&self, observed: &Observation, is_whole: bool) {
+        let claims = observed.desired.services.keys().flat_map(|service| {
+            let keys = observed.holders.claims(service).into_iter().flatten();
             keys.map(move |key| (service.clone(), key.clone()))
         });
-        let marks = observation.all_marked_services();
+        let marks = observed.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
         let (memory, owner) = (self.registry.memory(), &self.owner);
-        memory.note_ours(plan::seen_as_ours(observation).map(|service| service.arn.clone()));
+        memory.note_ours(plan::seen_as_ours(observed).map(|service| service.arn.clone()));
         if is_whole {
-            memory.keep_places(owner, claims.chain(marks), &plan::unread_keys(observation));
+            memory.keep_places(owner, claims.chain(marks), &plan::unread_keys(observed));
         } else {
             memory.add_places(owner, claims.chain(marks));
         }
@@ -168,7 +164,7 @@ impl World<'_> {
         &self,
         mut observation: Observation,
         scope: &RereadScope,
-    ) -> Result<Observed, Error> {
+    ) -> Result<Observation, Error> {
         let services = &scope.read;
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
         let reads = services.iter().map(|service| self.source.one(self.kubernetes, service));
@@ -179,11 +175,11 @@ impl World<'_> {
                 None => _ = observation.desired.services.remove(service),
             }
         }
-        let mut read = Observed::reread(observation, scope);
-        let health = plan::health_needed(Basis { affected: services, ..read.basis() });
+        let mut read = observation.reread(scope);
+        let health = plan::health_needed(&read, services);
         let cloud_map = self.registry.cloud_map();
-        cloud_map.read_health(&mut read.observation.registry, &health).await;
-        self.read_endpoints(&mut read.observation.desired, services).await?;
+        cloud_map.read_health(&mut read.registry, &health).await;
+        self.read_endpoints(&mut read.desired, services).await?;
         Ok(read)
     }
 

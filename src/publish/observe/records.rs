@@ -10,10 +10,10 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::clusterset::Member;
 use crate::model::{
-    CloudMapService, Desired, Namespace, NamespaceReference, Registry, ServiceKey, ServiceRef,
+    CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey, ServiceRef,
     UnresolvedNamespace,
 };
-use crate::publish::plan::{Extent, Observation};
+use crate::publish::plan::Observation;
 
 /// With more names than this, all records of a member are listed: a page has a hundred.
 pub(super) const FEW: usize = 8;
@@ -69,9 +69,8 @@ impl World<'_> {
         } else if !self.registry.read_records_of(&mut registry, &key, names).await? {
             self.registry.read_services(&mut registry, &keys).await?;
         }
-        let (owner, rules, now) = (self.owner.clone(), self.rules.clone(), self.now);
-        let (extent, judged, desired) = (Extent::Part, None, Desired::default());
-        Ok(Some((Observation { owner, rules, now, extent, judged, desired, registry }, key)))
+        let (owner, rules) = (self.owner.clone(), self.rules.clone());
+        Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kubernetes::desired::{self, Reading};
+use crate::kubernetes::services::{self, AnnotationSettings};
 use crate::kubernetes::{Endpoints, Error, Kubernetes};
 use crate::model::clusterset::Member;
 use crate::model::{Desired, PublishedService, ServiceRef};
@@ -11,7 +11,7 @@ use crate::model::{Desired, PublishedService, ServiceRef};
 /// The source of the claims of a cluster.
 #[derive(Clone, Debug)]
 pub enum Source {
-    Annotations(Reading),
+    Annotations(AnnotationSettings),
     /// The exports, as a member of a clusterset.
     Exports(Member),
 }
@@ -21,7 +21,7 @@ impl Source {
     pub(super) async fn whole(&self, kubernetes: &Kubernetes) -> Result<Desired, Error> {
         match self {
             Self::Annotations(reading) => {
-                Ok(desired::desired(&kubernetes.headless_services().await?, reading))
+                Ok(services::desired(&kubernetes.headless_services().await?, reading))
             }
             Self::Exports(member) => kubernetes.exports(member).await,
         }
@@ -37,7 +37,7 @@ impl Source {
         match self {
             Self::Annotations(reading) => {
                 let read = kubernetes.selected(namespaces, services).await?;
-                Ok(desired::desired(&read, reading))
+                Ok(services::desired(&read, reading))
             }
             Self::Exports(member) => {
                 kubernetes.selected_exports(namespaces, services, member).await
@@ -54,7 +54,7 @@ impl Source {
         match self {
             Self::Annotations(reading) => {
                 let read = kubernetes.headless_service(service).await?;
-                Ok(read.and_then(|read| desired::annotated(&read, reading)))
+                Ok(read.and_then(|read| services::annotated(&read, reading)))
             }
             Self::Exports(member) => {
                 let (namespaces, services) = (BTreeSet::new(), BTreeSet::from([service.clone()]));

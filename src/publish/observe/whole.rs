@@ -17,7 +17,7 @@ use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
 use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, Tags};
-use crate::publish::plan::{self, Extent, Holders, Missing, Observation, Observed, RereadScope};
+use crate::publish::plan::{self, Extent, Holders, Missing, Observation, RereadScope};
 
 /// The number of services of which the tags are read to find one that is ours.
 const MOST_ASKED: usize = 20;
@@ -52,14 +52,14 @@ impl World<'_> {
             self.registry.read_shared(&mut observation.registry, &named).await?;
         }
         self.complete(&mut observation).await;
-        Ok(Part::new(Observed::new(observation, selection)))
+        Ok(Part::new(observation.decided(selection)))
     }
 
     /// The selected claims of the cluster with their endpoints, and an empty Cloud Map.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.
-    pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observed, Error> {
+    pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observation, Error> {
         let desired = match selection.names() {
             Some(names) => self.source.selected(self.kubernetes, &BTreeSet::new(), names).await?,
             None => self.source.whole(self.kubernetes).await?,
@@ -68,7 +68,7 @@ impl World<'_> {
         observation.expect_namespaces();
         let services = observation.desired.services.keys().cloned().collect();
         self.read_endpoints(&mut observation.desired, &services).await?;
-        Ok(Observed::new(observation, selection))
+        Ok(observation.decided(selection))
     }
 
     /// Looks for the namespaces of an observation again if one of these may be gone: its name may have another id now.
@@ -111,8 +111,8 @@ impl World<'_> {
     ) -> Observation {
         self.leave_records_out(&mut registry);
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
-        let (now, extent) = (self.now, self.extent(selection));
-        Observation { owner, rules, now, extent, judged: None, desired, registry }
+        let read = Observation::new(owner, rules, self.now, registry);
+        Observation { extent: self.extent(selection), desired, ..read }
     }
 
     fn extent(&self, selection: &Selection) -> Extent {
@@ -211,20 +211,20 @@ impl World<'_> {
         observation.expect_namespaces();
         let services = observation.desired.services.keys().cloned().collect();
         self.read_endpoints(&mut observation.desired, &services).await?;
-        let mut seen = Observed::new(observation, &Selection::Everything);
-        let mut missing = Missing::of(seen.basis());
-        let known = &seen.observation.registry;
+        let mut seen = observation.decided(&Selection::Everything);
+        let mut missing = Missing::of(&seen);
+        let known = &seen.registry;
         match &places {
             None => self.registry.leave_out_discovered(&mut missing, known).await,
             // The last full sync knew of them, and may have created them since it listed the services.
             Some(places) => missing
                 .leave_out(|key, _| places.contains(key) && !known.services.contains_key(key)),
         }
-        let lack = missing.scope(seen.basis()).map(|scope| {
-            let narrow = scope.narrow(&seen.observation, &seen.holders);
+        let lack = missing.scope(&seen).map(|scope| {
+            let narrow = scope.narrow(&seen);
             Lack { observation: Observation { extent: Extent::Part, ..narrow }, scope }
         });
-        let desired = std::mem::take(&mut seen.observation.desired);
+        let desired = std::mem::take(&mut seen.desired);
         let mut first = First { lack, cluster: ReadCluster { desired, read } };
         // The mirror's copy is as large as Cloud Map.
         drop(seen);
@@ -239,13 +239,13 @@ impl World<'_> {
     ///
     /// # Errors
     /// Returns an error if the services of a namespace could not be listed to the end.
-    pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observed>, Error> {
+    pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observation>, Error> {
         let Lack { mut observation, scope } = lack;
         self.registry.read_unknown(&mut observation.registry, &scope.keys).await?;
         if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
             return Ok(None);
         }
-        let mut observed = Observed::reread(observation, &scope);
+        let mut observed = observation.reread(&scope);
         self.read_tags_and_health(&mut observed).await;
         Ok(Some(observed))
     }

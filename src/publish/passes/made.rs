@@ -4,24 +4,24 @@
 
 use std::collections::BTreeMap;
 
-use super::outcome::{Applied, Effect, Outcome, Results};
+use super::outcome::{Effect, Results, SettledChange};
 use super::turn::Turn;
-use crate::model::{CloudMapService, Registry, ServiceKey};
-use crate::publish::plan::{Change, Observation, Plan, Reason, Refused};
+use crate::model::{CloudMapService, Outcome, Registry, ServiceKey};
+use crate::publish::plan::{Change, Observation, Plan, Reason, RefusedChange};
 
 /// The registrations of the first part with their outcomes.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct FirstPart {
     /// The Cloud Map services that it changed, as they were before.
     before: BTreeMap<ServiceKey, CloudMapService>,
     /// Those that it created.
     created: BTreeMap<ServiceKey, CloudMapService>,
-    changes: BTreeMap<ServiceKey, Vec<Applied>>,
+    changes: BTreeMap<ServiceKey, Vec<SettledChange>>,
     /// Those that a later plan lacks.
-    superseded: Vec<Applied>,
+    superseded: Vec<SettledChange>,
 }
 
-impl Made {
+impl FirstPart {
     /// `before` is what the registrations were planned on.
     pub fn new(results: Results, before: &Registry) -> Self {
         let mut made = Self { created: results.created, ..Self::default() };
@@ -30,7 +30,7 @@ impl Made {
             let service = before.services.get(key).map(|service| (key.clone(), service.clone()));
             made.before.extend(service);
             // What was not tried is tried by the whole sync.
-            if !matches!(applied.outcome, Outcome::Undone(_)) {
+            if !matches!(applied.outcome, Ok(Outcome::Undone { .. })) {
                 made.changes.entry(key.clone()).or_default().push(applied);
             }
         }
@@ -42,12 +42,12 @@ impl Made {
     }
 
     /// All registrations that were made or tried.
-    pub fn into_applied(self) -> impl Iterator<Item = Applied> {
+    pub fn into_applied(self) -> impl Iterator<Item = SettledChange> {
         self.changes.into_values().flatten().chain(self.superseded)
     }
 
     /// The registrations that a later plan lacks.
-    pub fn superseded(&self) -> impl Iterator<Item = &Applied> {
+    pub fn superseded(&self) -> impl Iterator<Item = &SettledChange> {
         self.superseded.iter()
     }
 
@@ -70,7 +70,7 @@ impl Made {
     pub fn supersede_by(&mut self, plan: &Plan) -> bool {
         let planned = |change: &Change| plan.changes.values().flatten().any(|it| it == change);
         let is_superseded =
-            |it: &mut Applied| it.outcome == Outcome::Applied && !planned(&it.change);
+            |it: &mut SettledChange| it.outcome == Ok(Outcome::Applied) && !planned(&it.change);
         for changes in self.changes.values_mut() {
             self.superseded.extend(changes.extract_if(.., is_superseded));
         }
@@ -79,7 +79,7 @@ impl Made {
 
     /// Records these registrations in an observation.
     pub fn note_superseded(&self, observation: &mut Observation) {
-        for Applied { service, change, .. } in &self.superseded {
+        for SettledChange { service, change, .. } in &self.superseded {
             let key = &change.place().key;
             if let Some(created) = self.created.get(key) {
                 observation.registry.services.entry(key.clone()).or_insert(created.clone());
@@ -88,7 +88,7 @@ impl Made {
         }
     }
 
-    fn outcome(&self, change: &Change) -> Option<&Outcome> {
+    fn outcome(&self, change: &Change) -> Option<&Result<Outcome, Reason>> {
         let made = self.changes.get(&change.place().key)?;
         Some(&made.iter().find(|made| made.change == *change)?.outcome)
     }
@@ -96,22 +96,22 @@ impl Made {
 
 impl Turn<'_> {
     /// Records the outcomes of those of its changes that the first part has made or tried.
-    pub fn record_made(&mut self, made: &Made) {
+    pub fn record_made(&mut self, made: &FirstPart) {
         for change in std::mem::take(&mut self.open) {
             match (&change, made.outcome(&change)) {
                 (_, None) => self.open.push(change),
-                (Change::CreateService { place, .. }, Some(Outcome::Applied))
+                (Change::CreateService { place, .. }, Some(Ok(Outcome::Applied)))
                     if let Some(created) = made.created.get(&place.key) =>
                 {
                     let arn = created.arn.clone();
                     self.record(change, Effect::Created(arn));
                 }
                 // The whole sync may have a place for it.
-                (
-                    Change::Register { .. },
-                    Some(Outcome::HeldBack(Reason::QuotaExceeded(message))),
-                ) => self.leave(change, Refused::Full(message.clone())),
-                (_, Some(outcome)) => self.record(change, Effect::Is(outcome.clone())),
+                (Change::Register { .. }, Some(Err(Reason::QuotaExceeded(message)))) => {
+                    self.leave(change, RefusedChange::Full(message.clone()));
+                }
+                (_, Some(Ok(outcome))) => self.record(change, Effect::Is(outcome.clone())),
+                (_, Some(Err(reason))) => self.record(change, Effect::HeldBack(reason.clone())),
             }
         }
     }

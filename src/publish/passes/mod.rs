@@ -20,18 +20,18 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{
-    Basis, Change, Extent, Holders, InTurn, Intent, Judged, Observation, RereadScope, in_turns,
+    Change, Extent, GuardBaseline, Holders, InTurn, Observation, RereadScope, Task, in_turns,
 };
 
-pub use made::Made;
-pub use outcome::{Applied, Effect, Outcome, Results};
+pub use made::FirstPart;
+pub use outcome::{Effect, Results, SettledChange};
 pub use turn::{NO_TIME, Step, Turn};
 
 /// The changes of a plan, by turn; one turn if the guard judges again between the passes.
 pub fn by_turn(
     holders: &Holders,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<&Arc<Judged>>,
+    judged: Option<&Arc<GuardBaseline>>,
 ) -> Vec<InTurn> {
     if judged.is_none() || changes.is_empty() { in_turns(changes, holders) } else { vec![changes] }
 }
@@ -40,25 +40,24 @@ impl<'a> Turn<'a> {
     /// The turn that makes `changes`, with the part of the observation that it needs: all of it if they are `judged`.
     /// A turn is made when it begins, since the parts of all turns would take as much memory as the observation.
     pub fn of(
-        intent: Intent<'a>,
-        basis: Basis<'_>,
+        task: Task<'a>,
+        observation: &Observation,
         changes: InTurn,
-        judged: Option<&Arc<Judged>>,
+        judged: Option<&Arc<GuardBaseline>>,
     ) -> Self {
-        let Basis { observation, holders, .. } = basis;
         // The whole sync that follows reads what it doubts.
-        let is_part = observation.extent == Extent::Part && !matches!(intent, Intent::Additions);
+        let is_part = observation.extent == Extent::Part && !matches!(task, Task::Additions);
         if let Some(judged) = judged {
             let judged = Some(Arc::clone(judged));
             let observation =
                 Observation { extent: Extent::Remainder, judged, ..observation.clone() };
-            return Turn::new(intent, observation, (None, is_part), changes);
+            return Turn::new(task, observation, (None, is_part), changes);
         }
         let all: Vec<Change> = changes.values().flatten().cloned().collect();
         let services = changes.keys().cloned().collect();
         let services = observation.services_of_turn(&services, &all, is_part);
-        let scope = RereadScope::of(holders, &services, &all);
-        let narrow = scope.narrow(observation, holders);
-        Turn::new(intent, narrow, (Some(scope.keys), is_part), changes)
+        let scope = RereadScope::of(&observation.holders, &services, &all);
+        let narrow = scope.narrow(observation);
+        Turn::new(task, narrow, (Some(scope.keys), is_part), changes)
     }
 }

@@ -4,46 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, Refused, Stage};
-use crate::report::ChangeResult;
-
-/// The outcome of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Not attempted: a plan or a dry run.
-    Planned,
-    /// Made.
-    Applied,
-    /// Not made, and a retry would not help.
-    HeldBack(Reason),
-    /// Attempted, and failed.
-    Failed(String),
-    /// Not attempted, since there was no time or an earlier change failed.
-    Undone(String),
-}
-
-impl Outcome {
-    /// The result for the report.
-    ///
-    /// # Errors
-    /// Returns the reason if the change is held back: such a change has no line of its own.
-    pub fn into_result(self) -> Result<ChangeResult, Reason> {
-        Ok(match self {
-            Self::Planned => ChangeResult::Planned,
-            Self::Applied => ChangeResult::Applied,
-            Self::Failed(error) => ChangeResult::Failed { error },
-            Self::Undone(why) => ChangeResult::Undone { why },
-            Self::HeldBack(reason) => return Err(reason),
-        })
-    }
-}
+use crate::model::{CloudMapService, Outcome, ServiceKey, ServiceRef};
+use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, RefusedChange, Stage};
 
 /// The outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The change has this outcome.
     Is(Outcome),
+    /// It is not made, and a retry would not help.
+    HeldBack(Reason),
     /// The Cloud Map service was created with this ARN.
     Created(String),
     /// Another turn of the invocation has created the Cloud Map service, with this ARN.
@@ -58,10 +28,10 @@ pub enum Effect {
 
 impl Effect {
     /// The answer of Cloud Map, if it has refused the change and would do so again.
-    pub fn refused(&self) -> Option<Refused> {
+    pub fn refused(&self) -> Option<RefusedChange> {
         match self {
-            Self::Full(message) => Some(Refused::Full(message.clone())),
-            Self::Is(Outcome::HeldBack(reason)) => Some(Refused::HeldBack(reason.clone())),
+            Self::Full(message) => Some(RefusedChange::Full(message.clone())),
+            Self::HeldBack(reason) => Some(RefusedChange::HeldBack(reason.clone())),
             _ => None,
         }
     }
@@ -69,17 +39,18 @@ impl Effect {
 
 /// A change of one Kubernetes Service with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct SettledChange {
     /// The Service in whose turn the change was made.
     pub service: ServiceRef,
     pub change: Change,
-    pub outcome: Outcome,
+    /// Its outcome, or the reason why it is held back.
+    pub outcome: Result<Outcome, Reason>,
 }
 
 /// The outcomes of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
-    pub applied: Vec<Applied>,
+    pub applied: Vec<SettledChange>,
     /// The lines that later plans of the run hold back.
     pub held_back: Vec<HeldBack>,
     /// The guard's verdict between the passes, if it holds a loss then.
@@ -111,7 +82,7 @@ struct ChangeKey {
 
 /// The changes of one turn with their outcomes. Hundreds of turns are taken side by side, so each key is there once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record {
+pub(super) struct TurnRecord {
     known: BTreeMap<ChangeKey, ChangeState>,
     pub(super) results: Results,
 }
@@ -125,7 +96,7 @@ struct ChangeState {
     is_settled: bool,
 }
 
-impl Record {
+impl TurnRecord {
     /// Records the changes of the first plan, for every Service of the turn.
     pub(super) fn announce(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
         let changes = self.remember(changes);
@@ -168,7 +139,7 @@ impl Record {
     pub(super) fn has_failed_removal(&self) -> bool {
         let mut removals =
             self.results.applied.iter().filter(|it| it.change.stage() == Stage::Deregister);
-        removals.any(|it| matches!(it.outcome, Outcome::Failed(_) | Outcome::Undone(_)))
+        removals.any(|it| it.outcome.as_ref().is_ok_and(|outcome| !outcome.is_made()))
     }
 
     /// The Service that a change is made for.
@@ -176,12 +147,12 @@ impl Record {
         &self.known[&ChangeKey::of(change)].made_for
     }
 
-    pub(super) fn settle(&mut self, change: Change, outcome: Outcome) {
+    pub(super) fn settle(&mut self, change: Change, outcome: Result<Outcome, Reason>) {
         let service = self.service(&change).clone();
         if let Some(known) = self.known.get_mut(&ChangeKey::of(&change)) {
             known.is_settled = true;
         }
-        self.results.applied.push(Applied { service, change, outcome });
+        self.results.applied.push(SettledChange { service, change, outcome });
     }
 }
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::turn::Turn;
 use crate::model::{Desired, InstanceKey, ServiceRef};
-use crate::publish::plan::{
-    Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,
-};
+use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage};
 
 /// The number of plans of a turn: to add, to remove, and once more for changes that waited for those.
 const PASSES: usize = 3;
@@ -23,11 +21,11 @@ impl Turn<'_> {
         if !may_go_on && !is_refused {
             return None;
         }
-        let holders = Holders::decide(&self.observation);
+        self.observation.decide_holders();
         if is_refused {
-            self.plan_refused(&holders, may_go_on);
+            self.plan_refused(may_go_on);
         }
-        (may_go_on && self.has_more_to_do()).then(|| self.reread(&holders))
+        (may_go_on && self.has_more_to_do()).then(|| self.reread())
     }
 
     /// Whether others have changed what the turn is about, so that it is planned again.
@@ -46,12 +44,12 @@ impl Turn<'_> {
 
     /// Plans the refused registrations again on the known observation, which gives the reasons for their refusal.
     /// Another read is made only if there is more to do.
-    fn plan_refused(&mut self, holders: &Holders, may_go_on: bool) {
-        let services = self.reread(holders).services;
-        let mut plan = self.plan_again(holders, &services);
+    fn plan_refused(&mut self, may_go_on: bool) {
+        self.observation.affected = self.reread().services;
+        let mut plan = self.task.plan_again(&self.observation);
         self.adopt_lines(&mut plan);
         if may_go_on {
-            self.adopt_changes(plan, holders);
+            self.adopt_changes(plan);
         }
     }
 
@@ -64,28 +62,24 @@ impl Turn<'_> {
     }
 
     /// The scope that the open changes rest on.
-    fn reread(&self, holders: &Holders) -> RereadScope {
+    fn reread(&self) -> RereadScope {
         let others = [&self.contested, &self.outdated, &self.refused].into_iter().flatten();
         let open: Vec<Change> = self.open.iter().chain(others).cloned().collect();
         let services = self.observation.services_of_turn(&self.services, &open, self.is_part);
-        RereadScope::of(holders, &services, &open)
-    }
-
-    fn plan_again(&self, holders: &Holders, affected: &BTreeSet<ServiceRef>) -> Plan {
-        self.intent.plan_again(Basis { observation: &self.observation, holders, affected })
+        RereadScope::of(&self.observation.holders, &services, &open)
     }
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
-    pub fn observed(&mut self, read: Observed) {
-        let plan = self.intent.plan_again(read.basis());
-        self.observation = read.observation;
+    pub fn observed(&mut self, read: Observation) {
+        let plan = self.task.plan_again(&read);
+        self.observation = read;
         self.note_found();
         self.outdated.clear();
         let open: Vec<Change> = self.take_open();
         let is_note = |change: &&Change| matches!(change, Change::NoteOnService { .. });
         let notes: Vec<Change> = open.iter().filter(is_note).cloned().collect();
         self.fail_unreadable(open);
-        self.adopt_plan(plan, &read.holders);
+        self.adopt_plan(plan);
         // A plan between the passes may not judge again, and says nothing of the guard's note then.
         let (planned, record) = (&self.open, &self.record);
         let left = notes.into_iter().filter(|it| !planned.contains(it) && !record.is_settled(it));
@@ -96,7 +90,7 @@ impl Turn<'_> {
     }
 
     /// Plans the present pass again, on a read that was made before its first change.
-    pub fn refreshed(&mut self, read: Observed) {
+    pub fn refreshed(&mut self, read: Observation) {
         let pass = self.pass;
         self.observed(read);
         self.pass = pass;
@@ -106,7 +100,8 @@ impl Turn<'_> {
     /// Map service that did not exist when the plan was made is not read: CreateService reports it.
     pub fn refresh(&mut self, changes: Vec<Change>) -> RereadScope {
         self.open.extend(changes);
-        let mut scope = self.reread(&Holders::decide(&self.observation));
+        self.observation.decide_holders();
+        let mut scope = self.reread();
         let services = &self.observation.registry.services;
         scope.keys.retain(|key| services.contains_key(key) && !self.created.contains(key));
         scope
@@ -120,12 +115,9 @@ impl Turn<'_> {
         }
         let mut observation = self.observation.clone();
         observation.desired.services.extend(read.services);
-        let (holders, affected) = (Holders::decide(&observation), &self.services);
-        let plan = self.intent.plan_again(Basis {
-            observation: &observation,
-            holders: &holders,
-            affected,
-        });
+        observation.decide_holders();
+        observation.affected.clone_from(&self.services);
+        let plan = self.task.plan_again(&observation);
         let registrations = plan.changes.into_values().flatten().filter(Change::is_registration);
         Some(registrations.filter_map(|change| Some((change.instance_key()?, change))).collect())
     }
@@ -134,10 +126,11 @@ impl Turn<'_> {
     pub fn endpoints_read(&mut self, read: Desired) {
         self.observation.desired.services.extend(read.services);
         self.rechecked = true;
-        let holders = Holders::decide(&self.observation);
-        let plan = self.plan_again(&holders, &self.services);
+        self.observation.decide_holders();
+        self.observation.affected.clone_from(&self.services);
+        let plan = self.task.plan_again(&self.observation);
         let left = self.take_open();
-        self.adopt_plan(plan, &holders);
+        self.adopt_plan(plan);
         let returns = |change: &Change| {
             matches!(change, Change::Register { .. })
                 || matches!(change, Change::Rewrite { exchange: None, .. })
@@ -147,9 +140,9 @@ impl Turn<'_> {
         self.pass = 1;
     }
 
-    fn adopt_plan(&mut self, mut plan: Plan, holders: &Holders) {
+    fn adopt_plan(&mut self, mut plan: Plan) {
         self.adopt_lines(&mut plan);
-        self.adopt_changes(plan, holders);
+        self.adopt_changes(plan);
     }
 
     /// Takes over the lines that a later plan holds back.
@@ -167,14 +160,14 @@ impl Turn<'_> {
     }
 
     /// Takes over the changes of a later plan, as far as this turn may make them.
-    fn adopt_changes(&mut self, mut plan: Plan, holders: &Holders) {
+    fn adopt_changes(&mut self, mut plan: Plan) {
         // A turn of all Services also makes the change of the guard's note, which may be on an instance that is marked
         // for another Service than the holder that removes it.
         let has_all = self.keys.is_none();
         plan.changes.retain(|service, _| has_all || self.services.contains(service));
         let mut changes = self.record.remember(plan.changes);
         changes.retain(|change| {
-            let is_shared = holders.holders(&change.place().key).len() > 1;
+            let is_shared = self.observation.holders.holders(&change.place().key).len() > 1;
             self.may_make(change, is_shared) && !self.record.is_settled(change)
         });
         let registers: BTreeSet<_> = changes
@@ -193,7 +186,9 @@ impl Turn<'_> {
         let key = &change.place().key;
         let was_read = self.keys.as_ref().is_none_or(|keys| keys.contains(key));
         match change {
-            Change::Deregister { .. } | Change::Adopt { .. } => self.record.is_announced(change),
+            Change::Deregister { .. } | Change::Rewrite { adopted: Some(_), .. } => {
+                self.record.is_announced(change)
+            }
             Change::Rewrite { exchange: Some(exchange), .. } => {
                 self.record.is_announced(change)
                     || self.is_part && was_read && !self.observation.is_held(&exchange.marked)

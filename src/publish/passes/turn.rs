@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outcome::{Effect, Outcome, Record, Results};
+use super::outcome::{Effect, Results, TurnRecord};
 use crate::model::attributes::SIGHTING;
-use crate::model::{CloudMapService, Desired, ServiceKey, ServiceRef};
+use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, DeregisterReason, Intent, Observation, Reason, Refused, RereadScope, Stage,
+    Change, DeregisterReason, Observation, Reason, RefusedChange, RereadScope, Stage, Task,
 };
 
 /// The reason for a change that is not tried near the deadline.
@@ -28,7 +28,7 @@ pub enum Step {
 /// The changes of one turn, on their way.
 #[derive(Clone, Debug)]
 pub struct Turn<'a> {
-    pub(super) intent: Intent<'a>,
+    pub(super) task: Task<'a>,
     pub(super) services: BTreeSet<ServiceRef>,
     /// The Cloud Map services that were read for the first plan; `None` means all.
     pub(super) keys: Option<BTreeSet<ServiceKey>>,
@@ -54,23 +54,23 @@ pub struct Turn<'a> {
     pub(super) removed: BTreeSet<ServiceRef>,
     /// Whether the endpoints were read once more after the removals.
     pub(super) rechecked: bool,
-    pub(super) record: Record,
+    pub(super) record: TurnRecord,
 }
 
 impl<'a> Turn<'a> {
     /// A turn that makes `changes`, planned on `observation`, in which the Cloud Map services under `keys` were read,
     /// `None` for all; `is_part` is whether the run is about a part of the cluster.
     pub(super) fn new(
-        intent: Intent<'a>,
+        task: Task<'a>,
         observation: Observation,
         (keys, is_part): (Option<BTreeSet<ServiceKey>>, bool),
         changes: BTreeMap<ServiceRef, Vec<Change>>,
     ) -> Self {
         let services = changes.keys().cloned().collect();
-        let mut record = Record::default();
+        let mut record = TurnRecord::default();
         let open = record.announce(changes);
         Self {
-            intent,
+            task,
             services,
             keys,
             is_part,
@@ -156,13 +156,10 @@ impl<'a> Turn<'a> {
 
     /// Whether the service of a refused registration has to be read anew. A sync of single Services remembers its
     /// settings, and one that is created again under its name comes back with its id: its records may be others.
-    fn doubts(&mut self, change: &Change, outcome: &Outcome) -> bool {
-        let Outcome::HeldBack(Reason::InvalidInput(_) | Reason::RecordTypeMismatch { .. }) =
-            outcome
-        else {
-            return false;
-        };
-        if !self.is_part || !change.is_registration() || self.rechecked {
+    fn doubts(&mut self, change: &Change, reason: &Reason) -> bool {
+        let may_be_old =
+            matches!(reason, Reason::InvalidInput(_) | Reason::RecordTypeMismatch { .. });
+        if !may_be_old || !self.is_part || !change.is_registration() || self.rechecked {
             return false;
         }
         let first = self.doubted.entry(change.place().key.clone()).or_insert(self.pass);
@@ -170,30 +167,33 @@ impl<'a> Turn<'a> {
     }
 
     /// Leaves out a change that was refused before, with the outcome that it had then.
-    pub fn leave(&mut self, change: Change, refused: Refused) {
+    pub fn leave(&mut self, change: Change, refused: RefusedChange) {
         match refused {
-            Refused::HeldBack(reason) => self.settle(change, Outcome::HeldBack(reason)),
-            Refused::Full(message) => self.record(change, Effect::Full(message)),
+            RefusedChange::HeldBack(reason) => self.settle(change, Err(reason)),
+            RefusedChange::Full(message) => self.record(change, Effect::Full(message)),
         }
     }
 
     /// Records the effect of a change.
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {
-            Effect::Is(outcome) if self.doubts(&change, &outcome) => self.contested.push(change),
-            Effect::Is(outcome) => self.settle(change, outcome),
+            Effect::HeldBack(reason) if self.doubts(&change, &reason) => {
+                self.contested.push(change);
+            }
+            Effect::HeldBack(reason) => self.settle(change, Err(reason)),
+            Effect::Is(outcome) => self.settle(change, Ok(outcome)),
             Effect::Contested => self.contested.push(change),
             Effect::Outdated => self.outdated.push(change),
             Effect::Created(arn) => {
                 self.note_created(&change, arn);
                 self.created.insert(change.place().key.clone());
-                self.settle(change, Outcome::Applied);
+                self.settle(change, Ok(Outcome::Applied));
             }
             // It is no change of this turn. Others register there, so it is read again like every other service.
             Effect::Exists(arn) => self.note_created(&change, arn),
             // Cloud Map says so of an instance that needs no further place, so the capacity cannot show the reason.
             Effect::Full(message) if !matches!(change, Change::Register { .. }) => {
-                self.settle(change, Outcome::HeldBack(Reason::QuotaExceeded(message)));
+                self.settle(change, Err(Reason::QuotaExceeded(message)));
             }
             Effect::Full(message) => {
                 let (key, capacity) =
@@ -274,12 +274,12 @@ impl Turn<'_> {
 
 impl Turn<'_> {
     /// The outcome of a change in a Cloud Map service that does not exist.
-    pub fn without_service(&self, key: &ServiceKey) -> Outcome {
+    pub fn without_service(&self, key: &ServiceKey) -> Effect {
         let applied = &self.record.results.applied;
-        let mut made = applied.iter().filter(|made| made.change.place().key == *key);
-        let held_back = made.find(|made| matches!(made.outcome, Outcome::HeldBack(_)));
-        let missing = || Outcome::Undone("its Cloud Map service does not exist".to_owned());
-        held_back.map_or_else(missing, |made| made.outcome.clone())
+        let made = applied.iter().filter(|made| made.change.place().key == *key);
+        let missing = || Effect::Is(Outcome::undone("its Cloud Map service does not exist"));
+        let mut reasons = made.filter_map(|made| made.outcome.as_ref().err());
+        reasons.next().map_or_else(missing, |reason| Effect::HeldBack(reason.clone()))
     }
 
     /// Fails the changes in a service that cannot be read again.
@@ -287,7 +287,7 @@ impl Turn<'_> {
         for change in open {
             let service = self.observation.registry.services.get(&change.place().key);
             if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
-                self.settle(change, Outcome::Failed(problem));
+                self.settle(change, Ok(Outcome::failed(problem)));
             }
         }
     }
@@ -295,7 +295,7 @@ impl Turn<'_> {
     /// Gives up the open changes, since the read that they rest on failed.
     pub fn fail(&mut self, outcome: &Outcome) {
         for change in self.take_open() {
-            self.settle(change, outcome.clone());
+            self.settle(change, Ok(outcome.clone()));
         }
         self.rechecked = true;
     }
@@ -312,7 +312,7 @@ impl Turn<'_> {
         if has_time {
             for change in std::mem::take(&mut self.contested) {
                 let text = format!("cannot {change}: another writer keeps changing it");
-                self.settle(change, Outcome::Failed(text));
+                self.settle(change, Ok(Outcome::failed(text)));
             }
             self.settle_refused();
         }
@@ -323,10 +323,10 @@ impl Turn<'_> {
             let outcome = match &change {
                 Change::Deregister { instance, waits_for: Some(wait), .. } if has_time => {
                     let (instance, waits_for) = (instance.clone(), wait.to_string());
-                    Outcome::HeldBack(Reason::Waiting { instance, waits_for })
+                    Err(Reason::Waiting { instance, waits_for })
                 }
-                _ if has_time => Outcome::Undone("an earlier change was not made".to_owned()),
-                _ => Outcome::Undone(NO_TIME.to_owned()),
+                _ if has_time => Ok(Outcome::undone("an earlier change was not made")),
+                _ => Ok(Outcome::undone(NO_TIME)),
             };
             self.settle(change, outcome);
         }
@@ -344,13 +344,13 @@ impl Turn<'_> {
             let refusal = self.observation.registry.capacity.refusal(&change.place().key);
             if let Some(message) = refusal.filter(|_| !is_told) {
                 let reason = Reason::QuotaExceeded(message.to_owned());
-                self.settle(change, Outcome::HeldBack(reason));
+                self.settle(change, Err(reason));
             }
         }
     }
 
-    pub(super) fn settle(&mut self, change: Change, outcome: Outcome) {
-        if outcome == Outcome::Applied {
+    pub(super) fn settle(&mut self, change: Change, outcome: Result<Outcome, Reason>) {
+        if outcome == Ok(Outcome::Applied) {
             self.progress = true;
             let service = self.record.service(&change).clone();
             if let Change::Deregister { because: DeregisterReason::NoReadyEndpoint, .. } = &change {

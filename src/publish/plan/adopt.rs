@@ -14,17 +14,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::slice::from_ref;
 
-use super::change::Change;
-use super::claims::Holders;
-use super::instance::{beyond_limits, carry_over};
-use super::observation::{Basis, Observation};
-use super::ownership::{foreign, is_ecs, likely_owner, may_be_ecs};
+use super::change::{Change, Difference};
+use super::instance::{beyond_limits, carry_over, foreign, is_ecs, likely_owner, may_be_ecs};
+use super::observation::Observation;
 use super::plan;
 use super::present::{Present, assign_shared};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::result::Plan;
-use super::wanted::{Wanted, wanted, wanted_by_holder};
+use super::wanted::{WantedInstances, wanted, wanted_by_holder};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
@@ -33,8 +31,8 @@ use crate::model::{Attributes, Foreign, Marks, Owner, Place, ServiceKey, Service
 
 /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
 /// must have been read.
-pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
-    let Basis { observation, holders, affected } = basis;
+pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
+    let Observation { holders, affected, .. } = observation;
     let (registry, owner) = (&observation.registry, &observation.owner);
     let mut adopting = Plan::default();
     for key in holders.keys().filter(|key| registry.services.contains_key(key)) {
@@ -70,10 +68,9 @@ pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
             adopted.insert(change.place().key.clone());
         }
     }
-    let decided = Holders::decide(&after);
-    let after = Basis { observation: &after, holders: &decided, affected };
-    adopting.add_duplicates(plan(after), |key| adopted.contains(key));
-    adopting.note_foreign(after);
+    after.decide_holders();
+    adopting.add_duplicates(plan(&after), |key| adopted.contains(key));
+    adopting.note_foreign(&after);
     adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
     adopting.adopted_on(observation)
 }
@@ -83,7 +80,7 @@ fn wanted_to_adopt<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     holders: &[ServiceRef],
-) -> Result<Vec<Wanted<'a>>, Reason> {
+) -> Result<Vec<WantedInstances<'a>>, Reason> {
     let mut all = wanted(observation, key, holders)?;
     if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
         assign_shared(&mut all, &Present::of(observation, key, tells_ports_apart));
@@ -106,6 +103,15 @@ pub struct Adoption {
     /// Whether the exports of the cluster are adopted, too. Then the annotated Services leave the instances of exports
     /// alone.
     pub exports: bool,
+}
+
+/// An instance before its adoption.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// All its attributes as they were read. If they have changed since, the instance is left alone.
+    pub present: Attributes,
+    /// The former owner.
+    pub former: Former,
 }
 
 /// The owner of an instance before its adoption.
@@ -154,7 +160,7 @@ impl Adoption {
     fn of(
         &self,
         (instance, present): (&String, &Attributes),
-        wanted: &Wanted,
+        wanted: &WantedInstances,
         owner: &Owner,
     ) -> Result<(Former, Attributes), NotAdopted> {
         let former = self.former(instance, present, owner)?;
@@ -263,17 +269,16 @@ pub fn must_be_adopted(
 }
 
 /// The exports with instances of AWS's controller, which have their records before these are adopted.
-pub fn to_adopt(basis: Basis<'_>, member: &Member) -> BTreeSet<ServiceRef> {
-    let Basis { observation, holders, .. } = basis;
+pub fn to_adopt(observation: &Observation, member: &Member) -> BTreeSet<ServiceRef> {
     let member = (&member.cluster, &member.clusterset);
-    let held = holders.held();
+    let held = observation.holders.held();
     let found = held.filter(|(key, _)| of_aws(observation, key, member).next().is_some());
     found.map(|(_, holder)| holder.clone()).collect()
 }
 
 /// Plans the adoption of all instances that AWS's controller registered for the member.
-pub fn adopt_exports(basis: Basis<'_>, adoption: &ExportAdoption) -> Plan {
-    let Basis { observation, holders, .. } = basis;
+pub fn adopt_exports(observation: &Observation, adoption: &ExportAdoption) -> Plan {
+    let holders = &observation.holders;
     let member = (&adoption.member.cluster, &adoption.member.clusterset);
     let mut plan = Plan::with_unreadable(observation);
     for (key, service) in &observation.registry.services {
@@ -305,7 +310,7 @@ fn of_export<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     name: &ServiceRef,
-) -> Result<Wanted<'a>, Reason> {
+) -> Result<WantedInstances<'a>, Reason> {
     let wanted = wanted_by_holder(observation, key, name, from_ref(name))?;
     match &wanted.refused {
         Some(refused) => Err(refused.clone()),
@@ -318,7 +323,7 @@ fn of_export<'a>(
 fn adopted(
     observation: &Observation,
     name: &ServiceRef,
-    wanted: Option<&Wanted<'_>>,
+    wanted: Option<&WantedInstances<'_>>,
     present: &Attributes,
 ) -> Result<Attributes, NotAdopted> {
     if present.contains_key(EC2_INSTANCE) {
@@ -371,11 +376,15 @@ impl Plan {
         (id, present): (&String, &Attributes),
         adopted: Result<(Former, Attributes), NotAdopted>,
     ) {
-        let (instance, present) = (id.clone(), present.clone());
+        let instance = id.clone();
         match adopted {
             Ok((former, attributes)) => {
-                let place = place.clone();
-                let change = Change::Adopt { place, instance, present, attributes, former };
+                let mut differences = Difference::between(present, &attributes);
+                differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
+                let adopted = Some(Box::new(Adopted { present: present.clone(), former }));
+                let (place, exchange) = (place.clone(), None);
+                let change =
+                    Change::Rewrite { place, instance, attributes, differences, exchange, adopted };
                 self.changes.entry(service.clone()).or_default().push(change);
             }
             Err(why) => self.hold_back(service, place, Reason::NotAdopted { instance, why }),

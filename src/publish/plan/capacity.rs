@@ -18,16 +18,6 @@ use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
 
-/// The limit of Cloud Map for instances in one service, counting all owners. AWS does not raise it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceLimit(pub usize);
-
-impl Default for ServiceLimit {
-    fn default() -> Self {
-        Self(1000)
-    }
-}
-
 /// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
 pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
     let capacity = &observation.registry.capacity;
@@ -43,7 +33,7 @@ pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
             if free > 0 && (!is_full || *freed > 0) {
                 free -= 1;
                 *freed = freed.saturating_sub(1);
-                let Pending { service, instance, attributes } = pending;
+                let WaitingRegistration { service, instance, attributes } = pending;
                 let register = Change::Register { place: place.clone(), instance, attributes };
                 plan.changes.entry(service).or_default().push(register);
             } else {
@@ -69,7 +59,7 @@ fn hold_back(
     observation: &Observation,
     compared: &Compared,
     (place, free): (&Place, usize),
-    refused: &[Pending],
+    refused: &[WaitingRegistration],
     plan: &mut Plan,
 ) {
     let mut by_service: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
@@ -97,7 +87,7 @@ fn hold_back(
 
 /// A registration that was taken out of the plan.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Pending {
+struct WaitingRegistration {
     /// The Service with the turn in which it is registered.
     service: ServiceRef,
     instance: String,
@@ -109,7 +99,7 @@ fn take_pending(
     observation: &Observation,
     compared: &Compared,
     plan: &mut Plan,
-) -> BTreeMap<Place, Vec<Pending>> {
+) -> BTreeMap<Place, Vec<WaitingRegistration>> {
     let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
     for change in plan.changes.values().flatten() {
         if let Change::Register { place, .. } = change {
@@ -123,12 +113,16 @@ fn take_pending(
     let is_pending = |change: &mut Change| {
         matches!(change, Change::Register { .. }) && counts.contains_key(change.place())
     };
-    let mut places: BTreeMap<Place, Vec<Pending>> = BTreeMap::new();
+    let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
     for (service, changes) in &mut plan.changes {
         for change in changes.extract_if(.., is_pending) {
             if let Change::Register { place, instance, attributes } = change {
                 let service = service.clone();
-                places.entry(place).or_default().push(Pending { service, instance, attributes });
+                places.entry(place).or_default().push(WaitingRegistration {
+                    service,
+                    instance,
+                    attributes,
+                });
             }
         }
     }
@@ -144,7 +138,7 @@ fn take_pending(
 ///
 /// In the order of names, `api` with 100 new pods would get all of 10 free places, and `web` with 2 would not be found at
 /// all. By turns, each of them gets its first instance before any gets a second.
-fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
+fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> usize) {
     pending.sort_by(|a, b| hash_of(&a.instance).cmp(hash_of(&b.instance)).then_with(|| a.cmp(b)));
     let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
     pending.sort_by_cached_key(|pending| {
@@ -160,9 +154,9 @@ fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
 fn exchange(
     observation: &Observation,
     place: &Place,
-    pending: Vec<Pending>,
+    pending: Vec<WaitingRegistration>,
     plan: &mut Plan,
-) -> Vec<Pending> {
+) -> Vec<WaitingRegistration> {
     let mut surplus = take_surplus(observation, place, plan, pending.len());
     let mut refused = Vec::new();
     for pending in pending {
@@ -232,7 +226,7 @@ fn rewritten(
     }
     let differences = Difference::between(present, &attributes);
     let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
-    Change::Rewrite { place, instance, attributes, differences, exchange }
+    Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }
 }
 
 /// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long

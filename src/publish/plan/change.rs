@@ -4,11 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::adopt::Former;
+use super::adopt::Adopted;
 use super::removals::{DeregisterReason, Exchange, WaitsFor};
-use crate::model::attributes::{
-    EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT, SCHEMA,
-};
+use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
     Attributes, Health, InstanceKey, NewService, Owner, Place, RoutingPolicy, ServiceKind,
     ServiceRef, ServiceUpdate, Verb,
@@ -46,7 +44,7 @@ pub enum Change {
         instance: String,
         attributes: Attributes,
     },
-    /// Register an instance of ours again, since its attributes differ or its id passes to another endpoint.
+    /// Register an instance again, since its attributes differ, its id passes to another endpoint, or it becomes ours.
     Rewrite {
         place: Place,
         instance: String,
@@ -55,6 +53,8 @@ pub enum Change {
         differences: Vec<Difference>,
         /// The instance that the endpoint displaces, if there is no capacity for both.
         exchange: Option<Box<Exchange>>,
+        /// The instance of another owner that becomes ours by it.
+        adopted: Option<Box<Adopted>>,
     },
     /// Report the health of an instance of ours.
     Health {
@@ -66,17 +66,6 @@ pub enum Change {
         present: Health,
         /// The health to report.
         wanted: Health,
-    },
-    /// Register an instance of another owner again under its own id, with our marks.
-    Adopt {
-        place: Place,
-        instance: String,
-        /// All its attributes as they were read. If they have changed since, the instance is left alone.
-        present: Attributes,
-        /// All its attributes after the adoption.
-        attributes: Attributes,
-        /// The former owner.
-        former: Former,
     },
     /// Deregister an instance of ours.
     Deregister {
@@ -101,7 +90,6 @@ impl Change {
             | Self::NoteOnService { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
-            | Self::Adopt { place, .. }
             | Self::Health { place, .. }
             | Self::Deregister { place, .. } => place,
         }
@@ -115,7 +103,6 @@ impl Change {
             | Self::NoteOnService { .. } => None,
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
-            | Self::Adopt { instance, .. }
             | Self::Health { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
         }
@@ -132,7 +119,7 @@ impl Change {
 
     /// Whether the API call is `RegisterInstance`.
     pub fn is_registration(&self) -> bool {
-        matches!(self, Self::Register { .. } | Self::Rewrite { .. } | Self::Adopt { .. })
+        matches!(self, Self::Register { .. } | Self::Rewrite { .. })
     }
 
     /// The name of the namespace that must be created first.
@@ -193,8 +180,8 @@ impl Change {
             Self::CreateService { .. } => Verb::Create,
             Self::UpdateService { .. } | Self::NoteOnService { .. } => Verb::Update,
             Self::Register { .. } => Verb::Register,
+            Self::Rewrite { adopted: Some(_), .. } => Verb::Adopt,
             Self::Rewrite { .. } => Verb::Rewrite,
-            Self::Adopt { .. } => Verb::Adopt,
             Self::Health { .. } => Verb::Health,
             Self::Deregister { .. } => Verb::Deregister,
         }
@@ -246,7 +233,7 @@ impl Change {
             Self::UpdateService { .. } => Stage::Update,
             Self::NoteOnService { text: Some(_), .. } => Stage::Note,
             Self::NoteOnService { text: None, .. } => Stage::Forget,
-            Self::Adopt { .. } => Stage::Adopt,
+            Self::Rewrite { adopted: Some(_), .. } => Stage::Adopt,
             Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
             Self::Health { .. } => Stage::Health,
             Self::Deregister { .. } => Stage::Deregister,
@@ -307,13 +294,12 @@ impl Change {
                 let Exchange { address, because, .. } = &**exchange;
                 format!("{} in place of {address}: {because}", describe(attributes))
             }
-            Self::Rewrite { differences, .. } => listed(differences),
-            Self::Adopt { present, attributes, former, .. } => {
-                let mut differences = Difference::between(present, attributes);
-                differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
+            Self::Rewrite { differences, adopted: Some(adopted), .. } => {
+                let Adopted { present, former } = &**adopted;
                 let changed = if differences.is_empty() { "" } else { "; " };
-                format!("{}: {former}{changed}{}", describe(present), listed(&differences))
+                format!("{}: {former}{changed}{}", describe(present), listed(differences))
             }
+            Self::Rewrite { differences, .. } => listed(differences),
             Self::Health { address, present, wanted, .. } => {
                 let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
                 format!("{address}: {present} -> {wanted}, since it is {ready}")

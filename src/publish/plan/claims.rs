@@ -9,14 +9,14 @@ use super::reason::{HeldBack, Reason};
 use crate::model::{Claim, FirstNames, Place, PublishedService, ServiceKey, ServiceRef};
 
 /// Every claim of a cluster, settled.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Holders {
     names: BTreeMap<ServiceKey, Claimants>,
     services: BTreeMap<ServiceRef, ServiceClaims>,
 }
 
 /// The Services that claim one name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Claimants {
     all: BTreeSet<ServiceRef>,
     /// Those of them that hold it, the oldest first: one or all.
@@ -26,7 +26,7 @@ struct Claimants {
 }
 
 /// The claims of one Service, and the parts of its annotations that lead to no claim.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ServiceClaims {
     keys: BTreeSet<ServiceKey>,
     /// The excluded claims, each with the reason; without a key: all of them, or one without a known key.
@@ -222,15 +222,11 @@ pub(super) const MAXIMUM: usize = 20;
 
 impl Holders {
     /// The claims that lead to nothing: those that are excluded, and the names that another Service holds.
-    pub fn held_back(
-        &self,
-        observation: &Observation,
-        affected: &BTreeSet<ServiceRef>,
-    ) -> Vec<HeldBack> {
+    pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
         // The first plan has the line about a name that is held elsewhere.
         let elsewhere = &observation.desired.held_elsewhere;
         let mut lines = Vec::new();
-        for service in affected {
+        for service in &observation.affected {
             let Some(claims) = self.services.get(service) else { continue };
             let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
             let of_others = of_others.filter(|key| !elsewhere.contains_key(key));

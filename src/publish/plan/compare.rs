@@ -11,12 +11,16 @@ use super::observation::Observation;
 use super::present::{Present, assign_shared};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::result::Note;
-use super::wanted::Wanted;
+use super::result::ServiceNote;
+use super::wanted::WantedInstances;
 use crate::model::{Attributes, NewService, Place, ServiceKey, ServiceRef, ServiceUpdate};
 
 /// Compares the instances that each holder wants, the oldest first, with our instances under `key`.
-pub fn compare(observation: &Observation, key: &ServiceKey, mut all: Vec<Wanted>) -> ByHolder {
+pub fn compare(
+    observation: &Observation,
+    key: &ServiceKey,
+    mut all: Vec<WantedInstances>,
+) -> ByHolder {
     let tells_ports_apart = all.first().is_some_and(|wanted| wanted.tells_ports_apart);
     let present = Present::of(observation, key, tells_ports_apart);
     assign_shared(&mut all, &present);
@@ -32,14 +36,14 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut all: Vec<Wanted>
 struct Comparing<'a> {
     present: &'a Present<'a>,
     /// The instances that each holder wants, the oldest first.
-    all: &'a [Wanted<'a>],
+    all: &'a [WantedInstances<'a>],
     /// The instance of ours that is kept for each wanted one, by the latter's new id.
     kept: BTreeMap<&'a String, &'a String>,
 }
 
 impl Comparing<'_> {
     /// Compares the instances that one holder wants.
-    fn of_holder(&self, wanted: &Wanted) -> Comparison {
+    fn of_holder(&self, wanted: &WantedInstances) -> Comparison {
         let mut comparison =
             Comparison { has_endpoints: wanted.has_endpoints(), ..Comparison::default() };
         for identity in &wanted.owned_by_sharer {
@@ -68,7 +72,7 @@ impl Comparing<'_> {
     fn add_kept(
         &self,
         comparison: &mut Comparison,
-        wanted: &Wanted,
+        wanted: &WantedInstances,
         id: &String,
         (identity, attributes): (&Identity, &Attributes),
     ) {
@@ -84,7 +88,7 @@ impl Comparing<'_> {
     /// The difference between an instance of ours and its wanted attributes, and the reasons if it cannot be rewritten.
     fn diff(
         &self,
-        wanted: &Wanted,
+        wanted: &WantedInstances,
         id: &String,
         attributes: &Attributes,
         stale_address: bool,
@@ -113,7 +117,7 @@ impl Comparing<'_> {
     fn add_new(
         &self,
         comparison: &mut Comparison,
-        wanted: &Wanted,
+        wanted: &WantedInstances,
         new_id: &str,
         attributes: &Attributes,
     ) {
@@ -152,7 +156,7 @@ impl Comparing<'_> {
 
     /// Whether an instance that no endpoint requests stays. It stays if its holder keeps such instances, or if it may
     /// belong to an endpoint for which no instance could be derived.
-    fn stays(&self, id: &String, wanted: &Wanted, is_marked: bool) -> bool {
+    fn stays(&self, id: &String, wanted: &WantedInstances, is_marked: bool) -> bool {
         let identity = &self.present.ours[id].identity;
         let mut unclear = self.all.iter().flat_map(|wanted| &wanted.unclear);
         is_marked && wanted.permit.allows_all(identity) && wanted.keeps_surplus()
@@ -160,7 +164,7 @@ impl Comparing<'_> {
     }
 
     /// The reason for removing an instance.
-    fn surplus(&self, id: &String, wanted: &Wanted) -> DeregisterReason {
+    fn surplus(&self, id: &String, wanted: &WantedInstances) -> DeregisterReason {
         let identity = &self.present.ours[id].identity;
         let mut instances = self.all.iter().flat_map(|wanted| wanted.instances.values());
         if wanted.withdrawn {
@@ -179,7 +183,7 @@ impl Comparing<'_> {
 
 impl Comparison {
     /// Adds the changes and remarks that concern the whole Cloud Map service.
-    fn finish(mut self, wanted: Wanted, present: &Present) -> Self {
+    fn finish(mut self, wanted: WantedInstances, present: &Present) -> Self {
         if wanted.keeps_last_set() {
             self.held_back.push(Reason::NoneReady { kept: self.unchanged() });
         }
@@ -243,7 +247,7 @@ pub struct Comparison {
     /// The change of the service itself.
     pub update: Option<ServiceUpdate>,
     /// A remark on the service for the report.
-    pub note: Option<Note>,
+    pub note: Option<ServiceNote>,
     /// The instances by id, except those that are as requested.
     pub(super) instances: BTreeMap<String, InstanceDiff>,
     /// The number of instances that are as requested. If Cloud Map is in step, these are all, so their ids are not copied.
@@ -368,7 +372,14 @@ impl InstanceDiff {
             Self::Differs { attributes, differences, .. } => {
                 let (attributes, differences) = (take(attributes), take(differences));
                 let instance = instance();
-                Some(Change::Rewrite { place, instance, attributes, differences, exchange: None })
+                Some(Change::Rewrite {
+                    place,
+                    instance,
+                    attributes,
+                    differences,
+                    exchange: None,
+                    adopted: None,
+                })
             }
             Self::HealthDiffers { address, difference } => {
                 let HealthDifference { present, wanted } = *difference;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::result::Plan;
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
@@ -43,8 +43,8 @@ pub enum Fate {
 }
 
 /// The state of the endpoints of a Service. Its endpoints must have been read.
-pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
-    let Basis { observation, holders, .. } = basis;
+pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+    let Observation { holders, .. } = observation;
     let Some(annotated) = observation.desired.services.get(service) else { return Vec::new() };
     let keys = holders.claims(service).into_iter().flatten();
     keys.map(|key| {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The plan of a run is judged. If the verdict depends on registrations, the plan is judged once more between the pass
-//! that adds and the pass that removes ([`Judged`]). Removals that only the second look finds are not made in that run,
+//! that adds and the pass that removes ([`GuardBaseline`]). Removals that only the second look finds are not made in that run,
 //! since only announced removals are.
 //!
 //! The memory of the guard is a note on one of the instances that it holds, or if none has room on something else of
@@ -20,14 +20,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::change::Change;
-use super::claims::Holders;
 use super::loss::{Offset, losses};
 use super::mark;
 use super::mark::NotePlace;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
-use super::result::Plan;
-use super::result::instances_unread;
+use super::result::{Plan, instances_unread};
 use crate::guard::{
     Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
 };
@@ -57,8 +55,8 @@ impl Circumstances for Observation {
 }
 
 /// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.
-fn measure(basis: Basis<'_>) -> Measure {
-    let Basis { observation, holders, affected } = basis;
+fn measure(observation: &Observation) -> Measure {
+    let affected = &observation.affected;
     let extent = observation.extent;
     let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
     let services = observation.registry.services.iter();
@@ -69,7 +67,7 @@ fn measure(basis: Basis<'_>) -> Measure {
         let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
         marked.min(most.unwrap_or(usize::MAX))
     });
-    let (instances, unread) = (instances.sum(), instances_unread(observation, holders));
+    let (instances, unread) = (instances.sum(), instances_unread(observation));
     // The note of a full sync may be on an instance that was not read in this run.
     let may_be_noted = extent == Extent::Part && !observation.registry.is_current();
     Measure { extent, instances, unread, may_be_noted }
@@ -80,19 +78,18 @@ fn measure(basis: Basis<'_>) -> Measure {
 /// One judgement is not enough. If all 200 pods of a cluster are replaced, the first plan registers 200 instances and
 /// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So such
 /// a plan is judged again when its registrations are done, by what each Service had before the run.
-pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
-    let observation = basis.observation;
+pub fn restrain(observation: &Observation, plan: &mut Plan) {
     let judged = observation.judged.as_deref();
     let (measure, losses, sighting) = match (observation.extent, judged) {
         (Extent::Remainder, None) => return,
         (Extent::Remainder, Some(judged)) => {
             let losses = losses(observation, plan, Offset::Registered(&judged.before));
-            let unread = instances_unread(observation, basis.holders);
+            let unread = instances_unread(observation);
             (Measure { unread, ..judged.measure }, losses, judged.sighting.clone())
         }
         _ => {
             let losses = losses(observation, plan, Offset::Planned);
-            (measure(basis), losses, recall_sighting(observation))
+            (measure(observation), losses, recall_sighting(observation))
         }
     };
     let verdict = measure.judge(observation, &losses, sighting.as_ref());
@@ -103,7 +100,7 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
         (Extent::Part, _) => true,
         (_, Extent::Remainder) => remember_sighting(observation, verdict.as_ref(), &held, plan),
         // The second judgement of this run may hold the noted loss.
-        _ if verdict.is_none() && Judged::of(basis, plan).is_some() => true,
+        _ if verdict.is_none() && GuardBaseline::of(observation, plan).is_some() => true,
         _ if forgets => keep_sighting(observation, verdict.as_ref(), &held, plan),
         _ => true,
     };
@@ -120,17 +117,17 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
 }
 
 /// Whether a plan would lose instances, so that the removals held by a full sync matter.
-pub fn would_lose(basis: Basis<'_>) -> bool {
-    let unjudged = Observation { extent: Extent::Remainder, ..basis.observation.clone() };
-    let plan = super::plan(Basis { observation: &unjudged, ..basis });
-    losses(basis.observation, &plan, Offset::Planned).services() > 0
+pub fn would_lose(observation: &Observation) -> bool {
+    let unjudged = Observation { extent: Extent::Remainder, ..observation.clone() };
+    let plan = super::plan(&unjudged);
+    losses(observation, &plan, Offset::Planned).services() > 0
 }
 
 /// Whether everything was read in this run and no instance carries a sighting.
-pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
+pub fn is_quiet(observation: &Observation) -> bool {
     observation.registry.is_current()
         && recall_sighting(observation).is_none()
-        && instances_unread(observation, holders) == 0
+        && instances_unread(observation) == 0
 }
 
 impl Observation {
@@ -167,7 +164,7 @@ fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
 /// refuse them. If the removals of a plan would exceed the limits without the registrations, they are judged again when
 /// all registrations are done, on the instances that are registered then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct GuardBaseline {
     /// The part of the cluster that the run covers, and the instances that the limits are measured on.
     measure: Measure,
     /// The number of instances of each Service when the run began.
@@ -176,11 +173,11 @@ pub struct Judged {
     sighting: Option<Sighting>,
 }
 
-impl Judged {
+impl GuardBaseline {
     /// The input for judging the removals of a judged plan again; `None` if they are within the limits even if every
     /// registration fails.
-    pub fn of(basis: Basis<'_>, plan: &Plan) -> Option<Self> {
-        let (observation, measure) = (basis.observation, measure(basis));
+    pub fn of(observation: &Observation, plan: &Plan) -> Option<Self> {
+        let measure = measure(observation);
         let gross = losses(observation, plan, Offset::Nothing);
         if !measure.is_past(observation, &gross) {
             return None;
@@ -217,7 +214,7 @@ pub fn keep_sighting(
     held: &[Change],
     plan: &mut Plan,
 ) -> bool {
-    let memory = Memory(observation);
+    let memory = SightingNotes(observation);
     match verdict {
         None => memory.unmark(None, plan),
         Some(verdict) if verdict.state.holds() => {
@@ -243,7 +240,7 @@ pub fn remember_sighting(
     let new = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new);
     new.is_none_or(|verdict| {
         let sighting = Sighting::of(&verdict.held, observation.now);
-        Memory(observation).mark(&sighting, held, |_| true, plan)
+        SightingNotes(observation).mark(&sighting, held, |_| true, plan)
     })
 }
 
@@ -254,9 +251,9 @@ fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
     goes.cloned().collect()
 }
 
-struct Memory<'a>(&'a Observation);
+struct SightingNotes<'a>(&'a Observation);
 
-impl Memory<'_> {
+impl SightingNotes<'_> {
     /// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the
     /// next one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
     /// wait.

@@ -8,11 +8,12 @@
 use std::collections::BTreeSet;
 
 use super::change::Difference;
-use super::observation::Basis;
+use super::observation::Observation;
 use super::reason::Reason;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
+    ServiceRef,
 };
 
 /// A difference between an instance's health in Cloud Map and that of its endpoint.
@@ -65,8 +66,11 @@ pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
 
 /// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
 /// `health: custom`, or if the health of one was reported before.
-pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
-    let Basis { observation, holders, affected } = basis;
+pub fn health_needed(
+    observation: &Observation,
+    affected: &BTreeSet<ServiceRef>,
+) -> BTreeSet<ServiceKey> {
+    let holders = &observation.holders;
     let wants = |key: &ServiceKey, service: &CloudMapService| {
         let asking = holders.asking(key, affected).into_iter();
         let mut claims = asking.filter_map(|holder| observation.desired.claims(holder));

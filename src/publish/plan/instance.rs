@@ -1,5 +1,8 @@
 //! The identity of an instance in a Cloud Map service, the id of a new one, and the attributes to register one of ours
 //! again, with Cloud Map's limits for them.
+//!
+//! The probable owner of a foreign instance is reported to people, and an adoption leaves instances that ECS may have
+//! registered. Nothing else is decided by it: only [`Owner::owns`] decides whether this function may change an instance.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,10 +10,10 @@ use super::health;
 use crate::clusterset::attributes::{is_written, service_port};
 use crate::clusterset::id;
 use crate::model::attributes::{
-    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, PORT, REGION, SCHEMA,
+    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, PORT, REGION, SCHEMA,
 };
 use crate::model::clusterset::PortOfService;
-use crate::model::{Attributes, Flow, Health, Owner, ServiceRef, attributes, fingerprint};
+use crate::model::{Attributes, Flow, Foreign, Health, Owner, ServiceRef, attributes, fingerprint};
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,10 +109,69 @@ pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
     }
 }
 
+/// The probable owner of the instance; `None` if the instance is ours.
+pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
+    if owner.owns(attributes) { None } else { Some(likely_owner(id, attributes)) }
+}
+
+/// The probable owner of an instance that is not ours.
+pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
+    let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
+    let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
+    if Flow::of(attributes) == Some(Flow::Exports) {
+        Foreign::Export
+    } else if has(MARK_PREFIX) {
+        Foreign::OtherCluster
+    } else if is_ecs(id, attributes) {
+        Foreign::Ecs
+    } else if mcs {
+        Foreign::McsController
+    } else if has("appmesh.k8s.aws/") {
+        Foreign::AppMesh
+    } else {
+        Foreign::Unknown
+    }
+}
+
+/// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the keys of their service. A
+/// UUID is certain only with the place that ECS writes for each task, which instances of ours have, too.
+pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
+    let has = |key: &str| attributes.contains_key(key);
+    attributes.keys().any(|key| key.starts_with("ECS_"))
+        || is_ecs_task_id(id)
+        || has(AVAILABILITY_ZONE) && has(REGION) && may_be_ecs(id, attributes)
+}
+
+/// Whether ECS may have registered the instance: its id is a UUID, as those of tasks were for years, and other tools may
+/// use such ids, too.
+pub fn may_be_ecs(id: &str, attributes: &Attributes) -> bool {
+    is_uuid(id) && !attributes.keys().any(|key| key.starts_with(MARK_PREFIX))
+}
+
+/// The marker that the AWS MCS controller writes into its instances, before its version.
+const MCS_CONTROLLER: &str = "aws-cloud-map-mcs-controller-for-k8s";
+
+/// ECS registers a task under its id: 32 lower-case hexadecimal digits.
+fn is_ecs_task_id(id: &str) -> bool {
+    is_hexadecimal(id, 32)
+}
+
+/// Five groups of lower-case hexadecimal digits with dashes between them.
+fn is_uuid(id: &str) -> bool {
+    let groups = [8, 4, 4, 4, 12];
+    let mut parts = id.split('-');
+    groups.into_iter().all(|length| parts.next().is_some_and(|part| is_hexadecimal(part, length)))
+        && parts.next().is_none()
+}
+
+fn is_hexadecimal(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClusterArn, Flow};
+    use crate::model::{ClusterArn, Flow, Marks, ServiceRef};
 
     fn owner(id: &str) -> Owner {
         let arn = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
@@ -193,5 +255,51 @@ mod tests {
         assert_eq!(beyond_limits(&of_size(5000)), None);
         let too_long = "5001 characters of attributes, and Cloud Map allows 5,000";
         assert_eq!(beyond_limits(&of_size(5001)).as_deref(), Some(too_long));
+    }
+
+    fn owner_of(cluster: &str) -> Owner {
+        let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
+        let cluster = ClusterArn::parse(&arn).expect("an ARN");
+        Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Annotations }
+    }
+
+    #[test]
+    fn foreign_instances_are_distinguished_for_the_reader() {
+        let marks = Marks { service: ServiceRef::new("shop", "web"), pod: None };
+        let exporter = Owner { flow: Flow::Exports, ..owner_of("blue") };
+        let task = "0123456789abcdef0123456789abcdef";
+        let uuid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+        let (capitals, longer) = (uuid.to_uppercase(), format!("{uuid}-1"));
+        let attributes = |key: &str| Attributes::from([(key.to_owned(), "x".to_owned())]);
+        let place = Attributes::from([("AVAILABILITY_ZONE", "x"), ("REGION", "x")]);
+        let mut adopted = marks.write(&owner_of("green"));
+        adopted.extend(&place);
+        let mcs = |it: &str| Attributes::from([("K8S_CONTROLLER".to_owned(), it.to_owned())]);
+        let cases = [
+            ("a", marks.write(&owner_of("blue")), None),
+            ("a", marks.write(&owner_of("green")), Some(Foreign::OtherCluster)),
+            ("a", marks.write(&exporter), Some(Foreign::Export)),
+            ("a", attributes("cloud-map-sync/schema"), Some(Foreign::OtherCluster)),
+            ("a", attributes("ECS_SERVICE_NAME"), Some(Foreign::Ecs)),
+            (task, attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Ecs)),
+            (uuid, place.clone(), Some(Foreign::Ecs)),
+            (uuid, adopted, Some(Foreign::OtherCluster)),
+            (uuid, attributes("REGION"), Some(Foreign::Unknown)),
+            (&capitals, place.clone(), Some(Foreign::Unknown)),
+            (&uuid[1..], place.clone(), Some(Foreign::Unknown)),
+            (&longer, place.clone(), Some(Foreign::Unknown)),
+            ("a", place, Some(Foreign::Unknown)),
+            ("a", mcs("aws-cloud-map-mcs-controller-for-k8s 0.3.1"), Some(Foreign::McsController)),
+            ("a", mcs("my-own"), Some(Foreign::Unknown)),
+            ("a", attributes("appmesh.k8s.aws/mesh"), Some(Foreign::AppMesh)),
+            ("a", attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Unknown)),
+        ];
+        for (id, attributes, expected) in cases {
+            assert_eq!(
+                foreign(id, &attributes, &owner_of("blue")),
+                expected,
+                "{id} {attributes:?}"
+            );
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::guard::{Loss, Losses};
 use crate::model::{Attributes, ServiceRef};
 
 #[derive(Default)]
-struct Tally {
+struct LossTally {
     present: usize,
     gone: usize,
     came: usize,
@@ -44,13 +44,17 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
 }
 
 /// Counts the instances that each Service has and loses, and those that offset the loss.
-fn tallies(observation: &Observation, plan: &Plan, offset: Offset) -> BTreeMap<ServiceRef, Tally> {
+fn tallies(
+    observation: &Observation,
+    plan: &Plan,
+    offset: Offset,
+) -> BTreeMap<ServiceRef, LossTally> {
     let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
-    let mut tallies: BTreeMap<ServiceRef, Tally> = BTreeMap::new();
+    let mut tallies: BTreeMap<ServiceRef, LossTally> = BTreeMap::new();
     for (_, service) in observation.all_marked_services() {
         tallies.entry(service).or_default().present += 1;
     }
-    let mut tally = |service: Option<ServiceRef>, count: fn(&mut Tally) -> &mut usize| {
+    let mut tally = |service: Option<ServiceRef>, count: fn(&mut LossTally) -> &mut usize| {
         if let Some(service) = service {
             *count(tallies.entry(service).or_default()) += 1;
         }
@@ -84,7 +88,7 @@ fn tallies(observation: &Observation, plan: &Plan, offset: Offset) -> BTreeMap<S
     tallies
 }
 
-impl Tally {
+impl LossTally {
     fn loss(mut self, service: &ServiceRef, offset: Offset) -> Option<Loss> {
         let mut before = self.present;
         if !matches!(offset, Offset::Planned) {

@@ -36,7 +36,6 @@ mod name_policy;
 mod namespaces;
 mod observation;
 mod orphans;
-mod ownership;
 mod part;
 mod present;
 mod reason;
@@ -63,60 +62,61 @@ use wanted::wanted;
 
 use crate::model::{CloudMapService, Owner, Place, ServiceRef};
 
-pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
-pub use crate::model::Policy;
+pub use crate::guard::{Extent, GuardStatus, ServiceLoss};
+pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{
-    Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former, to_adopt,
+    Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
+    to_adopt,
 };
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, ServiceLimit, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};
-pub use guard::{Judged, is_quiet, would_lose};
+pub use guard::{GuardBaseline, is_quiet, would_lose};
 pub use health::health_needed;
+pub use instance::likely_owner;
 pub use mark::services_for_notes;
-pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
-pub use observation::{Basis, Observation, Observed};
-pub use orphans::{Orphans, Step, marked_owners, not_shown, purge};
-pub use ownership::likely_owner;
+pub use name_policy::{Denial, NamePermit};
+pub use observation::Observation;
+pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
 pub use part::{
     Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
 };
 pub use reason::{HeldBack, MendedBy, Reason};
-pub use records::{Records, no_service};
-pub use refusals::{Refusals, Refused};
+pub use records::{WantedRecords, no_service};
+pub use refusals::{Refusals, RefusedChange};
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
 pub use rests::to_read;
-pub use result::{Note, Plan, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
-pub use rules::{Rules, SetBy};
+pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
+pub use rules::SetBy;
 pub use services::{is_clear, tags_needed, ttls_asked};
 pub use turns::{InTurn, in_turns};
-pub use unused_services::{Claimed, Leaving, Verdict, deletable, verdict};
+pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them. Nothing is planned on instances that were read before this run.
-pub fn plan(basis: Basis<'_>) -> Plan {
-    let mut plan = plan_on_any_age(basis);
-    plan.leave_out_old(basis);
-    plan.note_present(&basis.observation.registry);
+pub fn plan(observation: &Observation) -> Plan {
+    let mut plan = plan_on_any_age(observation);
+    plan.leave_out_old(observation);
+    plan.note_present(&observation.registry);
     plan.add_namespaces();
     plan.in_order()
 }
 
 /// The same on all that is known of Cloud Map, so that the guard judges every loss.
-fn plan_on_any_age(basis: Basis<'_>) -> Plan {
-    let Basis { observation, holders, affected } = basis;
-    let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
-    let compared = plan.add_names(basis);
-    removals(basis, &compared, &mut plan);
-    plan.note_foreign(basis);
+fn plan_on_any_age(observation: &Observation) -> Plan {
+    let mut plan =
+        Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
+    let compared = plan.add_names(observation);
+    removals(observation, &compared, &mut plan);
+    plan.note_foreign(observation);
     observation.rules.policy.restrict(&mut plan);
     capacity::fit(observation, &compared, &mut plan);
-    plan.create_once(holders);
+    plan.create_once(&observation.holders);
     plan.leave_ttls_to_others(observation);
-    guard::restrain(basis, &mut plan);
+    guard::restrain(observation, &mut plan);
     if observation.extent != Extent::Remainder {
-        plan.note_unread(observation, holders);
+        plan.note_unread(observation);
     }
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);
@@ -127,8 +127,8 @@ fn plan_on_any_age(basis: Basis<'_>) -> Plan {
 
 impl Plan {
     /// Compares every name that an affected Service holds, and adds all changes except the removals.
-    fn add_names(&mut self, basis: Basis<'_>) -> Compared {
-        let Basis { observation, holders, affected } = basis;
+    fn add_names(&mut self, observation: &Observation) -> Compared {
+        let Observation { holders, affected, .. } = observation;
         let mut all = Compared::default();
         for key in holders.keys() {
             let asking = holders.asking(key, affected);
@@ -140,7 +140,7 @@ impl Plan {
             }
             let place = Place::of(key, &observation.registry);
             let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
-            let ready = ready.and_then(|()| fits(observation, key, holders));
+            let ready = ready.and_then(|()| fits(observation, key));
             match ready.and_then(|()| wanted(observation, key, holders.holders(key))) {
                 Ok(wanted) => {
                     let mut compared = compare(observation, key, wanted);
@@ -177,7 +177,7 @@ impl Plan {
 
 /// The purpose of changes.
 #[derive(Clone, Copy, Debug)]
-pub enum Intent<'a> {
+pub enum Task<'a> {
     /// Cloud Map is made to match the cluster.
     Sync,
     /// What the cluster has and Cloud Map lacks is registered, and nothing else is changed.
@@ -193,32 +193,37 @@ pub enum Intent<'a> {
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
-    Orphans(Step),
+    Orphans(OrphanStep),
     /// The records of a member become those that are wanted.
-    Records(&'a Records),
+    Records(&'a WantedRecords),
 }
 
-impl Intent<'_> {
+impl Task<'_> {
+    /// Whether Cloud Map is made to match the cluster, or a first part of it.
+    pub fn is_sync(&self) -> bool {
+        matches!(self, Self::Sync | Self::Additions)
+    }
+
     /// The plan for an observation that was just made.
-    pub fn plan(self, basis: Basis<'_>) -> Plan {
+    pub fn plan(self, observation: &Observation) -> Plan {
         match self {
-            Self::Sync => plan(basis),
-            Self::Additions => plan(basis).additions_alone(),
-            Self::SharedTtls => plan(basis).updates_alone(),
-            Self::Adopt(adoption) => adopt(basis, adoption),
-            Self::AdoptExports(adoption) => adopt_exports(basis, adoption),
-            Self::AdoptFormer(former) => adopt_former(basis.observation, former),
-            Self::Purge(because) => purge(basis.observation, because),
-            Self::Orphans(step) => step.plan(basis.observation),
-            Self::Records(records) => records.plan(basis),
+            Self::Sync => plan(observation),
+            Self::Additions => plan(observation).additions_alone(),
+            Self::SharedTtls => plan(observation).updates_alone(),
+            Self::Adopt(adoption) => adopt(observation, adoption),
+            Self::AdoptExports(adoption) => adopt_exports(observation, adoption),
+            Self::AdoptFormer(former) => adopt_former(observation, former),
+            Self::Purge(because) => purge(observation, because),
+            Self::Orphans(step) => step.plan(observation),
+            Self::Records(records) => records.plan(observation),
         }
     }
 
     /// The plan for the data that was read again after a part of the changes was made.
-    pub fn plan_again(self, basis: Basis<'_>) -> Plan {
-        let mut planned = self.plan(basis);
+    pub fn plan_again(self, observation: &Observation) -> Plan {
+        let mut planned = self.plan(observation);
         if let Self::Adopt(_) = self {
-            planned.add_duplicates(plan(basis), |_| true);
+            planned.add_duplicates(plan(observation), |_| true);
         }
         planned
     }

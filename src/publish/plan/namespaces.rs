@@ -9,11 +9,10 @@ use super::change::Change;
 use super::claims::MAXIMUM;
 use super::observation::Observation;
 use super::result::Plan;
-use super::rules::Rules;
 use crate::guard::Extent;
 use crate::model::{
-    Claims, CloudMapService, Namespace, NamespaceReference, Selection, ServiceKey, ServiceName,
-    ServiceRef, UnresolvedNamespace,
+    Claims, CloudMapService, Namespace, NamespaceReference, Rules, Selection, ServiceKey,
+    ServiceName, ServiceRef, UnresolvedNamespace,
 };
 
 /// The ids of the namespaces with instances of the cluster, also by Service.

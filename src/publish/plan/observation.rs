@@ -1,21 +1,20 @@
 //! One read of a cluster and of Cloud Map, with the rules of the installation and all else that a plan is made from. Its
 //! methods find our instances by their marks, and keep it up to date with the changes that are made on it.
 //!
-//! The holders of names are decided once for an observation and handed on with it; code that changes an observation
-//! decides them again.
+//! The holders of names are decided once for an observation; code that changes an observation decides them again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::change::{Change, describe};
 use super::claims::Holders;
-use super::guard::Judged;
+use super::guard::GuardBaseline;
 use super::part::{RereadScope, affected};
 use super::removals::{DeregisterReason, WaitsFor};
-use super::rules::Rules;
 use crate::guard::Extent;
 use crate::model::{
-    Attributes, Desired, Owner, Place, Registry, Selection, ServiceKey, ServiceRef, Timestamp,
+    Attributes, Desired, Owner, Place, Registry, Rules, Selection, ServiceKey, ServiceRef,
+    Timestamp,
 };
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
@@ -29,11 +28,15 @@ pub struct Observation {
     /// The part of the cluster that the plan covers.
     pub extent: Extent,
     /// The baseline of the guard between the passes, if it judges there again.
-    pub judged: Option<Arc<Judged>>,
+    pub judged: Option<Arc<GuardBaseline>>,
     /// The claims and endpoints of the cluster.
     pub desired: Desired,
     /// The contents of Cloud Map.
     pub registry: Registry,
+    /// The holders of each name in it.
+    pub holders: Holders,
+    /// The Services that a plan is about.
+    pub affected: BTreeSet<ServiceRef>,
 }
 
 /// An instance of ours with the Service in its marks.
@@ -90,62 +93,48 @@ impl MarkedInstance<'_> {
     }
 }
 
-/// All that a plan is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct Basis<'a> {
-    /// The observation.
-    pub observation: &'a Observation,
-    /// The holders of each name in it.
-    pub holders: &'a Holders,
-    /// The Services that the plan is about.
-    pub affected: &'a BTreeSet<ServiceRef>,
-}
-
-/// An observation with all else that a plan is made from.
-#[derive(Debug)]
-pub struct Observed {
-    /// The observation.
-    pub observation: Observation,
-    /// The holders of each name in it.
-    pub holders: Holders,
-    /// The Services that a plan is about.
-    pub affected: BTreeSet<ServiceRef>,
-}
-
-impl Observed {
-    /// An observation for the Services of `selection`.
-    pub fn new(observation: Observation, selection: &Selection) -> Self {
-        let mut observed = Self::of_no_claims(observation);
-        observed.decide_again(selection);
-        observed
-    }
-
-    /// Decides again all that follows from the observation.
-    pub fn decide_again(&mut self, selection: &Selection) {
-        self.observation.choose_namespaces(selection);
-        self.holders = Holders::decide(&self.observation);
-        self.affected = affected(&self.observation, &self.holders, selection);
-    }
-
-    /// An observation that was read again for a turn.
-    pub fn reread(observation: Observation, scope: &RereadScope) -> Self {
-        let holders = Holders::decide(&observation);
-        Self { observation, holders, affected: scope.services.clone() }
-    }
-
-    /// An observation of a cluster that asks for nothing.
-    pub fn of_no_claims(observation: Observation) -> Self {
-        Self { observation, holders: Holders::default(), affected: BTreeSet::new() }
-    }
-
-    /// The same, borrowed.
-    pub fn basis(&self) -> Basis<'_> {
-        let Self { observation, holders, affected } = self;
-        Basis { observation, holders, affected }
-    }
-}
-
 impl Observation {
+    /// A part of a cluster that claims nothing.
+    pub fn new(owner: Owner, rules: Arc<Rules>, now: Timestamp, registry: Registry) -> Self {
+        Self {
+            owner,
+            rules,
+            now,
+            extent: Extent::Part,
+            judged: None,
+            desired: Desired::default(),
+            registry,
+            holders: Holders::default(),
+            affected: BTreeSet::new(),
+        }
+    }
+
+    /// Decides all that follows from the claims and from Cloud Map, for the Services of `selection`.
+    #[must_use]
+    pub fn decided(mut self, selection: &Selection) -> Self {
+        self.decide(selection);
+        self
+    }
+
+    /// Decides it again.
+    pub fn decide(&mut self, selection: &Selection) {
+        self.choose_namespaces(selection);
+        self.decide_holders();
+        self.affected = affected(self, selection);
+    }
+
+    pub fn decide_holders(&mut self) {
+        self.holders = Holders::decide(self);
+    }
+
+    /// The same after it was read again for a turn.
+    #[must_use]
+    pub fn reread(mut self, scope: &RereadScope) -> Self {
+        self.decide_holders();
+        self.affected.clone_from(&scope.services);
+        self
+    }
+
     /// Records a change of a Service that Cloud Map has carried out.
     pub fn note(&mut self, service: &ServiceRef, change: &Change) {
         let key = change.place().key.clone();
@@ -161,8 +150,7 @@ impl Observation {
         match (change, &mut present.instances) {
             (
                 Change::Register { instance, attributes, .. }
-                | Change::Rewrite { instance, attributes, .. }
-                | Change::Adopt { instance, attributes, .. },
+                | Change::Rewrite { instance, attributes, .. },
                 Some(instances),
             ) => _ = instances.insert(instance.clone(), attributes.clone()),
             (Change::Deregister { instance, .. }, Some(instances)) => {

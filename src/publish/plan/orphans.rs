@@ -9,10 +9,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::claims::Holders;
 use super::mark;
 use super::mark::NotePlace;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::model::attributes::ORPHANED;
@@ -58,7 +57,7 @@ pub struct Orphans {
     /// The time from which they are purged.
     pub purged_from: Option<Timestamp>,
     /// The step taken in this run.
-    pub step: Step,
+    pub step: OrphanStep,
     /// The Cloud Map that the cluster is kept in now, if it is another one.
     pub moved_to: Option<String>,
     /// Set if the time has no place in Cloud Map; the error, if one is the cause.
@@ -68,7 +67,7 @@ pub struct Orphans {
 
 /// The step taken for the orphans of a cluster in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum OrphanStep {
     /// No change.
     Leave,
     /// Note the time at which the cluster was found gone.
@@ -99,10 +98,10 @@ impl Orphans {
         let is_due = noted.is_some() && purged_from.is_some_and(|from| from <= observation.now);
         let is_noted = mark::carriers(observation, ORPHANED).next().is_some();
         let step = match (since, &existence) {
-            (Some(since), _) if is_due => Step::Purge(since),
-            (Some(_), _) if noted.is_none() => Step::Note,
-            (_, Existence::Exists) if is_noted => Step::TakeNoteBack,
-            _ => Step::Leave,
+            (Some(since), _) if is_due => OrphanStep::Purge(since),
+            (Some(_), _) if noted.is_none() => OrphanStep::Note,
+            (_, Existence::Exists) if is_noted => OrphanStep::TakeNoteBack,
+            _ => OrphanStep::Leave,
         };
         Self {
             cluster: observation.owner.cluster.clone(),
@@ -138,7 +137,7 @@ impl Orphans {
     }
 }
 
-impl Step {
+impl OrphanStep {
     /// The changes to the instances that belong to the observation's owner.
     pub fn plan(self, observation: &Observation) -> Plan {
         match self {
@@ -219,7 +218,7 @@ impl fmt::Display for Orphans {
             );
         }
         match (self.step, self.since, self.purged_from) {
-            (Step::Purge(since), _, _) => {
+            (OrphanStep::Purge(since), _, _) => {
                 write!(f, ", first noticed at {since}: they are deregistered")
             }
             (_, Some(since), Some(from)) => {
@@ -244,8 +243,7 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
         }
     }
     mark::forget_all(observation, &mut plan);
-    let (holders, affected) = (&Holders::default(), &BTreeSet::new());
-    plan.note_foreign(Basis { observation, holders, affected });
+    plan.note_foreign(observation);
     plan.note_present(&observation.registry);
     plan.in_order()
 }

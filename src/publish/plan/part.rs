@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Intent;
+use super::Task;
 use super::change::{Change, Stage};
 use super::claims::Holders;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::result::Plan;
 use crate::guard::Extent;
 use crate::model::{Claim, Desired, PublishedService, Registry, Selection, ServiceKey, ServiceRef};
@@ -15,11 +15,8 @@ use crate::model::{Claim, Desired, PublishedService, Registry, Selection, Servic
 /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
 /// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
 /// holding it.
-pub fn affected(
-    observation: &Observation,
-    holders: &Holders,
-    selection: &Selection,
-) -> BTreeSet<ServiceRef> {
+pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
+    let holders = &observation.holders;
     let existing = observation.desired.services.keys().cloned();
     let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
     let claimed = selected.iter().flat_map(|service| {
@@ -46,10 +43,10 @@ pub struct Missing(BTreeMap<ServiceRef, Vec<Change>>);
 
 impl Missing {
     /// Those that an observation of a part of Cloud Map lacks.
-    pub fn of(basis: Basis<'_>) -> Self {
-        let mut changes = Intent::Additions.plan(basis).changes;
+    pub fn of(observation: &Observation) -> Self {
+        let mut changes = Task::Additions.plan(observation).changes;
         // Instances under other names decide which of several namespaces of one name is meant.
-        for service in basis.observation.claims_to_choose() {
+        for service in observation.claims_to_choose() {
             changes.remove(service);
         }
         Self(changes)
@@ -69,9 +66,10 @@ impl Missing {
     }
 
     /// The data to read before they are made; `None` if there are none.
-    pub fn scope(&self, basis: Basis<'_>) -> Option<RereadScope> {
+    pub fn scope(&self, observation: &Observation) -> Option<RereadScope> {
         let changes: Vec<Change> = self.0.values().flatten().cloned().collect();
-        (!changes.is_empty()).then(|| RereadScope::of(basis.holders, self.0.keys(), &changes))
+        (!changes.is_empty())
+            .then(|| RereadScope::of(&observation.holders, self.0.keys(), &changes))
     }
 }
 
@@ -131,7 +129,8 @@ impl RereadScope {
     }
 
     /// The part of an observation with these keys and Services, including every claimant.
-    pub fn narrow(&self, observation: &Observation, holders: &Holders) -> Observation {
+    pub fn narrow(&self, observation: &Observation) -> Observation {
+        let holders = &observation.holders;
         let services = self.keys.iter().filter_map(|key| {
             let service = observation.registry.services.get(key)?;
             Some((key.clone(), service.clone()))
@@ -165,8 +164,8 @@ impl RereadScope {
             finalizers: BTreeMap::new(),
         };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
-        let (now, extent) = (observation.now, Extent::Remainder);
-        Observation { owner, rules, now, extent, judged: None, desired, registry }
+        let narrow = Observation::new(owner, rules, observation.now, registry);
+        Observation { extent: Extent::Remainder, desired, ..narrow }
     }
 }
 
@@ -186,9 +185,9 @@ pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
 /// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key have
 /// its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names, matter
 /// and must be read.
-pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
-    let Basis { observation, holders, affected } = basis;
-    affected.iter().all(|service| {
+pub fn hold_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
+    let holders = &observation.holders;
+    services.iter().all(|service| {
         let claims = observation.desired.claims(service);
         let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
         let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();

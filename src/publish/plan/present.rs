@@ -8,7 +8,7 @@ use super::health;
 use super::health::HealthDifference;
 use super::instance::{Identity, new_id};
 use super::observation::Observation;
-use super::wanted::Wanted;
+use super::wanted::WantedInstances;
 use crate::model::attributes::HEALTH;
 use crate::model::{
     Attributes, CloudMapService, Health, KnownHealth, Owner, ServiceKey, ServiceRef,
@@ -118,7 +118,7 @@ impl<'a> Present<'a> {
     /// another endpoint, since its address was edited, the next one on the way to a spare id is kept.
     pub fn kept_for<'w>(
         &self,
-        all: impl IntoIterator<Item = &'w Wanted<'w>>,
+        all: impl IntoIterator<Item = &'w WantedInstances<'w>>,
     ) -> BTreeMap<&'w String, &'a String> {
         let instances: ByNewId<'w> = all
             .into_iter()
@@ -161,7 +161,7 @@ impl<'a> Present<'a> {
 }
 
 /// Assigns each instance to one of the holders, which are ordered by age.
-pub fn assign_shared(all: &mut [Wanted], present: &Present) {
+pub fn assign_shared(all: &mut [WantedInstances], present: &Present) {
     let holders: BTreeSet<ServiceRef> = all.iter().map(|wanted| wanted.holder.clone()).collect();
     for wanted in &mut *all {
         leave_out_beyond_maximum(wanted, present, &holders);
@@ -172,7 +172,7 @@ pub fn assign_shared(all: &mut [Wanted], present: &Present) {
 /// Removes the instances beyond the maximum from `wanted`. Registered instances have priority, unless they are marked for
 /// another holder.
 fn leave_out_beyond_maximum(
-    wanted: &mut Wanted,
+    wanted: &mut WantedInstances,
     present: &Present,
     holders: &BTreeSet<ServiceRef>,
 ) {
@@ -195,7 +195,7 @@ fn leave_out_beyond_maximum(
 ///
 /// An id has the Service in its hash. If blue and green share a name and both select pod 10.0.0.1, each would register
 /// it: clients would find it twice, and one of the two would be deregistered as a duplicate in every sync.
-fn assign_each(all: &mut [Wanted], present: &Present) {
+fn assign_each(all: &mut [WantedInstances], present: &Present) {
     // Each holder by its place, with the id under which it requests the instance.
     let mut requesting: BTreeMap<Identity, Vec<(usize, String)>> = BTreeMap::new();
     for (index, wanted) in all.iter().enumerate() {

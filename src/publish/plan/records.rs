@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
 use super::instance::carry_over;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::clusterset::id::CLUSTER_RECORD;
@@ -15,7 +15,7 @@ use crate::model::{
 
 /// The records to write and to take away, in the Cloud Map service of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Records {
+pub struct WantedRecords {
     pub place: Place,
     /// The name of that service: the cluster id.
     pub name: ServiceName,
@@ -35,10 +35,9 @@ pub fn no_service() -> ServiceRef {
     ServiceRef::new("", "")
 }
 
-impl Records {
+impl WantedRecords {
     /// The changes on the records that were read.
-    pub(super) fn plan(&self, basis: Basis<'_>) -> Plan {
-        let observation = basis.observation;
+    pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
         for id in self.wanted.keys().filter(|id| *id != CLUSTER_RECORD) {
@@ -100,6 +99,7 @@ impl Records {
             attributes,
             differences,
             exchange: None,
+            adopted: None,
         })
     }
 }

@@ -16,7 +16,7 @@ const STANDS: SignedDuration = SignedDuration::from_hours(2);
 
 /// The answer of Cloud Map to a change that it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum RefusedChange {
     /// The change is held back.
     HeldBack(Reason),
     /// The namespace accepts no more instances; with the error message.
@@ -31,7 +31,7 @@ type Refusable = (ServiceKey, Option<String>);
 
 #[derive(Debug)]
 struct Refusal {
-    refused: Refused,
+    refused: RefusedChange,
     /// A hash of all that it rests on.
     grounds: String,
     /// How often it was refused on these grounds, and the start of the last run that tried.
@@ -50,7 +50,11 @@ impl Refusal {
 
 impl Refusals {
     /// The answers to those changes that are not tried again yet, in the order of the changes.
-    pub fn standing(&self, changes: &[Change], observation: &Observation) -> Vec<Option<Refused>> {
+    pub fn standing(
+        &self,
+        changes: &[Change],
+        observation: &Observation,
+    ) -> Vec<Option<RefusedChange>> {
         let mut grounds = Grounds::of(observation);
         // A place that a Service has freed in a full namespace is new.
         let may_have_place = |change: &Change| {
@@ -70,7 +74,7 @@ impl Refusals {
     /// Records the answers to changes that were tried on an observation; `None` means that a change was not refused.
     pub fn note<'a>(
         &mut self,
-        answers: impl Iterator<Item = (&'a Change, Option<Refused>)>,
+        answers: impl Iterator<Item = (&'a Change, Option<RefusedChange>)>,
         observation: &Observation,
     ) {
         let now = observation.now;

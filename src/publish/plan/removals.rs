@@ -5,7 +5,7 @@
 use super::compare::Compared;
 use super::health;
 use super::instance::Identity;
-use super::observation::{Basis, MarkedInstance};
+use super::observation::{MarkedInstance, Observation};
 use super::result::Plan;
 use super::rules::SetBy;
 use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef, Timestamp};
@@ -162,9 +162,8 @@ impl WaitsFor {
 /// Adds the removals to a plan. A removal is among the changes of the Service in its marks if that holds the name, or
 /// if no Service holds it. Otherwise it is among the changes of the holder, since it follows the holder's
 /// registrations.
-pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
-    let observation = basis.observation;
-    let removals = Removals { basis, compared };
+pub fn removals(observation: &Observation, compared: &Compared, plan: &mut Plan) {
+    let removals = Removals { observation, compared };
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
         let candidates = removals.candidates(key);
@@ -180,11 +179,11 @@ pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
 }
 
 struct Removals<'a> {
-    basis: Basis<'a>,
+    observation: &'a Observation,
     compared: &'a Compared,
 }
 
-type Decision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
+type RemovalDecision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
     /// The surplus instances of ours under a name.
@@ -193,8 +192,9 @@ impl<'a> Removals<'a> {
         let is_surplus = |it: &MarkedInstance| {
             compared.is_none_or(|all| all.values().any(|holder| holder.surplus(it.id).is_some()))
         };
-        let ours = self.basis.observation.marked(key);
-        ours.filter(|it| self.basis.affected.contains(&it.service) && is_surplus(it)).collect()
+        let ours = self.observation.marked(key);
+        ours.filter(|it| self.observation.affected.contains(&it.service) && is_surplus(it))
+            .collect()
     }
 
     fn decide(
@@ -202,9 +202,9 @@ impl<'a> Removals<'a> {
         key: &ServiceKey,
         candidate: &MarkedInstance,
         all: &[MarkedInstance],
-    ) -> Option<Decision> {
+    ) -> Option<RemovalDecision> {
         let marked = &candidate.service;
-        let holders = self.basis.holders;
+        let holders = &self.observation.holders;
         match holders.holder(key).filter(|holder| !holders.is_unclear(holder)) {
             Some(_) if holders.holds(key, marked) => {
                 let mut own = all.iter().rev().filter(|other| other.service == *marked);
@@ -223,7 +223,7 @@ impl<'a> Removals<'a> {
         key: &ServiceKey,
         candidate: &MarkedInstance,
         is_last: bool,
-    ) -> Option<Decision> {
+    ) -> Option<RemovalDecision> {
         let comparison = self.compared.of(key, &candidate.service)?;
         let because = comparison.surplus(candidate.id)?.clone();
         let waits_for = match comparison.has_endpoints {
@@ -241,7 +241,7 @@ impl<'a> Removals<'a> {
         if compared.values().any(|comparison| comparison.has_registered) {
             return None;
         }
-        let holders = self.basis.holders.holders(key).iter();
+        let holders = self.observation.holders.holders(key).iter();
         let asking = holders.filter(|holder| compared[*holder].has_endpoints);
         asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
     }
@@ -250,20 +250,20 @@ impl<'a> Removals<'a> {
     /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
     /// is ended and no holder requests instances, there is no wait. The instances of an unclear Service stay, unless
     /// `NAME_POLICY` denies them.
-    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
+    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<RemovalDecision> {
         let ended = self.ended(key, marked);
-        if ended.is_none() && self.basis.holders.is_unclear(marked) {
+        if ended.is_none() && self.observation.holders.is_unclear(marked) {
             return None;
         }
-        let mut holders = self.basis.holders.holders(key).iter();
-        let holder = holders.find(|holder| self.basis.affected.contains(*holder))?;
+        let mut holders = self.observation.holders.holders(key).iter();
+        let holder = holders.find(|holder| self.observation.affected.contains(*holder))?;
         let serves = self.compared.under(key)?.values().any(|comparison| comparison.has_registered);
         let follows = match self.first_to_serve(key) {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
         };
         // If a Service still requests this name, the new name is this one, and in conflict.
-        let claims = self.basis.holders.claims(marked).filter(|_| ended.is_none());
+        let claims = self.observation.holders.claims(marked).filter(|_| ended.is_none());
         let new_name = claims.and_then(|_| self.new_name(marked));
         let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
         let because = ended.unwrap_or_else(|| match claims {
@@ -282,25 +282,25 @@ impl<'a> Removals<'a> {
 
     /// The reason why a Service has no claim to the name any more, independent of its present claims.
     fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
-        if self.basis.holders.claims(marked).is_none() {
-            let gone = match self.basis.observation.owner.flow {
+        if self.observation.holders.claims(marked).is_none() {
+            let gone = match self.observation.owner.flow {
                 Flow::Annotations => DeregisterReason::ServiceGone,
                 Flow::Exports => DeregisterReason::NotExported,
             };
             return Some(gone(marked.clone()));
         }
-        let denied = self.basis.observation.permit(marked, key).is_err();
+        let denied = self.observation.permit(marked, key).is_err();
         denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
     }
 
     /// An instance under a name that no Service of the cluster claims, or only an unclear one.
-    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<Decision> {
+    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<RemovalDecision> {
         let marked = &candidate.service;
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));
         }
-        let claims = self.basis.holders.claims(marked)?;
-        if self.basis.holders.is_unclear(marked) || claims.contains(key) {
+        let claims = self.observation.holders.claims(marked)?;
+        if self.observation.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
         let waits_for = self.in_namesake(key, candidate).or_else(|| self.new_name(marked));
@@ -310,7 +310,7 @@ impl<'a> Removals<'a> {
     /// The wait of an instance under its Service's name in another namespace than the chosen one, if both have the name that
     /// the Service refers to: it stays as long as its endpoint does.
     fn in_namesake(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<WaitsFor> {
-        let observation = self.basis.observation;
+        let observation = self.observation;
         let published = observation.desired.services.get(&candidate.service)?;
         let claims = published.claims.as_ref().ok()?;
         let candidates = observation.registry.candidates(&claims.namespace);
@@ -330,7 +330,8 @@ impl<'a> Removals<'a> {
     /// The wait for all names that `service` claims, together; `None` if every endpoint that can be registered under them
     /// is registered.
     fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
-        let Basis { observation, holders, .. } = self.basis;
+        let observation = self.observation;
+        let holders = &observation.holders;
         if observation.desired.claims(service).is_some_and(|claims| !claims.publish) {
             return None;
         }

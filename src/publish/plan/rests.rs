@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::change::{Change, Stage};
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::part::RereadScope;
 use super::result::Plan;
 use super::turns::{InTurn, in_turns};
@@ -14,20 +14,23 @@ use crate::model::ServiceKey;
 use crate::model::attributes::SIGHTING;
 
 /// The services that a plan rests on, and that were not read in this run.
-pub fn to_read(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
-    if basis.observation.registry.is_current() {
+pub fn to_read(observation: &Observation) -> BTreeSet<ServiceKey> {
+    if observation.registry.is_current() {
         return BTreeSet::new();
     }
-    let plan = super::plan_on_any_age(basis);
-    in_turns(plan.changes, basis.holders).iter().flat_map(|turn| old(basis, turn)).collect()
+    let plan = super::plan_on_any_age(observation);
+    in_turns(plan.changes, &observation.holders)
+        .iter()
+        .flat_map(|turn| old(observation, turn))
+        .collect()
 }
 
 /// The services that the changes of a turn rest on, and that were not read in this run.
-fn old(basis: Basis<'_>, turn: &InTurn) -> BTreeSet<ServiceKey> {
+fn old(observation: &Observation, turn: &InTurn) -> BTreeSet<ServiceKey> {
     let changes: Vec<Change> = turn.values().flatten().cloned().collect();
-    let scope = RereadScope::of(basis.holders, turn.keys(), &changes);
+    let scope = RereadScope::of(&observation.holders, turn.keys(), &changes);
     let is_old = |key: &ServiceKey| {
-        let service = basis.observation.registry.services.get(key);
+        let service = observation.registry.services.get(key);
         service.is_some_and(|service| !service.is_current())
     };
     scope.keys.into_iter().filter(is_old).collect()
@@ -36,15 +39,15 @@ fn old(basis: Basis<'_>, turn: &InTurn) -> BTreeSet<ServiceKey> {
 impl Plan {
     /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
     /// the guard's note: the next run goes on by it.
-    pub(super) fn leave_out_old(&mut self, basis: Basis<'_>) {
-        if basis.observation.registry.is_current() {
+    pub(super) fn leave_out_old(&mut self, observation: &Observation) {
+        if observation.registry.is_current() {
             return;
         }
-        let turns = in_turns(std::mem::take(&mut self.changes), basis.holders).into_iter();
+        let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
         let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
-            turns.partition(|turn| !old(basis, turn).is_empty());
+            turns.partition(|turn| !old(observation, turn).is_empty());
         if !left.is_empty() {
-            turns.retain(|turn| !removes_note(basis.observation, turn));
+            turns.retain(|turn| !removes_note(observation, turn));
         }
         self.changes = turns.into_iter().flatten().collect();
     }

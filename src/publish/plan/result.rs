@@ -9,9 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::Change;
-use super::claims::Holders;
-use super::observation::{Basis, Observation};
-use super::ownership;
+use super::instance;
+use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use crate::guard::GuardStatus;
 use crate::model::{
@@ -76,13 +75,13 @@ pub struct Unchanged {
     /// The cause if the service could not be read, for services that are read without a claim.
     pub unreadable: Option<String>,
     /// Further notes on the service.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ServiceNote>,
 }
 
 impl Plan {
     /// Counts the instances of other owners in every Cloud Map service that this plan read.
-    pub(super) fn note_foreign(&mut self, basis: Basis<'_>) {
-        let Basis { observation, holders, affected } = basis;
+    pub(super) fn note_foreign(&mut self, observation: &Observation) {
+        let Observation { holders, affected, .. } = observation;
         let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
         let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
         let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
@@ -91,7 +90,7 @@ impl Plan {
             let place = Place::of(&key, &observation.registry);
             let unchanged = self.unchanged.entry(place).or_default();
             for (id, attributes) in observation.registry.instances(&key) {
-                if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
+                if let Some(foreign) = instance::foreign(id, attributes, &observation.owner) {
                     *unchanged.foreign.entry(foreign).or_default() += 1;
                 }
             }
@@ -111,7 +110,7 @@ impl Plan {
 
 /// A remark on a Cloud Map service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Note {
+pub enum ServiceNote {
     /// The function has no right to read it.
     #[error(
         "{problem}; no Service claims it, and {}",
@@ -141,7 +140,7 @@ pub enum Note {
     },
 }
 
-impl Note {
+impl ServiceNote {
     /// Its first word in a report.
     pub fn code(&self) -> &'static str {
         match self {
@@ -160,21 +159,16 @@ fn unread(
 }
 
 /// Whether the function may not read a service that no Service claims and that was never seen to be ours.
-fn is_of_others(
-    observation: &Observation,
-    holders: &Holders,
-    key: &ServiceKey,
-    service: &CloudMapService,
-) -> bool {
-    let is_claimed = holders.claimants(key).next().is_some();
+fn is_of_others(observation: &Observation, key: &ServiceKey, service: &CloudMapService) -> bool {
+    let is_claimed = observation.holders.claimants(key).next().is_some();
     let is_ours = service.was_ours || service.is_tagged(&observation.owner.id);
     service.is_denied && !is_claimed && !is_ours
 }
 
 /// The services of which only the tags can show whether they are ours.
-pub fn tags_of_unread(observation: &Observation, holders: &Holders) -> BTreeSet<ServiceKey> {
-    let seem = unread(observation)
-        .filter(|(key, service, _)| is_of_others(observation, holders, key, service));
+pub fn tags_of_unread(observation: &Observation) -> BTreeSet<ServiceKey> {
+    let seem =
+        unread(observation).filter(|(key, service, _)| is_of_others(observation, key, service));
     seem.map(|(key, ..)| key.clone()).collect()
 }
 
@@ -194,9 +188,9 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
 
 /// The number of instances that may be ours and are not known, as the list of services reports it: those in services that
 /// could not be read, or never were, and those that came since a read of an earlier run.
-pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
+pub fn instances_unread(observation: &Observation) -> usize {
     let unread = unread(observation);
-    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, holders, key, it));
+    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, key, it));
     let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
     let others = observation.registry.services.values().filter(|it| it.unreadable.is_none());
     let new = others.filter(|it| !it.is_current()).map(|service| {
@@ -208,7 +202,7 @@ pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
 
 impl Plan {
     /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
-    pub(super) fn note_unread(&mut self, observation: &Observation, holders: &Holders) {
+    pub(super) fn note_unread(&mut self, observation: &Observation) {
         let unreadable =
             self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
@@ -218,12 +212,14 @@ impl Plan {
                 continue;
             }
             let unchanged = self.unchanged.entry(place).or_default();
-            if is_of_others(observation, holders, key, service) {
+            if is_of_others(observation, key, service) {
                 let tags_problem = match &service.tags {
                     Tags::Unreadable(problem) => Some(problem.clone()),
                     Tags::Unread | Tags::Read { .. } => None,
                 };
-                unchanged.notes.push(Note::Unread { problem: problem.clone(), tags_problem });
+                unchanged
+                    .notes
+                    .push(ServiceNote::Unread { problem: problem.clone(), tags_problem });
             } else {
                 unchanged.unreadable = Some(problem.clone());
             }

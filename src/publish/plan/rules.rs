@@ -1,60 +1,12 @@
-//! The permissions and limits of the installation, from the function's settings. They are the same for all clusters of
-//! an invocation. A policy removes changes from a finished plan and reports them as held back; it never adds any.
+//! What the rules of the installation allow. A policy removes changes from a finished plan and reports them as held back;
+//! it never adds any.
 
 use std::fmt;
 
-use super::capacity::ServiceLimit;
 use super::change::Change;
-use super::name_policy::NamePolicy;
 use super::reason::{HeldBack, Reason};
 use super::result::Plan;
-use crate::guard::Guard;
-use crate::model::{NamespaceReference, Policy, SignedDuration};
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// The kinds of changes that are made.
-    pub policy: Policy,
-    /// The limits of a loss of instances at once.
-    pub guard: Guard,
-    /// Whether a missing HTTP namespace is created.
-    pub create_namespaces: bool,
-    /// Whether unused services of ours are deleted.
-    pub delete_empty_services: bool,
-    /// The Cloud Map namespaces that are read; empty means all.
-    pub namespaces: Vec<NamespaceReference>,
-    /// The names that each Service may claim; `None` allows all.
-    pub name_policy: Option<NamePolicy>,
-    /// The most instances of one Cloud Map service.
-    pub service_limit: ServiceLimit,
-    /// Whether the function's role lacks the right to write the DNS records of Cloud Map services.
-    pub lacks_dns_rights: bool,
-    /// The time after which the instances of a deleted cluster are deregistered; `None` means never.
-    pub purge_dead_clusters_after: Option<SignedDuration>,
-}
-
-impl Rules {
-    /// Whether empty services of ours are deleted.
-    pub fn deletes_services(&self) -> bool {
-        self.delete_empty_services && self.policy == Policy::Sync
-    }
-
-    /// Whether `NAME_POLICY` allows every Service every name.
-    pub fn allow_every_name(&self) -> bool {
-        self.name_policy.as_ref().is_none_or(NamePolicy::allows_every_name)
-    }
-
-    /// The reason why a namespace with the records of a clusterset is not created; `None` if it is created.
-    pub fn obstacle_to_records(&self, namespace: &str) -> Option<&'static str> {
-        let reference = NamespaceReference::NameOrId(namespace.to_owned());
-        let is_read = self.namespaces.is_empty() || self.namespaces.contains(&reference);
-        match (self.create_namespaces, is_read) {
-            (_, false) => Some("CLOUD_MAP_NAMESPACES does not contain it"),
-            (false, _) => Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace"),
-            (true, true) => None,
-        }
-    }
-}
+use crate::model::Policy;
 
 impl Policy {
     pub fn allows(self, change: &Change) -> bool {
@@ -68,7 +20,6 @@ impl Policy {
                 Self::CreateOnly => false,
             },
             Change::Rewrite { .. }
-            | Change::Adopt { .. }
             | Change::UpdateService { .. }
             | Change::NoteOnService { .. }
             | Change::Health { .. } => self != Self::CreateOnly,
@@ -123,26 +74,5 @@ impl fmt::Display for SetBy {
             Self::Annotation => "max-instances of the Service",
             Self::NamePolicy => "maxInstances of NAME_POLICY",
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn namespace_of_records_is_created_if_both_settings_allow_it() {
-        let obstacle = |create_namespaces, namespaces: &[&str]| {
-            let named = |it: &&str| NamespaceReference::NameOrId((*it).to_owned());
-            let namespaces = namespaces.iter().map(named).collect();
-            let rules = Rules { create_namespaces, namespaces, ..Rules::default() };
-            rules.obstacle_to_records("clusterset")
-        };
-        assert_eq!(obstacle(true, &[]), None);
-        assert_eq!(obstacle(true, &["prod", "clusterset"]), None);
-        let unread = Some("CLOUD_MAP_NAMESPACES does not contain it");
-        assert_eq!((obstacle(true, &["prod"]), obstacle(false, &["prod"])), (unread, unread));
-        let refused = Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace");
-        assert_eq!((obstacle(false, &[]), obstacle(false, &["clusterset"])), (refused, refused));
     }
 }

@@ -8,7 +8,7 @@ use std::slice::from_ref;
 
 use super::change::{Change, Stage};
 use super::claims::Holders;
-use super::observation::{Basis, Observation};
+use super::observation::Observation;
 use super::reason::Reason;
 use super::result::Plan;
 use super::ttl::depends_on_tags;
@@ -20,8 +20,8 @@ use crate::model::{
 /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by ECS
 /// Service Connect, which uses HTTP services only, those with differences that an update could change, and those that may
 /// have to be created anew.
-pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
-    let Basis { observation, holders, affected } = basis;
+pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
+    let Observation { holders, affected, .. } = observation;
     let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
     let needed = held.filter(|(key, holder)| {
         let service = observation.registry.services.get(key);
@@ -41,10 +41,8 @@ pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
 
 /// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is not
 /// known by a read of this run.
-pub fn ttls_asked(
-    observation: &Observation,
-    holders: &Holders,
-) -> BTreeMap<ServiceKey, Option<u32>> {
+pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>> {
+    let holders = &observation.holders;
     let services = &observation.registry.services;
     let is_known = |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
     let asked = holders.keys().filter(is_known).filter_map(|key| {
@@ -132,8 +130,8 @@ pub fn new_service(
 ///
 /// # Errors
 /// Returns the reason if that is [`misfit`].
-pub fn fits(observation: &Observation, key: &ServiceKey, holders: &Holders) -> Result<(), Reason> {
-    let mut claimants = holders.claimants(key);
+pub fn fits(observation: &Observation, key: &ServiceKey) -> Result<(), Reason> {
+    let mut claimants = observation.holders.claimants(key);
     let only = claimants.next().filter(|_| claimants.next().is_none());
     only.and_then(|only| misfit(observation, key, only)).map_or(Ok(()), Err)
 }

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use super::instance::Identity;
-use super::name_policy::Permit;
+use super::name_policy::NamePermit;
 use super::reason::Reason;
 use crate::clusterset::{attributes, endpoints};
 use crate::error::{printable, shorten_to};
@@ -24,7 +24,7 @@ pub struct InstanceTemplate<'a> {
     pub published: &'a PublishedService,
     pub claims: &'a Claims,
     /// The addresses that may be published.
-    pub permit: Permit<'a>,
+    pub permit: NamePermit<'a>,
 }
 
 /// The instances of one endpoint.

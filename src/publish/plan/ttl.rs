@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 use super::change::{Change, Stage};
 use super::observation::Observation;
 use super::reason::Reason;
-use super::result::Note;
-use super::result::Plan;
+use super::result::{Plan, ServiceNote};
 use super::services::has_ours;
 use crate::model::{
     Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKind, ServiceUpdate,
@@ -33,7 +32,7 @@ pub fn update(
     service: &CloudMapService,
     claims: &Claims,
     owner: &Owner,
-) -> Result<(Option<ServiceUpdate>, Option<Note>), Reason> {
+) -> Result<(Option<ServiceUpdate>, Option<ServiceNote>), Reason> {
     let ttl = Ttl::of(service, claims, owner);
     let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
     let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
@@ -120,11 +119,11 @@ impl<'a> Ttl<'a> {
     }
 
     /// The note if this cluster does not get the TTL that it requests, since other clusters share the service.
-    pub fn note(&self, change: Option<u32>) -> Option<Note> {
+    pub fn note(&self, change: Option<u32>) -> Option<ServiceNote> {
         let (wanted, ttls) = (self.own?, &self.service.ttls);
         let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
         let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
-        waits.then(|| Note::TtlWaits {
+        waits.then(|| ServiceNote::TtlWaits {
             wanted,
             present: seconds(&result),
             others: self.others.iter().map(|other| other.name().to_owned()).collect(),
@@ -174,6 +173,6 @@ impl Plan {
     }
 }
 
-fn is_about_ttl(note: &Note) -> bool {
-    matches!(note, Note::TtlWaits { .. })
+fn is_about_ttl(note: &ServiceNote) -> bool {
+    matches!(note, ServiceNote::TtlWaits { .. })
 }

@@ -106,7 +106,7 @@ pub fn deletable(registry: &Registry, claimed: &Claimed) -> BTreeSet<ServiceKey>
 
 /// The decision on a service that may be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeletionVerdict {
     Delete,
     /// It stays: it is not ours, or has instances.
     Keep,
@@ -120,12 +120,12 @@ pub fn verdict(
     service: &CloudMapService,
     claimed: &Claimed,
     owner: &str,
-) -> Verdict {
+) -> DeletionVerdict {
     match (&service.tags, &service.unreadable) {
-        (Tags::Unreadable(problem), _) => Verdict::Unreadable(problem.clone()),
-        _ if !service.is_tagged(owner) => Verdict::Keep,
-        (_, Some(problem)) => Verdict::Unreadable(problem.clone()),
-        _ if service.instances.is_some() && claimed.leaves(key, service) => Verdict::Delete,
-        _ => Verdict::Keep,
+        (Tags::Unreadable(problem), _) => DeletionVerdict::Unreadable(problem.clone()),
+        _ if !service.is_tagged(owner) => DeletionVerdict::Keep,
+        (_, Some(problem)) => DeletionVerdict::Unreadable(problem.clone()),
+        _ if service.instances.is_some() && claimed.leaves(key, service) => DeletionVerdict::Delete,
+        _ => DeletionVerdict::Keep,
     }
 }

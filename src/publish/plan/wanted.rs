@@ -8,10 +8,10 @@ use std::net::IpAddr;
 
 use super::health;
 use super::instance::{Identity, hash_of, new_id};
-use super::name_policy::Permit;
+use super::name_policy::NamePermit;
 use super::observation::Observation;
 use super::reason::Reason;
-use super::result::Note;
+use super::result::ServiceNote;
 use super::rules::{Maximum, SetBy, smallest};
 use super::services::{may_register_in, new_service, overridden_settings, refusal};
 use super::shape::InstanceTemplate;
@@ -24,7 +24,7 @@ use crate::model::{
 
 /// The instances that a Cloud Map service should have for one holder of the name.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedInstances<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
     /// The Cloud Map service to create first, if it does not exist.
@@ -32,7 +32,7 @@ pub struct Wanted<'a> {
     /// The changes of an existing Cloud Map service.
     pub update: Option<ServiceUpdate>,
     /// A remark on the Cloud Map service for the report.
-    pub note: Option<Note>,
+    pub note: Option<ServiceNote>,
     /// Whether instances that differ only in their port are different instances.
     pub tells_ports_apart: bool,
     /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
@@ -49,7 +49,7 @@ pub struct Wanted<'a> {
     /// The present instances of ours that exceed the maximum.
     pub beyond_maximum: BTreeMap<String, SetBy>,
     /// The addresses that may be published.
-    pub permit: Permit<'a>,
+    pub permit: NamePermit<'a>,
     /// Whether the Service requests no instances, and keeps its claim.
     pub withdrawn: bool,
     pub surplus: Surplus,
@@ -69,7 +69,7 @@ pub enum Surplus {
     Keep,
 }
 
-impl Wanted<'_> {
+impl WantedInstances<'_> {
     /// Adds an instance. Pods on the host's network share their address, so they are one instance with the best health
     /// of them. If one of them has a second address, its attributes are used.
     pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
@@ -161,7 +161,7 @@ pub fn wanted<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     holders: &[ServiceRef],
-) -> Result<Vec<Wanted<'a>>, Reason> {
+) -> Result<Vec<WantedInstances<'a>>, Reason> {
     holders.iter().map(|holder| wanted_by_holder(observation, key, holder, holders)).collect()
 }
 
@@ -174,7 +174,7 @@ pub fn wanted_by_holder<'a>(
     key: &ServiceKey,
     holder: &ServiceRef,
     holders: &[ServiceRef],
-) -> Result<Wanted<'a>, Reason> {
+) -> Result<WantedInstances<'a>, Reason> {
     let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
     let (published, claims) = claims(observation, holder)?;
     let existing = observation.registry.services.get(key);
@@ -191,7 +191,7 @@ pub fn wanted_by_holder<'a>(
     let is_checked = existing.is_some_and(|service| service.health_check.is_some());
     let shape = InstanceTemplate { kind, is_checked, published, claims, permit };
     let refused = refusal(observation, shape.kind);
-    let mut wanted = Wanted { create, refused, ..nothing_wanted(holder, &shape) };
+    let mut wanted = WantedInstances { create, refused, ..nothing_wanted(holder, &shape) };
     if claims.publish {
         wanted.add_endpoints(observation, &shape, has_check);
     }
@@ -207,9 +207,9 @@ pub fn wanted_by_holder<'a>(
 }
 
 /// The settings of a holder for a name, without instances.
-fn nothing_wanted<'a>(holder: &ServiceRef, shape: &InstanceTemplate<'a>) -> Wanted<'a> {
+fn nothing_wanted<'a>(holder: &ServiceRef, shape: &InstanceTemplate<'a>) -> WantedInstances<'a> {
     let InstanceTemplate { published, claims, permit, .. } = *shape;
-    Wanted {
+    WantedInstances {
         holder: holder.clone(),
         create: None,
         update: None,
@@ -250,7 +250,7 @@ fn claims<'a>(
     Ok((published, claims))
 }
 
-impl Wanted<'_> {
+impl WantedInstances<'_> {
     /// Adds the instances of the endpoints.
     fn add_endpoints(
         &mut self,

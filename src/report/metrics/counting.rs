@@ -1,13 +1,13 @@
 //! Tests of the metrics' values.
 
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
-use crate::model::{GuardState, ServiceRef, Verb};
+use crate::model::{GuardState, Outcome, ServiceRef, Verb};
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport,
-    Report, ServiceReport, StaleCluster,
+    ChangeLine, ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport, Report,
+    ServiceReport, StaleCluster,
 };
 
-fn change(change: Verb, result: ChangeResult) -> ChangeLine {
+fn change(change: Verb, result: Outcome) -> ChangeLine {
     let service = ServiceRef::new("shop", "web");
     ChangeLine { change, instance: None, service, detail: String::new(), result }
 }
@@ -18,13 +18,13 @@ fn held(reason: &'static str, keeps_out: bool) -> HeldBackLine {
 }
 
 fn cluster() -> ClusterReport {
-    let failed = || ChangeResult::Failed { error: String::new() };
-    let undone = || ChangeResult::Undone { why: String::new() };
+    let failed = || Outcome::Failed { error: String::new() };
+    let undone = || Outcome::Undone { why: String::new() };
     let service = ServiceReport {
         changes: vec![
             change(Verb::Register, failed()),
             change(Verb::Register, undone()),
-            change(Verb::Register, ChangeResult::Applied),
+            change(Verb::Register, Outcome::Applied),
             change(Verb::Deregister, failed()),
             change(Verb::Rewrite, failed()),
         ],

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::Metric;
-use crate::model::Verb;
-use crate::report::{ChangeResult, ClusterReport, Report};
+use crate::model::{Outcome, Verb};
+use crate::report::{ClusterReport, Report};
 
 /// The metrics of an invocation.
 pub const OF_INVOCATION: [Metric<Report>; 16] = [
@@ -28,12 +28,12 @@ pub const OF_INVOCATION: [Metric<Report>; 16] = [
         report.counts.unreadable
     }),
     Metric::counted("Changes", "drift repaired: all changes that were made", |report| {
-        changes(report, &ChangeResult::Applied)
+        changes(report, &Outcome::Applied)
     }),
     Metric::counted(
         "PlannedChanges",
         "drift found and kept: all changes that a dry run would make",
-        |report| changes(report, &ChangeResult::Planned),
+        |report| changes(report, &Outcome::Planned),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
         sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister))
@@ -126,7 +126,7 @@ fn orphans(report: &Report) -> usize {
     report.orphans.iter().map(|orphans| orphans.instances).sum()
 }
 
-fn changes(report: &Report, result: &ChangeResult) -> usize {
+fn changes(report: &Report, result: &Outcome) -> usize {
     let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
     let lines = services.flat_map(|service| &service.changes);
     lines.filter(|line| line.result == *result).count()

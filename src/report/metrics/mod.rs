@@ -34,14 +34,14 @@ const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| 0)];
 
 /// `METRICS`: the metrics that are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Written {
+pub enum WrittenMetrics {
     #[default]
     All,
     /// Those of the function, and of each cluster those on which there are alarms: CloudWatch bills each metric.
     OfFunction,
 }
 
-impl Written {
+impl WrittenMetrics {
     /// The metrics of a cluster.
     pub fn of_cluster(self) -> &'static [Metric<ClusterReport>] {
         match self {
@@ -88,7 +88,7 @@ impl<T> Metric<T> {
 /// Returns an error if `output` cannot be written to.
 pub fn write(
     report: &Report,
-    written: Written,
+    written: WrittenMetrics,
     function: &str,
     time: SystemTime,
     output: &mut impl io::Write,
@@ -190,10 +190,10 @@ mod tests {
     }
 
     fn written(report: &Report) -> Vec<Value> {
-        written_as(Written::All, report)
+        written_as(WrittenMetrics::All, report)
     }
 
-    fn written_as(written: Written, report: &Report) -> Vec<Value> {
+    fn written_as(written: WrittenMetrics, report: &Report) -> Vec<Value> {
         let mut output = Vec::new();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_252_502);
         write(report, written, "sync", time, &mut output).expect("memory");
@@ -236,8 +236,9 @@ mod tests {
         };
         let cluster = |whole| ClusterReport { whole, awaited: whole, ..ClusterReport::default() };
         let report = Report::new(Mode::Sync, vec![cluster(true), cluster(false)]);
-        let [of_cluster, of_function] =
-            written_as(Written::OfFunction, &report).try_into().expect("none of a partial sync");
+        let [of_cluster, of_function] = written_as(WrittenMetrics::OfFunction, &report)
+            .try_into()
+            .expect("none of a partial sync");
         assert_eq!(names(&of_cluster), ["GoodFullSync", ENDED]);
         assert_eq!(names(&of_function), names(&written(&report)[2]));
     }

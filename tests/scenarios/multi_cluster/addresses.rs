@@ -39,6 +39,11 @@ async fn address_outside_the_ranges_of_the_importing_cluster_is_not_imported() {
     assert_eq!(reason, "AddressNotAllowed");
     insta::assert_snapshot!(detail, @"2 addresses are not imported from cluster amber, since NAME_POLICY does not allow them for the Kubernetes namespace: 192.168.7.1, 192.168.7.2");
     assert_eq!(lines(&report, "blue"), []);
+    let question =
+        json!({"action": "explain", "cluster": "green", "namespace": "shop", "service": "web"});
+    let answer = members.ask(&function, &question).await.to_string();
+    let reason = "not in the import: NAME_POLICY does not allow its address";
+    assert_eq!(answer.matches(reason).count(), 2, "{answer}");
 }
 
 #[tokio::test]
@@ -58,7 +63,7 @@ async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
 }
 
 #[tokio::test]
-async fn instance_that_no_endpoint_can_be_made_of_is_skipped_and_told() {
+async fn instance_that_no_endpoint_can_be_made_of_is_skipped_and_reported() {
     let members = Members::start().await;
     members.amber("web", &["10.2.0.1"]);
     let cloud_map = &members.fleet.cloud_map;

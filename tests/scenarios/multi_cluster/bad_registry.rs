@@ -47,7 +47,7 @@ impl Members {
 }
 
 #[tokio::test]
-async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_told() {
+async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_reported() {
     for (key, value, told) in [
         (
             "cloud-map-sync/export",
@@ -83,7 +83,7 @@ async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_told
 }
 
 #[tokio::test]
-async fn records_and_names_that_no_kubernetes_object_can_have_are_told_or_of_no_member() {
+async fn records_and_names_that_no_kubernetes_object_can_have_are_reported_or_of_no_member() {
     let (members, green_alone) = known_from_cloud_map().await;
     let namespace = members.fleet.cloud_map.find_namespace("clusterset.shop-set").expect("made");
     let http = testbed::cloud_map::ServiceKind::Http;

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::many::Many;
 use super::{Members, exported, imported, pods, sources, web};
-use crate::faults::play::on_a_runtime;
 use crate::queue::{batch, failures, message};
 use crate::seeds::config_of;
+use crate::worlds::play::on_a_runtime;
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Export};
 

@@ -149,7 +149,7 @@ async fn rights_are_those_of_the_enabled_direction() {
 }
 
 #[tokio::test]
-async fn definitions_that_are_missing_or_old_are_told_with_the_command() {
+async fn definitions_that_are_missing_or_old_are_reported_with_the_command() {
     let members = Members::start().await;
     members.blue.declare_slice_objects(false);
     let checkup = doctor(&members, &[]).await;
@@ -169,7 +169,7 @@ async fn definitions_that_are_missing_or_old_are_told_with_the_command() {
 }
 
 #[tokio::test]
-async fn identity_namespace_and_another_holder_of_the_id_are_told() {
+async fn identity_namespace_and_another_holder_of_the_id_are_reported() {
     let members = Members::start().await;
     let checkup = doctor(&members, &[("CREATE_NAMESPACES", "false")]).await;
     assert_eq!(failed(&checkup), ["exports"], "{checkup}");
@@ -203,7 +203,7 @@ async fn identity_namespace_and_another_holder_of_the_id_are_told() {
 }
 
 #[tokio::test]
-async fn signs_of_awss_controller_are_told() {
+async fn signs_of_awss_controller_are_reported() {
     let members = Members::start().await;
     members.blue.cluster_property("cluster.clusterset.k8s.io", "amber");
     members.of_amber("cart", "10.2.0.1");
@@ -235,7 +235,7 @@ async fn export_that_is_not_published_is_named() {
 }
 
 #[tokio::test]
-async fn cluster_that_takes_no_part_is_asked_nothing_and_what_it_left_is_told() {
+async fn cluster_that_takes_no_part_is_asked_nothing_and_what_it_left_is_reported() {
     let members = Members::start().await;
     exported(&members.blue, web(), &["10.0.0.1"], CREATED);
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "off")]).await;

@@ -107,7 +107,7 @@ async fn each_exporter_has_what_it_decides_and_each_port_its_clusters() {
 }
 
 #[tokio::test]
-async fn conflict_of_others_is_told_where_the_name_is_only_imported() {
+async fn conflict_of_others_is_reported_where_the_name_is_only_imported() {
     let members = Members::start().await;
     let admin = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
     exported(&members.blue, admin, &["10.0.0.1"], YOUNG);
@@ -247,7 +247,7 @@ async fn export_without_a_service_or_a_namespace_says_so() {
 }
 
 #[tokio::test]
-async fn what_stops_the_clusterset_and_what_holds_back_an_import_are_told() {
+async fn what_stops_the_clusterset_and_what_holds_back_an_import_are_reported() {
     let members = Members::start().await;
     let foreign = json!({
         "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",

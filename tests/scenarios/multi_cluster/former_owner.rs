@@ -4,7 +4,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
-use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
+use super::{ClusterIp, Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::fleet::OWNER;
 use crate::run::{report, sync};
 use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
@@ -12,6 +12,7 @@ use testbed::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const NEW: &str = "team-b";
+const DERIVED: &str = "derived-isrlchlhrq";
 
 /// Both export `web`, under the former `OWNER_ID`; the function has another one now.
 struct Renamed {
@@ -23,9 +24,13 @@ struct Renamed {
 
 impl Renamed {
     async fn start() -> Self {
+        Self::with(web()).await
+    }
+
+    async fn with(web: ClusterIp) -> Self {
         let members = Members::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        exported(&members.green, web(), &["10.1.0.1"], CREATED);
+        exported(&members.blue, web.clone(), &["10.0.0.1"], CREATED);
+        exported(&members.green, web, &["10.1.0.1"], CREATED);
         members.converge().await;
         let cloud_map = &members.fleet.cloud_map;
         let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
@@ -169,6 +174,24 @@ async fn adoption_that_is_cut_short_is_finished_by_a_second_one() {
     renamed.members.green.clear_faults();
     let adopted = renamed.adopt(true).await;
     assert!(adopted.ok, "{}", in_full(&adopted));
+    renamed.assert_adopted();
+    renamed.assert_goes_on().await;
+}
+
+/// It refuses every patch of a Service with a value that it took before, also that of a label.
+#[tokio::test]
+async fn imports_are_adopted_in_a_cluster_whose_api_server_was_downgraded() {
+    let zonal = web().spec("trafficDistribution", "PreferSameZone");
+    let mut renamed = Renamed::with(zonal).await;
+    renamed.members.green.set_minor_version(32);
+    renamed.allow();
+
+    let report = renamed.adopt(true).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let service = renamed.members.green.service_object("shop", DERIVED).expect("a Service");
+    assert_eq!(service["spec"]["trafficDistribution"], Value::Null);
+    renamed.before = renamed.specs();
     renamed.assert_adopted();
     renamed.assert_goes_on().await;
 }

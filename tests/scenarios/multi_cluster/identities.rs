@@ -4,8 +4,10 @@
 use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
+use crate::queue::{batch, message};
 use crate::run::sync;
 use testbed::cloud_map::Call;
+use testbed::function::invoke;
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -45,7 +47,7 @@ impl Members {
 }
 
 #[tokio::test]
-async fn cluster_without_an_id_or_a_clusterset_is_told_the_objects_to_apply() {
+async fn report_has_the_objects_to_apply_for_a_cluster_without_an_id_or_a_clusterset() {
     for property in [CLUSTER, CLUSTERSET] {
         let members = Members::with_one_export_each().await;
         assert!(members.blue.delete("clusterproperties", "", property));
@@ -60,7 +62,7 @@ async fn cluster_without_an_id_or_a_clusterset_is_told_the_objects_to_apply() {
 }
 
 #[tokio::test]
-async fn id_that_is_too_long_or_no_dns_label_is_told_with_its_form() {
+async fn id_that_is_too_long_or_no_dns_label_is_reported_with_its_form() {
     let long = "b".repeat(64);
     for (property, value, form) in [
         (CLUSTER, long.as_str(), "one DNS label, or two with a dot, of at most 63 characters"),
@@ -78,7 +80,7 @@ async fn id_that_is_too_long_or_no_dns_label_is_told_with_its_form() {
 }
 
 #[tokio::test]
-async fn setting_and_property_that_disagree_are_told_with_both() {
+async fn setting_and_property_that_disagree_are_reported_with_both() {
     let members = Members::with_one_export_each().await;
     let blue = json!({ "cluster": "blue", "clusterId": "azure" });
     let clusters = json!([blue, { "cluster": "green" }]).to_string();
@@ -132,4 +134,21 @@ async fn function_that_only_imports_takes_no_records_of_exports_away_under_a_for
     sync(&importer.with_clock(members.clock.clock())).await;
 
     assert_eq!(members.fleet.instances("clusterset.shop-set", "blue").len(), 2);
+}
+
+/// A message about a name that the cluster does not export reads no record of its own.
+#[tokio::test]
+async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
+    let members = Members::with_one_export_each().await;
+    members.green.cluster_property(CLUSTER, "blue");
+    let report = sync(&members.function).await;
+    assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
+    let web = sources([("blue", &["10.0.0.1:8080"])]);
+
+    let body = json!({ "cluster": "green", "namespace": "shop", "service": "web" });
+    let answer = invoke(&members.function, &batch(&[message("1", &body)])).await;
+
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "web"), web, "{:?}", answer.report);
+    }
 }

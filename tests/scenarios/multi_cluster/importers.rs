@@ -98,7 +98,7 @@ async fn cluster_that_begins_to_export_and_ends_has_the_record_of_each() {
 }
 
 #[tokio::test]
-async fn two_clusters_of_one_id_that_only_import_are_told_apart() {
+async fn two_clusters_of_one_id_that_only_import_are_distinguished() {
     let (members, _) = Members::of_an_importer().await;
     let amsterdam = r#"[{"cluster": "blue", "multiCluster": "import", "clusterId": "green"}]"#;
     report(&members.serving(GREEN, &[]).await, &whole()).await;

@@ -55,7 +55,7 @@ async fn forty_ports_and_unicode_are_in_the_pieces_of_a_record() {
 }
 
 #[tokio::test]
-async fn labels_and_annotations_of_100_kb_are_left_out_by_every_member_and_told() {
+async fn labels_and_annotations_of_100_kb_are_left_out_by_every_member_and_reported() {
     let members = Members::start().await;
     let long = "x".repeat(100 * 1024);
     members.blue.service(web());
@@ -104,7 +104,7 @@ async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_told_with_numbers() {
+async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_reported_with_numbers() {
     let members = Members::start().await;
     export_of_many(&members, "web", 1001);
 

@@ -12,6 +12,7 @@ mod cloud_map_away;
 mod conflicts;
 mod denials;
 mod doctor;
+mod drift;
 mod explain;
 mod exports;
 mod families;

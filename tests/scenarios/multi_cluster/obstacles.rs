@@ -16,7 +16,7 @@ fn obstacles(report: &cloud_map_sync::report::Report, cluster: &str) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn api_that_is_absent_or_old_is_told_with_the_command_and_removes_nothing() {
+async fn api_that_is_absent_or_old_is_reported_with_the_command_and_removes_nothing() {
     for versions in [&[][..], &["v1alpha1"]] {
         let members = Members::start().await;
         exported(&members.blue, web(), &["10.0.0.1"], CREATED);

@@ -54,6 +54,27 @@ async fn value_that_an_older_api_server_refuses_is_left_out_until_its_version_ch
     assert!(!ready(green).1.contains("refuse"), "{}", ready(green).1);
 }
 
+/// It refuses every patch of a Service with a value that it took before.
+#[tokio::test]
+async fn value_that_stands_leaves_an_import_whose_api_server_was_downgraded() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    green.set_minor_version(32);
+    let sticky = web().spec("sessionAffinity", "ClientIP");
+    exported(blue, sticky.spec("trafficDistribution", "PreferSameZone"), &["10.0.0.2"], CREATED);
+
+    members.converge().await;
+
+    assert_eq!(distribution(green), Value::Null);
+    let service = green.service_object("shop", DERIVED).expect("a Service");
+    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP");
+    let (status, message) = ready(green);
+    assert_eq!(status, "True", "{message}");
+    assert!(message.contains("trafficDistribution PreferSameZone"), "{message}");
+}
+
 /// Imports that are made side by side meet the refusal at the same time.
 #[tokio::test]
 async fn each_of_several_new_imports_does_without_a_refused_value_at_once() {

@@ -28,8 +28,14 @@ impl Members {
 /// A metric of the invocation.
 fn metric(report: &Report, name: &str) -> Option<u64> {
     let mut output = Vec::new();
-    metrics::write(report, metrics::Written::All, "sync", SystemTime::UNIX_EPOCH, &mut output)
-        .expect("memory");
+    metrics::write(
+        report,
+        metrics::WrittenMetrics::All,
+        "sync",
+        SystemTime::UNIX_EPOCH,
+        &mut output,
+    )
+    .expect("memory");
     let text = String::from_utf8(output).expect("text");
     let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
     last[name].as_u64()
@@ -41,7 +47,7 @@ fn stale(report: &Report) -> Vec<(&str, bool)> {
 }
 
 #[tokio::test]
-async fn member_without_a_heartbeat_is_told_and_stays_in_the_imports() {
+async fn member_without_a_heartbeat_is_reported_and_stays_in_the_imports() {
     let members = Members::with_exports().await;
     members.amber("cart", &["10.2.0.1"]);
     let blue_alone = members.serving("blue", &[]).await;

@@ -179,7 +179,7 @@ async fn plan_creates_no_event_and_a_refused_event_fails_nothing() {
 }
 
 #[tokio::test]
-async fn labels_that_no_object_can_have_are_told_in_ready() {
+async fn labels_that_no_object_can_have_are_reported_in_ready() {
     let members = Members::start().await;
     members.blue.service(web());
     pods(&members.blue, "web", &["10.0.0.1"]);

@@ -6,12 +6,11 @@ use serde_json::json;
 
 use super::play::{ALONE, Case, denied, one_less, one_more};
 use super::{assert_same, queue, route_53, settings};
-use crate::faults::play::Stage;
-use crate::faults::situation::{READER, Situation};
-use crate::fleet::annotated;
+use crate::worlds::faults::situation::{API, PAY, PROD, READER, Situation, WEB, shop};
+use crate::worlds::play::Scene;
+use crate::worlds::world::Reference;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
-use testbed::kubernetes::Pod;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
 /// A policy of the same role, for those who want it.
@@ -61,29 +60,27 @@ fn is_action(word: &str) -> bool {
 }
 
 fn new_name() -> Situation {
-    Situation {
-        settings: ALONE,
-        ..Situation::new("a new name", |stage| stage.fleet.web("team", "prod", &["10.0.1.9"]))
-    }
+    let new = Situation::new("a new name", |scene| scene.claim(API, "team", PROD, &[9]));
+    Situation { settings: ALONE, ..new }
 }
 
 fn one_to_adopt() -> Situation {
-    let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1"]);
+    let change = |scene: &mut Scene| scene.give(WEB, &[1]);
     Situation { name: "one to adopt", change, ..Situation::adoption() }
 }
 
 fn new_namespace() -> Situation {
     let settings = &[("CLUSTERS", "blue"), ("CREATE_NAMESPACES", "true")];
-    let change = |stage: &Stage| stage.fleet.web("team", "team", &["10.0.1.9"]);
+    let change = |scene: &mut Scene| scene.claim(API, "team", Reference::New, &[9]);
     Situation { settings, ..Situation::new("new namespace", change) }
 }
 
 /// Another party creates the namespace at the same time.
 fn namespace_of_another_party() -> Situation {
     let wanted = new_namespace();
-    let change = |stage: &Stage| {
-        stage.fleet.web("team", "team", &["10.0.1.9"]);
-        stage.fleet.cloud_map.begin_namespace("team", NamespaceKind::Http);
+    let change = |scene: &mut Scene| {
+        scene.claim(API, "team", Reference::New, &[9]);
+        scene.fleet.cloud_map.begin_namespace("team", NamespaceKind::Http);
     };
     Situation { name: "namespace of another party", change, ..wanted }
 }
@@ -92,11 +89,11 @@ fn namespace_of_another_party() -> Situation {
 /// discovery what to read first.
 fn several_namespaces() -> Situation {
     let more = one_more();
-    let before = |stage: &Stage| {
-        crate::faults::situation::shop(stage);
+    let before = |scene: &mut Scene| {
+        shop(scene);
         for index in 0..240 {
             let name = format!("team-{}", index % 10);
-            let cloud_map = &stage.fleet.cloud_map;
+            let cloud_map = &scene.fleet.cloud_map;
             let made = || cloud_map.namespace(&name, NamespaceKind::Http);
             let namespace = cloud_map.find_namespace(&name).unwrap_or_else(made);
             cloud_map.service(&namespace, &format!("service-{index}"), ServiceKind::Http);
@@ -107,37 +104,27 @@ fn several_namespaces() -> Situation {
 
 /// The health of one pod has changed.
 fn other_health() -> Situation {
-    let change = |stage: &Stage| {
-        let pods = ["10.0.1.1", "10.0.1.2"]
-            .map(|address| Pod::new(&format!("web-{}", &address[7..]), address));
-        let [one, other] = pods;
-        stage.fleet.cluster.pods("shop", "web", &[one.not_ready(), other]);
+    let before = |scene: &mut Scene| {
+        scene.claim(WEB, "web", PROD, &[1, 2]);
+        scene.change(WEB, |it| it.claim.reports_health = true);
     };
-    let before = |stage: &Stage| {
-        let custom =
-            annotated("web", "prod", "web").annotate("cloudmap.controller/health", "custom");
-        stage.fleet.service(custom);
-        let pods = ["10.0.1.1", "10.0.1.2"]
-            .map(|address| Pod::new(&format!("web-{}", &address[7..]), address));
-        stage.fleet.cluster.pods("shop", "web", &pods);
-    };
-    Situation { before, settings: ALONE, ..Situation::new("other health", change) }
+    let new = Situation::new("other health", |scene| scene.change(WEB, |it| it.ready(1, false)));
+    Situation { before, settings: ALONE, ..new }
 }
 
 /// The last instance of a service that the function created goes.
 fn emptied() -> Situation {
     let settings = &[("CLUSTERS", "blue"), ("DELETE_EMPTY_SERVICES", "true")];
-    let change = |stage: &Stage| _ = stage.fleet.cluster.delete_service("shop", "orders");
-    Situation { settings, ..Situation::new("an empty service", change) }
+    Situation { settings, ..Situation::new("an empty service", |scene| scene.remove(PAY)) }
 }
 
 /// The role may list the instances of every service but one.
 fn unread() -> Case {
     let case = Case::of_call("ListInstances", one_more(), "prod.local/web");
-    let deny = |stage: &Stage| {
-        let web = stage.fleet.cloud_map.find_service("prod.local", "web").expect("a service");
+    let deny = |scene: &Scene| {
+        let web = scene.fleet.cloud_map.find_service("prod.local", "web").expect("a service");
         let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&web);
-        stage.fleet.cloud_map.inject(denied.always());
+        scene.fleet.cloud_map.inject(denied.always());
     };
     Case { deny: Box::new(deny), ..case }
 }
@@ -161,9 +148,9 @@ fn tagged(operation: &'static str, situation: Situation, thing: &'static str) ->
 
 fn clusters() -> Vec<Case> {
     let deny = |name: &'static str, denied| {
-        move |stage: &Stage| {
-            let arn = stage.fleet.sandbox.cluster_arn("blue").replace("/blue", &format!("/{name}"));
-            stage.fleet.sandbox.aws().eks.deny(&arn, denied);
+        move |scene: &Scene| {
+            let arn = scene.fleet.sandbox.cluster_arn("blue").replace("/blue", &format!("/{name}"));
+            scene.fleet.sandbox.aws().eks.deny(&arn, denied);
         }
     };
     let describe = |name: &'static str, situation| Case {
@@ -176,8 +163,8 @@ fn clusters() -> Vec<Case> {
     let assume = Case {
         right: "sts:AssumeRole".to_owned(),
         situation: Situation::through_a_role(),
-        deny: Box::new(|stage| stage.fleet.sandbox.aws().identities.refuse_role(READER)),
-        allow: Box::new(|stage| stage.fleet.sandbox.role(READER, None)),
+        deny: Box::new(|scene| scene.fleet.sandbox.aws().identities.refuse_role(READER)),
+        allow: Box::new(|scene| scene.fleet.sandbox.role(READER, None)),
         thing: READER,
     };
     vec![describe("blue", one_more()), describe("amber", Situation::dead_cluster()), assume]
@@ -188,7 +175,7 @@ fn reads() -> Vec<Case> {
         Case::of_call("ListNamespaces", one_more(), "namespaces"),
         Case::of_call("ListServices", one_more(), "services of"),
         unread(),
-        Case::of_call("ListTagsForResource", Situation::ttl(), "prod.local/orders"),
+        Case::of_call("ListTagsForResource", Situation::ttl(), "prod.local/pay"),
         Case::of_call("GetService", several_namespaces(), "service-"),
         Case::of_call("GetInstance", one_to_adopt(), "hand-1"),
         Case::of_call("GetInstancesHealthStatus", Situation::custom_health(), "prod/web"),
@@ -202,8 +189,8 @@ fn writes() -> Vec<Case> {
         Case::of_call("DeregisterInstance", one_less(), "10-0-1-2"),
         Case::of_call("GetOperation", one_more(), "10-0-1-3"),
         Case::of_call("CreateService", new_name(), "prod/team"),
-        Case::of_call("UpdateService", Situation::ttl(), "prod.local/orders"),
-        Case::of_call("DeleteService", emptied(), "prod.local/orders"),
+        Case::of_call("UpdateService", Situation::ttl(), "prod.local/pay"),
+        Case::of_call("DeleteService", emptied(), "prod.local/pay"),
         Case::of_call("CreateHttpNamespace", new_namespace(), "team"),
         Case::of_call("GetNamespace", namespace_of_another_party(), "team"),
         Case::of_call("UpdateInstanceCustomHealthStatus", other_health(), "prod/web"),

@@ -2,29 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use cloud_map_sync::function::Function;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::faults::outcome::{self, State};
-use crate::faults::play::{REST, Stage, on_a_runtime, reached};
-use crate::faults::situation::Situation;
-use crate::logged::invoke_logged;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::worlds::faults::outcome::{self, State};
+use crate::worlds::faults::play::{REST, reached};
+use crate::worlds::faults::situation::{Situation, WEB};
+use crate::worlds::play::{Scene, on_a_runtime};
+use testbed::cloud_map::{Fault, FaultKind};
 
 /// The function serves one cluster only.
 pub const ALONE: &[(&str, &str)] = &[("CLUSTERS", "blue")];
 
 /// `web` has a pod more.
 pub fn one_more() -> Situation {
-    let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
-    Situation { settings: ALONE, ..Situation::new("one pod more", change) }
+    let new = Situation::new("one pod more", |scene| scene.give(WEB, &[1, 2, 3]));
+    Situation { settings: ALONE, ..new }
 }
 
 /// `web` has a pod less.
 pub fn one_less() -> Situation {
-    let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1"]);
-    Situation { settings: ALONE, ..Situation::new("one pod less", change) }
+    let new = Situation::new("one pod less", |scene| scene.give(WEB, &[1]));
+    Situation { settings: ALONE, ..new }
 }
 
 /// A right, a situation that needs it, and the line that tells of it.
@@ -32,8 +31,8 @@ pub struct Case {
     /// As the refusal has it: `servicediscovery:ListInstances`.
     pub right: String,
     pub situation: Situation,
-    pub deny: Box<dyn Fn(&Stage)>,
-    pub allow: Box<dyn Fn(&Stage)>,
+    pub deny: Box<dyn Fn(&Scene)>,
+    pub allow: Box<dyn Fn(&Scene)>,
     /// What the line names besides: the thing that the run could not read or change.
     pub thing: &'static str,
 }
@@ -53,10 +52,10 @@ impl Case {
         situation: Situation,
         thing: &'static str,
     ) -> Self {
-        let deny = move |stage: &Stage| {
-            stage.fleet.cloud_map.inject(Fault::on(operation, kind.clone()).always());
+        let deny = move |scene: &Scene| {
+            scene.fleet.cloud_map.inject(Fault::on(operation, kind.clone()).always());
         };
-        let allow = |stage: &Stage| stage.fleet.cloud_map.heal();
+        let allow = |scene: &Scene| scene.fleet.cloud_map.heal();
         Self { right, situation, deny: Box::new(deny), allow: Box::new(allow), thing }
     }
 }
@@ -83,27 +82,20 @@ pub fn denied(cases: &[Case]) {
 }
 
 async fn played(case: &Case, wanted: &State) -> Result<(), String> {
-    let stage = Stage::set(&case.situation).await;
-    let before = State::of(&stage);
-    (case.situation.change)(&stage);
-    outcome::keep(&stage, &before, wanted);
-    (case.deny)(&stage);
-    let process = stage.process().await;
-    let lines = run(&stage, &process, &case.situation).await;
+    let mut scene = Scene::of(&case.situation).await;
+    let before = State::of(&scene);
+    scene.changed(&case.situation).await;
+    outcome::keep(&mut scene, &before, wanted, false);
+    (case.deny)(&scene);
+    scene.behave(|it| it.discovery_on_any_host = true);
+    let run = scene.run((case.situation.cause)(), false).await?;
+    // Each line of the log with its level, its message and what it is about.
+    let lines = run.into_iter().flat_map(|(_, lines)| lines);
+    let told = told(case, &lines.map(|line| short(&line)).collect::<Vec<_>>());
     sleep(REST).await;
-    (case.allow)(&stage);
-    let told = told(case, &lines);
-    let rest = outcome::rest(&stage, &case.situation, &process, wanted, 1).await;
-    told.and(rest.map(drop)).and(outcome::untouched(&stage, &before, wanted))
-}
-
-/// The lines of the log, each with its level, its message and what it is about.
-async fn run(stage: &Stage, process: &Function, situation: &Situation) -> Vec<String> {
-    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
-    stage.fleet.cloud_map.behave(behaviour);
-    let payload: Value = (situation.cause)(stage);
-    let (_, lines) = invoke_logged(process, &payload).await;
-    lines.iter().map(|line| short(line)).collect()
+    (case.allow)(&scene);
+    let rest = scene.leads_to(&case.situation, wanted).await;
+    told.and(rest.map(drop)).and(outcome::untouched(&mut scene))
 }
 
 fn short(line: &str) -> String {

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::play::{Case, denied, one_more};
 use super::{assert_same, clusterset};
-use crate::faults::play::Stage;
-use crate::faults::situation::Situation;
 use crate::queue::{batch, message};
+use crate::worlds::faults::situation::{CART, PAY, Situation, shop};
+use crate::worlds::play::Scene;
 use testbed::kubernetes::Right;
 
 const ROLES: [&str; 2] = [
@@ -63,8 +63,8 @@ pub fn case(
     let case = Case {
         right: refusal,
         situation,
-        deny: Box::new(move |stage| stage.fleet.cluster.withdraw(&withdrawn)),
-        allow: Box::new(|stage| stage.fleet.cluster.give_back()),
+        deny: Box::new(move |scene| scene.fleet.cluster.withdraw(&withdrawn)),
+        allow: Box::new(|scene| scene.fleet.cluster.give_back()),
         thing,
     };
     (right, case)
@@ -78,11 +78,11 @@ pub fn message_about(service: &str) -> Value {
 
 /// A server that does not serve `EndpointSlices`.
 fn of_endpoints() -> Situation {
-    let before = |stage: &Stage| {
-        stage.fleet.cluster.serve_slices(false);
-        crate::faults::situation::shop(stage);
-        stage.fleet.cluster.delete_service("shop", "cart");
-        stage.fleet.cluster.delete_service("shop", "orders");
+    let before = |scene: &mut Scene| {
+        scene.fleet.cluster.serve_slices(false);
+        shop(scene);
+        scene.remove(CART);
+        scene.remove(PAY);
     };
     Situation { name: "one pod more, by Endpoints", before, ..one_more() }
 }
@@ -90,7 +90,7 @@ fn of_endpoints() -> Situation {
 fn cases() -> Vec<(Right, Case)> {
     let about_web = Situation {
         name: "one pod more, by a message",
-        cause: |_| message_about("web"),
+        cause: || message_about("web"),
         ..one_more()
     };
     vec![

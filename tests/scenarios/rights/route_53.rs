@@ -2,7 +2,7 @@
 //! `ACCESS_DENIED`.
 
 use super::play::{Case, denied, one_less, one_more};
-use crate::faults::situation::Situation;
+use crate::worlds::faults::situation::Situation;
 use testbed::cloud_map::FaultKind;
 
 pub const RIGHTS: [&str; 7] = [
@@ -19,7 +19,7 @@ fn situations() -> [(&'static str, Situation, &'static str); 3] {
     [
         ("RegisterInstance", one_more(), "10-0-1-3"),
         ("DeregisterInstance", one_less(), "10-0-1-2"),
-        ("UpdateService", Situation::ttl(), "prod.local/orders"),
+        ("UpdateService", Situation::ttl(), "prod.local/pay"),
     ]
 }
 

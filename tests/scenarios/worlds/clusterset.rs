@@ -30,6 +30,8 @@ pub struct Clusterset {
     pub is_apart: bool,
     /// The exporters by their cluster's and their name's number.
     pub exporters: BTreeMap<(usize, usize), Exporter>,
+    /// The annotated Services that are exported, too, by their cluster's and their own number.
+    pub annotated: BTreeSet<(usize, usize)>,
     /// The endpoints of `amber`.
     pub amber: BTreeSet<u8>,
     /// The ids of the clusters.
@@ -61,6 +63,21 @@ pub struct Exporter {
     /// The last parts of its pods' addresses. Without them there is no Service.
     pub pods: Option<BTreeSet<u8>>,
     pub is_exported: bool,
+}
+
+impl Default for Exporter {
+    fn default() -> Self {
+        Self {
+            created: 0,
+            is_headless: false,
+            http: 80,
+            has_more_ports: false,
+            is_sticky: false,
+            prefers_zone: false,
+            pods: None,
+            is_exported: true,
+        }
+    }
 }
 
 /// The address of a pod of an exported Service; the third cluster is `amber`.
@@ -103,8 +120,8 @@ impl Exporter {
 
 impl Clusterset {
     /// Both clusters serve the API and are members, and AWS's controller has served a name for a third one.
-    pub fn begin(&mut self, is_apart: bool, fleet: &Fleet, green: &KubernetesServer) {
-        (self.is_on, self.is_apart, self.ids) = (true, is_apart, CLUSTERS);
+    pub fn begin(&mut self, fleet: &Fleet, green: &KubernetesServer) {
+        (self.is_on, self.ids) = (true, CLUSTERS);
         for (server, id) in [&fleet.cluster, green].into_iter().zip(self.ids) {
             server.serve_multi_cluster();
             server.cluster_property(CLUSTER_ID, id);

@@ -24,13 +24,14 @@
 //! same for `testbed`.
 
 mod clusterset;
+pub mod faults;
 mod moves;
 mod oracle;
-mod play;
+pub mod play;
 mod processes;
 mod rest;
 mod story;
-mod world;
+pub mod world;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};

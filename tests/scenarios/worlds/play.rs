@@ -8,18 +8,20 @@ use serde_json::json;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
 
+use super::faults::situation::READER;
 use super::oracle::invariants::Ledger;
 use super::oracle::{self, Registry, clusterset};
 use super::processes::Process;
 use super::story::Story;
-use super::world::{CLUSTERS, Namespace, World};
-use crate::faults::play::on_a_runtime;
-use crate::faults::situation::READER;
+use super::world::{CLUSTERS, Namespace, SHOP, TEAM, World};
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
+use testbed::ROLE_ARN;
+use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
+use testbed::sqs::queue::Queue;
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_millis(25);
@@ -31,7 +33,14 @@ pub const QUIET: Duration = Duration::from_mins(2);
 
 /// Plays a story on a runtime of its own; returns the rule that it breaks.
 pub fn play(story: &Story) -> Result<(), String> {
-    on_a_runtime(async { LocalSet::new().run_until(Scene::play(story)).await })
+    on_a_runtime(Scene::play(story))
+}
+
+/// Does the work on a runtime of its own, in which time stands still except for waiting.
+pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
+    runtime.block_on(Box::pin(LocalSet::new().run_until(work)))
 }
 
 /// The world, the stand-ins that show it, and the processes of the function.
@@ -42,7 +51,15 @@ pub struct Scene {
     pub imports: clusterset::Ledger,
     pub green: KubernetesServer,
     pub behaviour: Behaviour,
+    /// Settings of all processes beside those of the world, and more of the last one.
+    pub more_settings: Vec<(&'static str, &'static str)>,
     pub other_settings: &'static [(&'static str, &'static str)],
+    /// The function's own queue.
+    pub queue: Queue,
+    /// The numbers of Events when the function was deployed.
+    pub events: [usize; 2],
+    /// The clock of processes whose time stands still.
+    pub stopped: Option<StandInClock>,
     pub processes: Vec<Arc<Process>>,
     pub runs: Vec<(usize, JoinHandle<()>)>,
     quiet: Duration,
@@ -80,6 +97,22 @@ impl Scene {
     }
 
     async fn set(story: &Story) -> Self {
+        Self::begin(story.flows.has_exported, |scene| {
+            let time = Duration::from_millis;
+            scene.world.clusterset.is_apart = story.is_apart;
+            scene.other_settings = story.other_settings;
+            scene.is_long = story.is_long;
+            scene.most_reads = story.most_reads;
+            scene.behave(|it| {
+                it.operation_delay = time(story.operation_delay);
+                it.list_lag = time(story.list_lag);
+            });
+        })
+        .await
+    }
+
+    /// Two clusters and two namespaces with nothing in them, and the processes of the function.
+    pub async fn begin(has_exported: bool, change: impl FnOnce(&mut Self)) -> Self {
         let fleet = Fleet::start().await;
         let green = fleet.green().await;
         fleet.sandbox.role(READER, None);
@@ -97,32 +130,32 @@ impl Scene {
                 is_withdrawn: false,
             });
         }
-        if story.flows.has_exported {
-            world.clusterset.begin(story.is_apart, &fleet, &green);
+        if has_exported {
+            world.clusterset.begin(&fleet, &green);
         }
-        let time = Duration::from_millis;
-        let behaviour = Behaviour {
-            operation_delay: time(story.operation_delay),
-            list_lag: time(story.list_lag),
-            ..Behaviour::default()
-        };
-        fleet.cloud_map.behave(behaviour.clone());
+        let queue = fleet.sandbox.queue("own");
+        queue.allow(ROLE_ARN);
         let mut scene = Self {
             world,
             fleet,
+            queue,
+            events: [0; 2],
             ledger: Ledger::default(),
             imports: clusterset::Ledger::default(),
             green,
-            behaviour,
-            other_settings: story.other_settings,
+            behaviour: Behaviour::default(),
+            more_settings: Vec::new(),
+            other_settings: &[],
+            stopped: None,
             processes: Vec::new(),
             runs: Vec::new(),
             quiet: Duration::ZERO,
-            is_long: story.is_long,
-            most_reads: story.most_reads,
+            is_long: false,
+            most_reads: None,
             unsynced: Duration::ZERO,
             seen: None,
         };
+        change(&mut scene);
         scene.deploy();
         scene
     }
@@ -205,6 +238,9 @@ impl Scene {
 
     pub fn look(&mut self) -> Result<(), String> {
         self.seen = Some(self.revisions());
+        if let Some(id) = self.fleet.cloud_map.find_namespace(TEAM) {
+            self.world.has_created(id);
+        }
         let registry = self.registry();
         self.ledger.look(&self.world, &registry)?;
         if self.world.clusterset.is_on {
@@ -219,10 +255,29 @@ impl Scene {
                 return Err(format!("DRY_RUN is on, and the function writes: {writes:?}"));
             }
         }
+        let kept = match self.world.settings.events {
+            "none" => &[0, 1][..],
+            "warnings" => &[1],
+            _ => &[],
+        };
+        if !kept.is_empty() {
+            let now = self.events();
+            if kept.iter().any(|it| now[*it] != self.events[*it]) {
+                let Self { world, events, .. } = &self;
+                return Err(format!("EVENTS is {}: {now:?}, {events:?}", world.settings.events));
+            }
+        }
         match &self.fleet.cloud_map.take_violations()[..] {
             [] => Ok(()),
             violations => Err(format!("something foreign was touched: {}", violations.join("\n"))),
         }
+    }
+
+    /// The numbers of warnings and of other Events on Services.
+    pub fn events(&self) -> [usize; 2] {
+        let all = [0, 1].map(|number| self.cluster(number).events(SHOP)).concat();
+        let warnings = all.iter().filter(|it| it["type"] == "Warning").count();
+        [warnings, all.len() - warnings]
     }
 
     /// What was written since the last time. What Cloud Map refuses is tried again at once in a run that a person begins.

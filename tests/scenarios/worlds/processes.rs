@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use cloud_map_sync::function::{Answer, Function};
 use cloud_map_sync::report::Report;
-use cloud_map_sync::time::Deadline;
+use cloud_map_sync::time::{Clock, Deadline};
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use super::play::Scene;
-use super::world::CLUSTERS;
-use crate::queue::failures;
+use super::world::{AMBER, CLUSTERS};
+use crate::queue::{batch, failures, message};
 use testbed::Sandbox;
-use testbed::clock::tokio_clock;
-use testbed::function::TIMEOUT;
+use testbed::clock::{StandInClock, tokio_clock};
+use testbed::function::{TIMEOUT, event};
 use testbed::gate::Gate;
 
 /// The processes of the function.
@@ -33,23 +33,29 @@ pub struct Process {
     settings: Vec<(&'static str, String)>,
     sandbox: Sandbox,
     most_reads: Option<usize>,
+    clock: Clock,
     function: OnceCell<Function>,
     turn: Mutex<()>,
 }
 
 impl Process {
-    pub async fn invoke(&self, payload: &Value, time: Duration) -> Option<Answer> {
-        let _turn = self.turn.lock().await;
+    /// The function, which begins with its first invocation.
+    pub async fn function(&self) -> &Function {
         let new = async {
             let settings: Vec<_> =
                 self.settings.iter().map(|(key, it)| (*key, it.as_str())).collect();
-            let function = self.sandbox.function(&settings).await.with_clock(tokio_clock());
+            let function = self.sandbox.function(&settings).await.with_clock(self.clock.clone());
             match self.most_reads {
                 Some(reads) => function.with_most_reads(reads),
                 None => function,
             }
         };
-        let function = Box::pin(self.function.get_or_init(|| new)).await;
+        Box::pin(self.function.get_or_init(|| new)).await
+    }
+
+    pub async fn invoke(&self, payload: &Value, time: Duration) -> Option<Answer> {
+        let _turn = self.turn.lock().await;
+        let function = self.function().await;
         let answer = timeout(time, function.invoke(payload, Deadline::after(time))).await.ok();
         if std::env::var_os("WORLD").is_some() {
             let report = answer.as_ref().and_then(|it| it.report.as_ref());
@@ -64,25 +70,40 @@ impl Scene {
     pub fn deploy(&mut self) {
         self.runs.drain(..).for_each(|(_, run)| run.abort());
         self.processes = (0..PROCESSES).map(|number| self.process(number)).collect();
-        let arns = CLUSTERS.map(|cluster| self.fleet.sandbox.cluster_arn(cluster));
-        self.fleet.cloud_map.watch_over(self.world.settings.owner, &[&arns[0], &arns[1]]);
+        let [blue, green] = CLUSTERS.map(|cluster| self.fleet.sandbox.cluster_arn(cluster));
+        let amber = blue.replace(CLUSTERS[0], AMBER);
+        self.fleet.cloud_map.watch_over(self.world.settings.owner, &[&blue, &green, &amber]);
         self.ledger.forget();
+        self.events = self.events();
     }
 
     fn process(&self, number: usize) -> Arc<Process> {
         let mut settings: BTreeMap<_, _> = self.world.settings.variables().into_iter().collect();
         settings.extend(self.world.clusterset.variables(number, &self.world.settings));
+        settings.extend(self.more_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
+        if self.world.settings.fans_out {
+            settings.insert("FAN_OUT", self.queue.url().to_owned());
+        }
         if number + 1 == PROCESSES {
             settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
         }
         let settings = settings.into_iter().collect();
-        let sandbox = if self.is_long {
+        let sandbox = if self.is_long || self.world.settings.purges_dead_clusters {
             self.fleet.sandbox.with_credentials_for(CREDENTIALS)
         } else {
             self.fleet.sandbox.another_process()
         };
         let (function, turn, most_reads) = (OnceCell::new(), Mutex::default(), self.most_reads);
-        Arc::new(Process { settings, sandbox, most_reads, function, turn })
+        let clock = self.stopped.as_ref().map_or_else(tokio_clock, StandInClock::clock);
+        Arc::new(Process { settings, sandbox, most_reads, clock, function, turn })
+    }
+
+    /// Lets time pass for the function.
+    pub async fn wait(&self, time: Duration) {
+        match &self.stopped {
+            Some(clock) => clock.advance(time),
+            None => sleep(time).await,
+        }
     }
 
     /// Begins an invocation in each of two processes, and lets their calls in by turns: so many of the first one, so many
@@ -131,6 +152,22 @@ impl Scene {
         let invoked = self.processes[process].clone();
         let run = spawn_local(async move { drop(Box::pin(invoked.invoke(&payload, time)).await) });
         self.runs.push((process, run));
+    }
+
+    /// The schedule begins in a process, and the processes in turn get the clusters that it hands on.
+    pub fn schedule(&mut self, first: usize) {
+        let (processes, queue) = (self.processes.clone(), self.queue.clone());
+        let run = spawn_local(async move {
+            let schedule = event("schedule-eventbridge-scheduler");
+            drop(Box::pin(processes[first].invoke(&schedule, TIMEOUT)).await);
+            for (number, handed_on) in queue.take_all().into_iter().enumerate() {
+                let body = serde_json::from_str(&handed_on.body).expect("JSON");
+                let batch = batch(&[message("0", &body)]);
+                let process = &processes[(first + number + 1) % PROCESSES];
+                drop(Box::pin(process.invoke(&batch, TIMEOUT)).await);
+            }
+        });
+        self.runs.push((PROCESSES, run));
     }
 
     /// Delivers messages, and twice more those that come back, as a queue does.

@@ -21,6 +21,8 @@ use testbed::function::TIMEOUT;
 const REST: Duration = Duration::from_mins(6);
 /// Longer than `GUARD_WAIT`.
 const GUARD: Duration = Duration::from_mins(11);
+/// Longer than `PURGE_DEAD_CLUSTERS_AFTER`.
+const DAY: Duration = Duration::from_hours(25);
 
 /// A full sync that nothing disturbs makes at most so many calls for each flow, and so many more for each namespace, service and
 /// instance before and after it.
@@ -60,7 +62,7 @@ impl Scene {
         }
         self.adopt();
         self.finish(REST).await?;
-        // A purge that was cut short may leave imports without the record that makes Cloud Map familiar.
+        // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar.
         if self.world.clusterset.has_lost_records {
             for process in self.all_clusters(0) {
                 self.invoke(process, json!({ "action": "confirm" }), TIMEOUT);
@@ -171,14 +173,25 @@ impl Scene {
     ) -> Result<(), String> {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
         let mut reports = self.sync_all(last).await?;
-        let first = self.registry();
+        let (first, stood_first) = (self.registry(), clusterset::Stood::of(self));
         self.nothing_was_left(left)?;
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
         let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
-            sleep(GUARD).await;
+            self.wait(GUARD).await;
+            for cluster in guard::unnoted(&self.world, &self.registry()) {
+                let arn = self.fleet.sandbox.cluster_arn(CLUSTERS[cluster]);
+                let process = if self.world.clusterset.is_apart { cluster } else { last };
+                let confirm = json!({ "action": "confirm", "cluster": arn });
+                self.invoke(process % self.agreeing(), confirm, TIMEOUT);
+                self.finish(QUIET).await?;
+            }
+            reports.extend(self.sync_all(last).await?);
+        }
+        if self.world.settings.purges_dead_clusters && !self.world.clusterset.is_on {
+            self.wait(DAY).await;
             reports.extend(self.sync_all(last).await?);
         }
         let shown = |problem: String, reports: &[Report]| {
@@ -197,6 +210,9 @@ impl Scene {
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
         guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
         if is_whole {
+            let (left, minimum) = (clusterset::Stood::of(self), self.world.settings.guard_minimum);
+            let guarded = stood.is_guarded(&stood_first, &left, minimum);
+            guarded.map_err(|it| shown(it, &reports))?;
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         // `create-only` adopts nothing, and the former owner's records stay.

@@ -12,6 +12,10 @@ use testbed::{ACCOUNT, REGION};
 
 /// The clusters.
 pub const CLUSTERS: [&str; 2] = ["blue", "green"];
+/// A cluster that was there once.
+pub const AMBER: &str = "amber";
+/// The namespace that is not there until the function creates it.
+pub const TEAM: &str = "team";
 /// The names of Services, and those that they claim.
 pub const NAMES: [&str; 4] = ["api", "cart", "pay", "web"];
 /// The Kubernetes namespace of all Services.
@@ -59,6 +63,7 @@ impl Namespace {
 }
 
 /// The settings of the function that moves change.
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub owner: &'static str,
@@ -66,6 +71,12 @@ pub struct Settings {
     pub policy: &'static str,
     pub clusters: &'static str,
     pub deletes_empty_services: bool,
+    pub creates_namespaces: bool,
+    /// After a day.
+    pub purges_dead_clusters: bool,
+    /// Whether the schedule hands the clusters on by a queue.
+    pub fans_out: bool,
+    pub events: &'static str,
     pub guard_minimum: u32,
     pub is_dry: bool,
     /// The only name of namespaces that the function uses.
@@ -113,6 +124,8 @@ pub enum Reference {
     Name(usize),
     Id(usize),
     Arn(usize),
+    /// The name `TEAM`.
+    New,
 }
 
 /// One endpoint.
@@ -135,6 +148,10 @@ impl Default for Settings {
             policy: "sync",
             clusters: "blue,green",
             deletes_empty_services: false,
+            creates_namespaces: false,
+            purges_dead_clusters: false,
+            fans_out: false,
+            events: "all",
             guard_minimum: 1000,
             is_dry: false,
             namespaces: None,
@@ -154,7 +171,11 @@ impl Settings {
             ("DELETE_EMPTY_SERVICES", self.deletes_empty_services.to_string()),
             ("GUARD_MINIMUM", self.guard_minimum.to_string()),
             ("DRY_RUN", self.is_dry.to_string()),
+            ("EVENTS", self.events.to_owned()),
         ];
+        variables.extend(self.creates_namespaces.then(|| ("CREATE_NAMESPACES", "true".to_owned())));
+        let purges = self.purges_dead_clusters;
+        variables.extend(purges.then(|| ("PURGE_DEAD_CLUSTERS_AFTER", "1d".to_owned())));
         variables.extend(self.namespaces.map(|it| ("CLOUD_MAP_NAMESPACES", it.to_owned())));
         let policy = |denied| {
             let names = NAMES.into_iter().chain(EXPORTED).filter(|it| *it != denied);
@@ -203,6 +224,20 @@ impl World {
         &self.namespaces[number % self.namespaces.len()]
     }
 
+    /// The namespace `TEAM` is there.
+    pub fn has_created(&mut self, id: String) {
+        if self.namespaces.iter().all(|it| it.name != TEAM) {
+            let (name, kind) = (TEAM, NamespaceKind::Http);
+            let (is_shared, is_withdrawn) = (false, false);
+            self.namespaces.push(Namespace { id, name, kind, is_shared, is_withdrawn });
+        }
+    }
+
+    /// Whether the function creates namespaces.
+    pub fn creates_namespaces(&self) -> bool {
+        self.settings.creates_namespaces || self.clusterset.is_on
+    }
+
     /// The namespaces that a claim may mean and the function uses.
     pub fn candidates(&self, claim: &Claim) -> Vec<&Namespace> {
         let named = self.named(claim).into_iter();
@@ -225,6 +260,7 @@ impl World {
         let named = self.namespaces.iter().filter(|it| match claim.namespace {
             Reference::Id(number) | Reference::Arn(number) => it.id == self.namespace(number).id,
             Reference::Name(number) => it.name == self.namespace(number).name,
+            Reference::New => it.name == TEAM,
         });
         named.filter(|it| !it.is_withdrawn).collect()
     }
@@ -273,6 +309,7 @@ impl World {
             Reference::Name(number) => self.namespace(number).name.to_owned(),
             Reference::Id(number) => self.namespace(number).id.clone(),
             Reference::Arn(number) => self.namespace(number).arn(),
+            Reference::New => TEAM.to_owned(),
         };
         let mut annotations = vec![("hostname", claim.names.join(",")), ("namespace", namespace)];
         let mut add = |key, value: Option<String>| annotations.extend(value.map(|it| (key, it)));
@@ -323,6 +360,13 @@ impl World {
 }
 
 impl Service {
+    /// One with a selector and addresses of IPv4.
+    pub fn plain(claim: Claim, prefix: &'static str, endpoints: BTreeMap<u8, Endpoint>) -> Self {
+        let families = vec!["IPv4"];
+        let (has_selector, has_foreign_slice, created) = (true, false, 0);
+        Self { claim, prefix, has_selector, families, endpoints, has_foreign_slice, created }
+    }
+
     fn pods(&self, (cluster, name): (usize, usize)) -> Vec<Pod> {
         let pods = self.endpoints.iter().map(|(number, endpoint)| {
             let (v4, v6) = addresses(cluster, *number);

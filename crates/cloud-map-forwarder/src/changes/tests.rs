@@ -3,30 +3,30 @@
 use super::Watch::{ClusterIpSlices, Exports, HeadlessSlices, OtherSlices, Services};
 use super::*;
 
-fn object(name: &str, version: u32, service: Option<&str>) -> Object {
-    Object {
+fn object(name: &str, version: u32, service: Option<&str>) -> WatchedObject {
+    WatchedObject {
         key: ServiceRef::new("shop", name),
         version: version.to_string(),
         service: service.map(|name| ServiceRef::new("shop", name)),
     }
 }
 
-fn web(version: u32) -> Object {
+fn web(version: u32) -> WatchedObject {
     object("web", version, Some("web"))
 }
 
-fn slice(version: u32) -> Object {
+fn slice(version: u32) -> WatchedObject {
     object("web-x7k2p", version, Some("web"))
 }
 
-fn list(changes: &mut Changes, watch: Watch, objects: &[Object]) -> Vec<String> {
+fn list(changes: &mut Changes, watch: Watch, objects: &[WatchedObject]) -> Vec<String> {
     let listed = objects.iter().cloned().map(Seen::Listed);
     let events = std::iter::once(Seen::ListBegins).chain(listed).chain([Seen::ListEnds]);
     events.flat_map(|seen| places(changes, watch, seen)).collect()
 }
 
 fn places(changes: &mut Changes, watch: Watch, seen: Seen) -> Vec<String> {
-    changes.record(watch, seen).iter().map(Place::to_string).collect()
+    changes.record(watch, seen).iter().map(SyncScope::to_string).collect()
 }
 
 /// `shop/web` with one slice, after the message for the whole cluster.

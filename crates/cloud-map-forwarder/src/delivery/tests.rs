@@ -10,8 +10,8 @@ use cloud_map_sync::event::{self, Invocation};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-fn service(name: &str) -> Place {
-    Place::Service(ServiceRef::new("shop", name))
+fn service(name: &str) -> SyncScope {
+    SyncScope::Service(ServiceRef::new("shop", name))
 }
 
 fn names(due: &[Due]) -> Vec<String> {
@@ -126,7 +126,7 @@ async fn the_whole_cluster_replaces_every_service() {
     let (pending, start) = (Pending::default(), Instant::now());
     pending.add(service("web"));
     advance(MOMENT).await;
-    pending.add(Place::Cluster);
+    pending.add(SyncScope::Cluster);
     pending.add(service("cart"));
     let due = pending.take_due(10).await;
     assert_eq!((names(&due), due[0].since), (vec!["the whole cluster".to_owned()], start));
@@ -166,7 +166,7 @@ async fn a_waiting_take_returns_an_added_place() {
 }
 
 fn due(name: &str) -> Due {
-    Due { place: Place::Service(ServiceRef::new("shop", name)), since: Instant::now() }
+    Due { place: SyncScope::Service(ServiceRef::new("shop", name)), since: Instant::now() }
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn only_a_message_that_the_queue_confirms_counts_as_sent() {
         .failed(has_not.build().expect("complete"))
         .build()
         .expect("complete");
-    let Outcome { accepted, refused } = outcome(&places, &answer);
+    let DeliveryOutcome { accepted, refused } = outcome(&places, &answer);
     assert_eq!(accepted, places[..1]);
     let why: Vec<&str> = refused.iter().map(|(_, why)| why.as_str()).collect();
     assert_eq!(why, ["InternalError: later", "it is missing in the response"]);
@@ -191,8 +191,8 @@ fn only_a_message_that_the_queue_confirms_counts_as_sent() {
 #[test]
 fn the_function_reads_each_message_as_intended() {
     let rows = [
-        (Place::Cluster, "blue"),
-        (Place::Service(ServiceRef::new("shop", "web")), "blue/shop/web"),
+        (SyncScope::Cluster, "blue"),
+        (SyncScope::Service(ServiceRef::new("shop", "web")), "blue/shop/web"),
     ];
     for (place, scope) in rows {
         let body = place.message("blue").to_string();

@@ -14,7 +14,7 @@ type Refused = Option<(&'static str, u16)>;
 
 /// A forwarder whose queue accepts messages.
 struct Scene {
-    health: Health,
+    health: PodHealth,
     refused: Sender<Refused>,
 }
 
@@ -26,7 +26,7 @@ impl Scene {
             async { Ok::<_, kube::Error>(answer) }
         });
         let client = Client::new(server, "default");
-        let health = Health::default();
+        let health = PodHealth::default();
         health.delivered(&[Duration::ZERO], 0, None);
         let of_watches = health.clone();
         tokio::spawn(async move {
@@ -42,8 +42,8 @@ impl Scene {
     }
 }
 
-fn settings() -> Settings {
-    let read = Settings::read(|name| {
+fn settings() -> ForwarderSettings {
+    let read = ForwarderSettings::read(|name| {
         let value = match name {
             "QUEUE_URL" => "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
             "CLUSTER" => "blue",

@@ -20,10 +20,10 @@ fn plan(counts: &Value, clusters: &[Value]) -> Value {
     json!({"mode": "plan", "whole": true, "ok": true, "counts": counts, "clusters": clusters})
 }
 
-fn difference(before: Value, after: Value) -> Difference {
+fn difference(before: Value, after: Value) -> PlanDifference {
     let [before, after] =
         [before, after].map(|plan| serde_json::from_value(plan).expect("a plan of this release"));
-    Difference::between(before, after).expect("two plans of one scope")
+    PlanDifference::between(before, after).expect("two plans of one scope")
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn plans_of_different_scopes_are_refused() {
         ((false, Some("blue")), (false, None), None),
     ] {
         let [before, after] = [before, after].map(|(whole, scope)| with(whole, scope));
-        let refusal = Difference::between(before, after).err().map(|it| it.to_string());
+        let refusal = PlanDifference::between(before, after).err().map(|it| it.to_string());
         let expected =
             expected.map(|it| format!("one of the plans is {it}: plan the same scope twice"));
         assert_eq!(refusal, expected);

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::Page;
+use super::HtmlPage;
 use cloud_map_sync::actions::status::{RegistryStatus, ServiceStatus, Share, ShareOf, Status};
 use cloud_map_sync::model::Timestamp;
 use cloud_map_sync::report::Report;
@@ -41,7 +41,7 @@ fn plan(held_back: &Value) -> Report {
 
 fn page(status: &Status, before: Option<&Status>, plan: &Report) -> String {
     let now = Timestamp::from_second(1_795_252_502).expect("a time");
-    Page { status, before, plan, now }.to_string()
+    HtmlPage { status, before, plan, now }.to_string()
 }
 
 #[test]

@@ -95,7 +95,10 @@ fn the_named_context_is_used_with_its_namespace() {
 #[test]
 fn a_missing_kubeconfig_is_named_once_with_its_cause() {
     let missing = PathBuf::from("/missing/config");
-    let arguments = arguments::Place { kubeconfig: Some(missing), ..arguments::Place::default() };
+    let arguments = arguments::PlaceArguments {
+        kubeconfig: Some(missing),
+        ..arguments::PlaceArguments::default()
+    };
     let error = resolve(&arguments).expect_err("there is no such file");
     assert_eq!(
         chain(&error),
@@ -106,14 +109,14 @@ fn a_missing_kubeconfig_is_named_once_with_its_cause() {
 #[test]
 fn a_cluster_by_name_is_whole_unless_a_namespace_is_named() {
     let named = |namespace: Option<&str>, service: Option<&str>| {
-        resolve(&arguments::Place {
+        resolve(&arguments::PlaceArguments {
             cluster: Some("blue".to_owned()),
             namespace: namespace.map(str::to_owned),
             service: service.map(str::to_owned),
-            ..arguments::Place::default()
+            ..arguments::PlaceArguments::default()
         })
     };
-    let shown = |place: Result<Place, Error>| place.map(|place| place.to_string());
+    let shown = |place: Result<RequestedScope, Error>| place.map(|place| place.to_string());
     assert_eq!(shown(named(None, None)).expect("whole"), "blue");
     assert_eq!(shown(named(Some("shop"), Some("web"))).expect("one"), "blue shop web");
     assert!(matches!(named(None, Some("web")), Err(Error::NoNamespace)));

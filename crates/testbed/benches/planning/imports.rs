@@ -62,7 +62,7 @@ impl World {
             expire_after: None,
             read: members.iter().map(|(member, _)| member.cluster.clone()).collect(),
         };
-        let known = Members::new(registry, id, overlay, &lifetimes);
+        let known = Members::new((registry, true), id, overlay, &lifetimes);
         let importers = members.iter().zip(&self.objects);
         let all = importers.map(|((member, arn), objects)| {
             let guard = Run {

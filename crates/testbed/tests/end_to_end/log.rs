@@ -30,7 +30,7 @@ async fn log_is_json_with_a_line_for_each_change_and_holds_no_secret_at_any_leve
         assert_that_a_line_tells_of_the_change(&lambda);
         assert_that_metrics_tell_of_both_runs(&lambda);
         for key in keys(&world) {
-            assert_that_nothing_secret_is_told(level, &lambda, &key);
+            assert_that_nothing_secret_is_reported(level, &lambda, &key);
         }
     }
 }
@@ -114,7 +114,7 @@ fn assert_that_metrics_tell_of_both_runs(lambda: &Lambda) {
     assert!(metrics.iter().all(|line| line["function_name"] == "cloud-map-sync"));
 }
 
-fn assert_that_nothing_secret_is_told(level: &str, lambda: &Lambda, key: &AccessKey) {
+fn assert_that_nothing_secret_is_reported(level: &str, lambda: &Lambda, key: &AccessKey) {
     // The part that is the same also where the token is percent-encoded.
     let parts = key.session_token.split(|character: char| !character.is_ascii_alphanumeric());
     let session_token = parts.max_by_key(|part| part.len()).expect("a part");

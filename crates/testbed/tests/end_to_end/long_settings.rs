@@ -79,7 +79,8 @@ async fn clusters_of_a_path_and_a_policy_of_a_parameter_are_what_the_function_ob
 }
 
 #[tokio::test]
-async fn parameters_that_cannot_be_read_keep_the_function_from_starting_and_the_cause_is_told() {
+async fn parameters_that_cannot_be_read_keep_the_function_from_starting_and_the_cause_is_reported()
+{
     let sandbox = sandbox().await;
     sandbox.parameter(&format!("{CLUSTERS}blue"), "blue");
     sandbox.aws().parameter_store.allow(POLICY);
@@ -99,7 +100,7 @@ async fn parameters_that_cannot_be_read_keep_the_function_from_starting_and_the_
 }
 
 #[tokio::test]
-async fn mistakes_in_parameters_are_told_with_the_parameters_name() {
+async fn mistakes_in_parameters_are_reported_with_the_parameters_name() {
     let sandbox = sandbox().await;
     sandbox.parameter(&format!("{CLUSTERS}blue"), "blue");
     sandbox.parameter(&format!("{CLUSTERS}green"), r#"{"cluster": "green", "role": "x"}"#);

@@ -27,7 +27,7 @@ async fn services_of_a_real_cluster_are_followed_from_first_sync_to_deletion() {
     story.deleted_pod_goes_and_one_bad_record_stops_nothing().await;
     story.deleted_service_takes_its_instances_along().await;
     story.second_sync_writes_nothing().await;
-    story.service_whose_claim_is_held_back_is_told_once().await;
+    story.service_whose_claim_is_held_back_is_reported_once().await;
 
     story.world.assert_that_the_ecs_task_is_unchanged();
     assert_eq!(story.world.service_names("prod"), ["cart"]);
@@ -69,7 +69,7 @@ impl Story {
     }
 
     /// The real server judges the Event, and the function's role may create it and nothing more.
-    async fn service_whose_claim_is_held_back_is_told_once(&mut self) {
+    async fn service_whose_claim_is_held_back_is_reported_once(&mut self) {
         self.cluster.service("late", &claim("prod.local", "web"), &headless()).await;
         for _ in 0..2 {
             self.schedule().await;

@@ -26,7 +26,7 @@ fn the_annotation_table_is_the_codes() {
     let mut table =
         String::from("| Annotation | Meaning | Without it | Example |\n|---|---|---|---|\n");
     for annotation in annotation::DOCUMENTED {
-        let annotation::Documented { name, meaning, default, example } = annotation;
+        let annotation::DocumentedAnnotation { name, meaning, default, example } = annotation;
         writeln!(table, "| `{name}` | {meaning} | {default} | `{example}` |").expect("a string");
     }
     check("docs/reference/annotations.md", "annotations", &table);

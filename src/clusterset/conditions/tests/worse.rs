@@ -12,7 +12,7 @@ fn told(present: &[Condition], outcome: &ExportOutcome, merged: &Merged) -> Vec<
 }
 
 #[test]
-fn condition_that_turns_bad_is_told_once() {
+fn condition_that_turns_bad_is_reported_once() {
     let failed = ExportOutcome::Failed("AccessDenied".into());
     let held_back = ExportOutcome::HeldBack("Namespace: it is missing".into());
     let invalid = ExportOutcome::Invalid(NotExportable::ExternalName);
@@ -55,7 +55,7 @@ fn condition_that_turns_bad_is_told_once() {
 }
 
 #[test]
-fn first_conditions_of_an_export_are_told_if_they_are_bad() {
+fn first_conditions_of_an_export_are_reported_if_they_are_bad() {
     assert_eq!(told(&[], &exported(), &agreed()), []);
     assert_eq!(told(&[], &exported(), &in_conflict()).len(), 1);
     assert_eq!(told(&[], &ExportOutcome::TimeRanOut, &agreed()), []);

@@ -76,7 +76,7 @@ fn headless_import_without_families_loses_only_what_was_read() {
 fn member_has_the_addresses_that_were_read_of_it_whole_or_held() {
     let mut world = both().unread("red");
     let has = |world: &World, name: &str, address: &str| {
-        world.sources.has(&cluster(name), address.parse().expect("an address"))
+        world.sources.absent(&cluster(name), address.parse().expect("an address")).is_none()
     };
     assert!(has(&world, "green", "10.0.0.1"));
     assert!(!has(&world, "green", "10.0.0.2") && !has(&world, "red", "10.0.0.2"));

@@ -45,7 +45,7 @@ fn held_import_gains_endpoints_and_loses_none() {
 }
 
 #[test]
-fn held_import_that_nobody_exports_stays_with_the_part_of_its_own_cluster() {
+fn held_import_without_an_export_stays_with_the_part_of_its_own_cluster() {
     let world = both().exported("blue", "10.0.0.5");
     let present = after(&world);
     let ended = both().unexported("blue").unexported("green").unexported("red");

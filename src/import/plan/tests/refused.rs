@@ -52,7 +52,7 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
     });
     let of = |kind, body: &Value, causes: &[&str]| {
         let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-        texts(refused_fields(kind, &web_service(), body, &causes))
+        texts(refused_fields(kind, &web_service(), (body, &Value::Null), &causes))
     };
     let cases = [
         (
@@ -88,6 +88,10 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
     }
     let hints = of(Kind::EndpointSlice, &slice, &["endpoints[1].hints.forZones[0].name"]);
     assert_eq!(hints, "EndpointSlice hints shop/web");
+    let label = json!({"metadata": {"labels": {"team": "shop"}}});
+    let causes = ["spec.trafficDistribution".to_owned()];
+    let standing = refused_fields(Kind::Service, &web_service(), (&label, &body), &causes);
+    assert_eq!(texts(standing), "Service trafficDistribution PreferSameZone", "not sent");
     assert_eq!(
         of(Kind::EndpointSlice, &slice, &["ports[0].appProtocol"]),
         "EndpointSlice appProtocol b!"

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use super::simulation::Simulation;
 use super::world::tagged;
 use crate::model::{
-    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, NewService, ServiceKey,
+    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, NewService, Outcome, ServiceKey,
     ServiceKind, ServiceUpdate,
 };
-use crate::publish::passes::{Effect, Outcome};
-use crate::publish::plan::health;
-use crate::publish::plan::{Change, Stage};
+use crate::publish::passes::Effect;
+use crate::publish::plan::{Change, Stage, health};
 
 /// The error text of Cloud Map if a namespace is full.
 const FULL: &str = "ResourceLimitExceeded: the namespace is full";
@@ -21,7 +20,7 @@ impl Simulation {
     /// for.
     pub(super) fn make(&mut self, change: &Change, knows_full: bool) -> Effect {
         self.interrupt();
-        let failed = || Effect::Is(Outcome::Failed("it fails".to_owned()));
+        let failed = || Effect::Is(Outcome::failed("it fails"));
         let key = change.place().key.clone();
         if !knows_full
             && matches!(change, Change::Register { .. })
@@ -66,20 +65,18 @@ impl Simulation {
                 self.fresh.insert(InstanceKey::new(&key, instance));
                 self.assert_within_limits(change);
             }
-            Change::Rewrite { instance, attributes, exchange, .. } => {
+            Change::Rewrite { instance, attributes, exchange, adopted, .. } => {
                 if exchange.is_some() {
                     self.assert_may_go(change);
                 }
-                self.assert_ours(change);
-                self.assert_allowed(change, attributes);
-                self.instances(&key).insert(instance.clone(), attributes.clone());
-                if self.course.resets {
-                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                match adopted {
+                    Some(adopted) => {
+                        let present = self.instance(&key, instance);
+                        assert_eq!(present, Some(&adopted.present), "{change}");
+                    }
+                    None => _ = self.assert_ours(change),
                 }
-            }
-            Change::Adopt { instance, present, attributes, .. } => {
                 self.assert_allowed(change, attributes);
-                assert_eq!(self.instance(&key, instance), Some(present), "{change}");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 if self.course.resets {
                     self.set_health(&key, instance, Some(health::initial(attributes)));

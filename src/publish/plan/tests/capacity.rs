@@ -139,7 +139,7 @@ fn a_service_above_its_limit_exchanges_one_for_one() {
 }
 
 #[test]
-fn an_instance_of_which_only_the_health_is_told_stands() {
+fn an_instance_of_which_only_the_health_is_reported_stands() {
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("six", "10.0.0.6")];
     let web = service("shop/web", "http/web").custom_health().ready(pods);
     let present = registered("one", "10.0.0.1", "HEALTHY");

@@ -9,7 +9,7 @@ use crate::model::{
     ServiceName,
 };
 use crate::publish::plan::change::describe;
-use crate::publish::plan::{Change, DeregisterReason, Exchange, Former};
+use crate::publish::plan::{Adopted, Change, DeregisterReason, Exchange, Former};
 
 fn place() -> Place {
     Place::of(&key("http/web"), &World::new().0.registry)
@@ -30,7 +30,14 @@ fn creation(namespace: Namespace) -> Change {
 fn rewrite(exchange: Option<Exchange>) -> Change {
     let (instance, attributes, exchange) =
         ("a".into(), ours("shop/web", "10.0.0.1"), exchange.map(Box::new));
-    Change::Rewrite { place: place(), instance, attributes, differences: vec![], exchange }
+    Change::Rewrite {
+        place: place(),
+        instance,
+        attributes,
+        differences: vec![],
+        exchange,
+        adopted: None,
+    }
 }
 
 fn changes() -> Vec<Change> {
@@ -55,12 +62,16 @@ fn changes() -> Vec<Change> {
         },
         rewrite(None),
         rewrite(Some(exchange)),
-        Change::Adopt {
+        Change::Rewrite {
             place: place(),
             instance: instance.clone(),
-            present: foreign("10.0.0.1"),
             attributes,
-            former: Former::Unmarked(Foreign::Unknown),
+            differences: Vec::new(),
+            exchange: None,
+            adopted: Some(Box::new(Adopted {
+                present: foreign("10.0.0.1"),
+                former: Former::Unmarked(Foreign::Unknown),
+            })),
         },
         Change::Health {
             place: place(),

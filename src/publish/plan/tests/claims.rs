@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::publish::plan::{Holders, NamePolicy, Observed, RereadScope, Rules, is_clear, plan};
+use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, is_clear, plan};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -150,7 +150,7 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     let again = RereadScope::of(&holders, [&web], &changes);
     assert_eq!(again.keys, [key("dns/new"), key("dns/old"), key("dns/web")].into());
     assert_eq!(again.services, [named("shop/renamed"), web].into());
-    let narrow = again.narrow(&world.0, &holders);
+    let narrow = again.narrow(&world.observed(&Selection::Everything));
     let keys: Vec<_> = narrow.registry.services.into_keys().collect();
     assert_eq!(keys, [key("dns/old"), key("dns/web")]);
     let services: Vec<_> = narrow.desired.services.keys().map(|it| it.name.as_str()).collect();
@@ -169,11 +169,11 @@ fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
     let changes = world.plan().changes[&young].clone();
     let again = RereadScope::of(&holders, [&young], &changes);
     assert_eq!(again.keys, [key("http/own")].into());
-    let narrow = again.narrow(&world.0, &holders);
+    let narrow = again.narrow(&world.observed(&Selection::Everything));
     assert!(narrow.desired.services.keys().eq([&young]));
     assert_eq!(narrow.desired.held_elsewhere, [(key("http/web"), named("shop/web"))].into());
     // The first plan has reported the conflict.
-    let second = plan(Observed::reread(narrow, &again).basis());
+    let second = plan(&narrow.reread(&again));
     assert_eq!((second.changes, second.held_back), ([(young, changes)].into(), Vec::new()));
 }
 

@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_adopted_is_nobodys_and_right_at_once(
+    fn what_is_adopted_is_of_no_owner_and_right_at_once(
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {
@@ -79,9 +79,11 @@ proptest! {
         let mut foreign = simulation.foreign();
         let adopted = simulation.adopt(&Adoption::default());
         for change in &adopted {
-            let Change::Adopt { place, instance, present, .. } = change else { continue };
+            let Change::Rewrite { place, instance, adopted: Some(adopted), .. } = change else {
+                continue;
+            };
             let others = |key: &str| key.starts_with(MARK_PREFIX) || key.starts_with("ECS_");
-            prop_assert!(!present.keys().any(others), "{change}");
+            prop_assert!(!adopted.present.keys().any(others), "{change}");
             foreign.retain(|(key, id, _)| (key, id) != (&place.key, instance));
         }
         prop_assert_eq!(simulation.foreign(), foreign.clone());

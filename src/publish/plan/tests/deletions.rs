@@ -2,10 +2,10 @@
 
 use super::world::{A, BOTH, HTTP, World, foreign, key, own, pod, service, tagged};
 use crate::model::{Attributes, Tags};
-use crate::publish::plan::{Claimed, Verdict, deletable, verdict};
+use crate::publish::plan::{Claimed, DeletionVerdict, deletable, verdict};
 
 /// The verdict of a full sync of one cluster on `http/web`.
-fn web(world: &World, others: &Claimed) -> Option<Verdict> {
+fn web(world: &World, others: &Claimed) -> Option<DeletionVerdict> {
     let plan = world.plan();
     let mut observation = world.0.clone();
     observation.expect_namespaces();
@@ -22,15 +22,15 @@ fn world<const N: usize>(instances: [(&str, Attributes); N]) -> World {
     world.with("http/web", |service| service.tags = tagged("cloud-map-sync"))
 }
 
-fn alone(world: &World) -> Option<Verdict> {
+fn alone(world: &World) -> Option<DeletionVerdict> {
     web(world, &Claimed::default())
 }
 
 #[test]
-fn a_service_of_ours_goes_where_nobody_claims_it_and_nothing_is_in_it() {
-    assert_eq!(alone(&world([])), Some(Verdict::Delete));
+fn a_service_of_ours_goes_if_no_service_claims_it_and_nothing_is_in_it() {
+    assert_eq!(alone(&world([])), Some(DeletionVerdict::Delete));
     let unread = world([]).with("http/web", |service| service.instances = None);
-    assert_eq!(alone(&unread), Some(Verdict::Keep), "until its instances are read");
+    assert_eq!(alone(&unread), Some(DeletionVerdict::Keep), "until its instances are read");
 }
 
 #[test]
@@ -38,19 +38,19 @@ fn nothing_but_our_tag_makes_a_service_ours_to_delete() {
     let untagged = Tags::Read { owner: None, managed_by_ecs: false };
     for tags in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
         let world = world([]).with("http/web", |service| service.tags = tags.clone());
-        assert_eq!(alone(&world), Some(Verdict::Keep), "{tags:?}");
+        assert_eq!(alone(&world), Some(DeletionVerdict::Keep), "{tags:?}");
     }
     let unreadable = |service: &mut crate::model::CloudMapService| {
         service.tags = Tags::Unreadable("denied".into());
     };
-    let told = Some(Verdict::Unreadable("denied".into()));
+    let told = Some(DeletionVerdict::Unreadable("denied".into()));
     assert_eq!(alone(&world([]).with("http/web", unreadable)), told);
 }
 
 #[test]
 fn what_is_registered_keeps_a_service_unless_all_of_it_goes() {
     let gone = || own("a", "shop/gone", "10.0.0.1");
-    assert_eq!(alone(&world([gone()])), Some(Verdict::Delete));
+    assert_eq!(alone(&world([gone()])), Some(DeletionVerdict::Delete));
     assert_eq!(alone(&world([gone(), ("b", foreign("10.0.0.2"))])), None);
     // The run did not deregister the instance, for example since a call failed.
     let world = world([gone()]);
@@ -69,7 +69,11 @@ fn a_claim_keeps_a_service_with_or_without_anything_to_register() {
         assert_eq!(alone(&world([]).service(claim.clone())), None, "{claim:?}");
     }
     let other = service("shop/web", "dns/web");
-    assert_eq!(alone(&world([]).service(other)), Some(Verdict::Delete), "of another namespace");
+    assert_eq!(
+        alone(&world([]).service(other)),
+        Some(DeletionVerdict::Delete),
+        "of another namespace"
+    );
 }
 
 #[test]
@@ -83,7 +87,7 @@ fn a_claim_of_another_cluster_keeps_a_service() {
 fn a_claim_in_a_namespace_that_is_not_found_keeps_every_service_of_that_name() {
     let claims = |place| world([]).service(service("shop/web", place));
     assert_eq!(alone(&claims("typo/Web")), None);
-    assert_eq!(alone(&claims("typo/api")), Some(Verdict::Delete));
+    assert_eq!(alone(&claims("typo/api")), Some(DeletionVerdict::Delete));
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn verdict_on_a_service_of_ours_that_cannot_be_read_now_has_the_cause() {
         let service = &world.0.registry.services[&key("http/web")];
         verdict(&key("http/web"), service, &Claimed::default(), "cloud-map-sync")
     };
-    assert_eq!(of(&world), Verdict::Unreadable("throttled".into()));
+    assert_eq!(of(&world), DeletionVerdict::Unreadable("throttled".into()));
     let others = world.with("http/web", |service| service.tags = tagged("team-a"));
-    assert_eq!(of(&others), Verdict::Keep);
+    assert_eq!(of(&others), DeletionVerdict::Keep);
 }

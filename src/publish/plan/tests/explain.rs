@@ -14,7 +14,7 @@ fn described(world: &World, of: &str) -> Vec<Found> {
     let mut world = world.clone();
     world.0.expect_namespaces();
     let observed = world.observed(&Selection::Everything);
-    found(observed.basis(), &plan(observed.basis()), &named(of))
+    found(&observed, &plan(&observed), &named(of))
 }
 
 /// The state of each endpoint under each name, in a line each.
@@ -167,7 +167,7 @@ fn peak_counts_what_is_there_and_what_comes() {
     let mut observed = world.clone();
     observed.0.expect_namespaces();
     let observed = observed.observed(&Selection::Everything);
-    let peaks = peaks(&world.0, &plan(observed.basis()));
+    let peaks = peaks(&world.0, &plan(&observed));
     let lines = peaks.iter().map(|it| format!("{}: {} of {:?}", it.of, it.count, it.quota));
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
     http/web: 4 of Service(1000)

@@ -77,8 +77,8 @@ fn of_aws(address: &str) -> Attributes {
 
 fn adoption(world: &World) -> Plan {
     let observed = world.observed(&Selection::Everything);
-    let recorded = to_adopt(observed.basis(), &member());
-    adopt_exports(observed.basis(), &ExportAdoption { member: member(), recorded })
+    let recorded = to_adopt(&observed, &member());
+    adopt_exports(&observed, &ExportAdoption { member: member(), recorded })
 }
 
 #[test]
@@ -169,13 +169,13 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
 fn instances_of_an_export_without_a_record_stay() {
     let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);
     let observed = world.observed(&Selection::Everything);
-    assert_eq!(to_adopt(observed.basis(), &member()), [named("http/web")].into());
+    assert_eq!(to_adopt(&observed, &member()), [named("http/web")].into());
     let none = ExportAdoption { member: member(), recorded: [].into() };
-    assert_eq!(tell(&adopt_exports(observed.basis(), &none)), "");
+    assert_eq!(tell(&adopt_exports(&observed, &none)), "");
 }
 
 #[test]
-fn what_cannot_have_our_marks_is_told() {
+fn what_cannot_have_our_marks_is_reported() {
     let many = (0..20).fold(of_aws("10.0.0.1"), |all, it| with(all, &format!("key-{it}"), "x"));
     for (attributes, reason) in [
         (with(of_aws("10.0.0.1"), EC2_INSTANCE, "i-0123"), "Cloud Map allows no marks together"),
@@ -202,7 +202,7 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
     let world = world.cloud_map("http/web", HTTP, [("a", of_aws)]);
     let adopted = |exports| {
         let observed = world.observed(&Selection::Everything);
-        tell(&adopt(observed.basis(), &Adoption { owner: None, exports }))
+        tell(&adopt(&observed, &Adoption { owner: None, exports }))
     };
     assert!(adopted(false).starts_with("shop/web: adopt http/web a"), "{}", adopted(false));
     assert_snapshot!(adopted(true), @"! shop/web http/web: instance a is not adopted: it belongs to a ServiceExport (NotAdopted)");

@@ -14,7 +14,7 @@ use crate::publish::plan::plan;
 pub fn refused(world: &World) -> String {
     let mut world = world.clone();
     world.0.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
-    tell(&plan(world.observed(&Selection::Everything).basis()))
+    tell(&plan(&world.observed(&Selection::Everything)))
 }
 
 /// A world with namespaces that are full at their present number of instances.

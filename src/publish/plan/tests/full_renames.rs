@@ -31,7 +31,7 @@ fn renamed(old: u8, last: u8, new: &[u8]) -> World {
 fn gives_up(world: &World, refusals: u8) -> (usize, bool) {
     let mut world = world.clone();
     (0..refusals).for_each(|_| world.0.registry.capacity.refuse("ns-http", "full"));
-    let plan = plan(world.observed(&Selection::Everything).basis());
+    let plan = plan(&world.observed(&Selection::Everything));
     let goes = |it: &&Change| matches!(it, Change::Deregister { waits_for: None, place, .. } if place.key != key("http/new"));
     let gone = plan.changes.values().flatten().filter(goes).count();
     let old = plan.held_back.iter().any(|it| it.reason.to_string().contains("former name"));

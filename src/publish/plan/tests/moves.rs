@@ -139,7 +139,7 @@ fn a_turn_has_every_change_of_its_services_once() {
 }
 
 #[test]
-fn a_service_that_cannot_be_told_what_it_asks_for_keeps_the_names_that_it_has() {
+fn a_service_with_unclear_claims_keeps_the_names_that_it_has() {
     let next = || service("shop/next", "dns/web").ready([pod("two", "10.0.0.2")]);
     let instances = || [own("a", "shop/web", "10.0.0.1"), own("b", "shop/gone", "10.0.0.3")];
     let mistaken = || service("shop/web", "dns/web").mistaken().created(200);

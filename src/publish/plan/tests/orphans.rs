@@ -8,7 +8,7 @@ use super::world::{
 };
 use crate::model::attributes::ORPHANED;
 use crate::model::{Existence, SignedDuration, Timestamp};
-use crate::publish::plan::{Extent, Orphans, Policy, Rules, Step, marked_owners, not_shown};
+use crate::publish::plan::{Extent, OrphanStep, Orphans, Policy, Rules, marked_owners, not_shown};
 
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -72,20 +72,20 @@ fn orphans_go_only_where_that_is_set_the_cluster_is_gone_and_the_time_has_passed
     let gone = || Existence::Gone;
     let unknown = || Existence::Unknown("denied".to_owned());
     let (day, week) = (since(DAY), since(WEEK));
-    let purge = Step::Purge(NOW - WEEK);
+    let purge = OrphanStep::Purge(NOW - WEEK);
     let cases = [
-        (gone(), None, None, Step::Leave),
-        (gone(), None, Some(&week), Step::Leave),
-        (gone(), Some(WEEK), None, Step::Note),
-        (gone(), Some(SignedDuration::ZERO), None, Step::Note),
-        (gone(), Some(WEEK), Some(&day), Step::Leave),
+        (gone(), None, None, OrphanStep::Leave),
+        (gone(), None, Some(&week), OrphanStep::Leave),
+        (gone(), Some(WEEK), None, OrphanStep::Note),
+        (gone(), Some(SignedDuration::ZERO), None, OrphanStep::Note),
+        (gone(), Some(WEEK), Some(&day), OrphanStep::Leave),
         (gone(), Some(WEEK), Some(&week), purge),
-        (Existence::Exists, Some(WEEK), Some(&week), Step::TakeNoteBack),
-        (Existence::Exists, None, Some(&week), Step::TakeNoteBack),
-        (Existence::Exists, Some(WEEK), None, Step::Leave),
-        (unknown(), Some(WEEK), Some(&week), Step::Leave),
-        (unknown(), Some(WEEK), None, Step::Leave),
-        (Existence::NotAsked, Some(WEEK), Some(&week), Step::Leave),
+        (Existence::Exists, Some(WEEK), Some(&week), OrphanStep::TakeNoteBack),
+        (Existence::Exists, None, Some(&week), OrphanStep::TakeNoteBack),
+        (Existence::Exists, Some(WEEK), None, OrphanStep::Leave),
+        (unknown(), Some(WEEK), Some(&week), OrphanStep::Leave),
+        (unknown(), Some(WEEK), None, OrphanStep::Leave),
+        (Existence::NotAsked, Some(WEEK), Some(&week), OrphanStep::Leave),
     ];
     for (existence, after, note, expected) in cases {
         let world = left_behind().under(purging(after));
@@ -118,7 +118,7 @@ fn only_names_with_instances_of_the_cluster_are_named_and_at_most_three() {
 fn a_note_that_says_no_time_or_one_that_lies_ahead_is_none() {
     for text in ["", "yesterday", &since(-DAY)] {
         let orphans = Orphans::of(&noted(left_behind(), text).0, Existence::Gone);
-        assert_eq!((orphans.step, orphans.since), (Step::Note, Some(NOW)), "{text}");
+        assert_eq!((orphans.step, orphans.since), (OrphanStep::Note, Some(NOW)), "{text}");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_note_that_says_no_time_or_one_that_lies_ahead_is_none() {
 fn of_several_notes_the_latest_counts() {
     let world = noted(noted_on("d", left_behind(), &since(DAY)), &since(WEEK));
     let orphans = Orphans::of(&world.0, Existence::Gone);
-    assert_eq!((orphans.step, orphans.since), (Step::Leave, Some(NOW - DAY)));
+    assert_eq!((orphans.step, orphans.since), (OrphanStep::Leave, Some(NOW - DAY)));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_policy_that_ends_no_claim_purges_nothing_and_notes_nothing() {
         let world = noted(left_behind(), &since(WEEK));
         let world = world.under(Rules { policy, ..purging(Some(WEEK)) });
         let orphans = Orphans::of(&world.0, Existence::Gone);
-        assert_eq!(orphans.step, Step::Leave);
+        assert_eq!(orphans.step, OrphanStep::Leave);
         assert!(orphans.to_string().ends_with(&format!("they stay because of POLICY={policy}")));
     }
 }
@@ -158,18 +158,18 @@ fn the_time_is_noted_on_one_instance_of_the_dead_cluster() {
     assert_snapshot!(tell(&plan), @"shop/web: rewrite dns/web b: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
     // Not if a registration would start the health of a dead pod anew, while there is another instance.
     let checked = left_behind().with("dns/web", |service| service.custom_health = true);
-    assert_snapshot!(tell(&Step::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
-    assert_snapshot!(tell(&Step::Note.plan(&noted(world, &since(DAY)).0)), @"");
+    assert_snapshot!(tell(&OrphanStep::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
+    assert_snapshot!(tell(&OrphanStep::Note.plan(&noted(world, &since(DAY)).0)), @"");
 }
 
 #[test]
 fn a_note_is_taken_back_where_the_cluster_is_there_and_nowhere_else() {
     let world = noted(left_behind(), &since(DAY));
-    assert_snapshot!(tell(&Step::TakeNoteBack.plan(&world.0)), @"shop/gone: rewrite http/cart e: cloud-map-sync/orphaned-since 2026-11-20T10:51:00Z -> nothing");
+    assert_snapshot!(tell(&OrphanStep::TakeNoteBack.plan(&world.0)), @"shop/gone: rewrite http/cart e: cloud-map-sync/orphaned-since 2026-11-20T10:51:00Z -> nothing");
 }
 
 #[test]
-fn orphans_are_told_in_a_sentence() {
+fn orphans_are_reported_in_a_sentence() {
     let told = |existence, after| {
         Orphans::of(&left_behind().under(purging(after)).0, existence).to_string()
     };
@@ -183,10 +183,10 @@ fn orphans_are_told_in_a_sentence() {
 }
 
 #[test]
-fn what_a_cluster_left_in_its_former_cloud_map_is_told_and_never_purged() {
+fn what_a_cluster_left_in_its_former_cloud_map_is_reported_and_never_purged() {
     let world = noted(left_behind(), &since(WEEK));
     let orphans = Orphans::of(&world.0, Existence::Exists).moved_to("in eu-west-1".to_owned());
-    assert_eq!((orphans.code(), orphans.step), ("ClusterMoved", Step::TakeNoteBack));
+    assert_eq!((orphans.code(), orphans.step), ("ClusterMoved", OrphanStep::TakeNoteBack));
     assert_snapshot!(orphans.to_string(), @"3 instances in dns/web, http/cart: this cluster is kept in another Cloud Map now (in eu-west-1): they stay until they are purged");
     let gone = Orphans::of(&world.0, Existence::Gone).moved_to("in eu-west-1".to_owned());
     assert_eq!(gone.code(), "ClusterGone");
@@ -243,7 +243,7 @@ fn a_full_sync_of_a_cluster_that_is_there_takes_the_note_back() {
 }
 
 #[test]
-fn what_stays_though_nobody_asks_for_it_loses_its_note_too() {
+fn what_stays_unrequested_loses_its_note_too() {
     let mut keeps = made_again(ours("shop/web", "10.0.0.2"));
     keeps.0.extent = Extent::Everything;
     let keeps = keeps.service(service("shop/web", "http/web").keeps(false, true));

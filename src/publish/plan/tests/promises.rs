@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::publish::plan::health;
 use crate::publish::plan::instance::Identity;
-use crate::publish::plan::{Basis, Change, Holders, Observation, Plan, plan};
+use crate::publish::plan::{Change, Holders, Observation, Plan, plan};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> ServiceRef {
@@ -86,8 +86,9 @@ impl Simulation {
         let holders = Holders::decide(&self.world.0);
         let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
         let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
-        let (observation, affected) = (&self.world.0, &BTreeSet::from([service.clone()]));
-        let plan = plan(Basis { observation, holders: &holders, affected });
+        let affected = BTreeSet::from([service.clone()]);
+        let plan =
+            plan(&Observation { holders: holders.clone(), affected, ..self.world.0.clone() });
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 

@@ -64,7 +64,7 @@ fn a_purge_waits_for_nothing_and_says_which_names_it_empties_and_who_is_left() {
 }
 
 #[test]
-fn a_service_that_could_not_be_read_is_told() {
+fn a_service_that_could_not_be_read_is_reported() {
     let world = crowded().with("dns/other", |service| {
         service.instances = None;
         service.unreadable = Some("throttled".to_owned());

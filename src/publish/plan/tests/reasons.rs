@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
 use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
-use crate::publish::plan::{MendedBy, Note, Policy, Reason, SetBy};
+use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote, SetBy};
 
 fn reasons() -> Vec<Reason> {
     let held = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]).plan().guard.expect("it is held");
@@ -108,8 +108,9 @@ fn what_follows_from_each_reason() {
 
 #[test]
 fn remarks_have_a_word_each() {
-    let waits = Note::TtlWaits { wanted: 5, present: "60".into(), others: vec!["green".into()] };
-    let unread = Note::Unread { problem: "no".into(), tags_problem: None };
+    let waits =
+        ServiceNote::TtlWaits { wanted: 5, present: "60".into(), others: vec!["green".into()] };
+    let unread = ServiceNote::Unread { problem: "no".into(), tags_problem: None };
     assert_eq!([unread.code(), waits.code()], ["not read", "waits"]);
 }
 

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use super::world::{HTTP, World, key, named, own, owner_of, tell, with, written};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection, ServiceName};
-use crate::publish::plan::{Plan, Policy, Records, Rules};
+use crate::publish::plan::{Plan, Policy, Rules, WantedRecords};
 
 fn owner(cluster: &str) -> Owner {
     Owner { flow: Flow::Exports, ..owner_of(cluster) }
@@ -18,12 +18,12 @@ fn record(cluster: &str, service: &str, text: &str) -> Attributes {
 }
 
 /// The records of `web` and `mail`, written with `new`, and nothing of `old` any more.
-fn records(world: &World) -> Records {
+fn records(world: &World) -> WantedRecords {
     let wanted = ["web", "mail"].map(|name| {
         let service = format!("shop/{name}");
         (format!("export-{name}"), (named(&service), record("blue", &service, "new")))
     });
-    Records {
+    WantedRecords {
         place: Place::of(&key("http/blue"), &world.0.registry),
         name: ServiceName::parse("blue").expect("a name"),
         wanted: wanted.into(),
@@ -39,25 +39,25 @@ fn world() -> World {
     world
 }
 
-fn plan(world: &World, records: &Records) -> Plan {
-    records.plan(world.observed(&Selection::Everything).basis())
+fn plan(world: &World, records: &WantedRecords) -> Plan {
+    records.plan(&world.observed(&Selection::Everything))
 }
 
 #[test]
 fn service_of_the_member_is_created_with_its_first_records() {
     let world = world();
     let records = records(&world);
-    let lines = |world: &World, records: &Records| -> Vec<String> {
+    let lines = |world: &World, records: &WantedRecords| -> Vec<String> {
         tell(&plan(world, records)).lines().map(|line| line.trim_end().to_owned()).collect()
     };
     let creation = "/: create http/blue: an HTTP service";
     let of_services =
         ["shop/mail: register http/blue export-mail:", "shop/web: register http/blue export-web:"];
     assert_eq!(lines(&world, &records), [&[creation], of_services.as_slice()].concat());
-    let in_one_turn = Records { in_one_turn: true, ..records.clone() };
+    let in_one_turn = WantedRecords { in_one_turn: true, ..records.clone() };
     let of_none = ["/: register http/blue export-mail:", "/: register http/blue export-web:"];
     assert_eq!(lines(&world, &in_one_turn), [&[creation], of_none.as_slice()].concat());
-    let none = Records { wanted: BTreeMap::new(), ..records.clone() };
+    let none = WantedRecords { wanted: BTreeMap::new(), ..records.clone() };
     assert!(lines(&world, &none).is_empty());
     let exists = world.cloud_map("http/blue", HTTP, []);
     assert_eq!(lines(&exists, &records), of_services);
@@ -99,7 +99,7 @@ fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
         MARKS.into_iter().fold(record("blue", "shop/web", "new"), |it, mark| with(it, mark, "x"));
     let world = world().cloud_map("http/blue", HTTP, [("export-web", marked)]);
     let wanted = |taken_off: &[&'static str]| {
-        let mut records = Records { taken_off: taken_off.to_vec(), ..records(&world) };
+        let mut records = WantedRecords { taken_off: taken_off.to_vec(), ..records(&world) };
         records.wanted.remove("export-mail");
         records.ended = BTreeSet::new();
         let written = written(&plan(&world, &records), "http/blue").remove("export-web");

@@ -50,7 +50,7 @@ fn the_last_instance_waits_where_no_ready_endpoint_can_be_registered() {
 }
 
 #[test]
-fn an_instance_whose_address_is_yet_to_be_corrected_serves_nobody() {
+fn an_instance_whose_address_is_yet_to_be_corrected_serves_no_client() {
     let web = service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]);
     let world = World::new().service(web);
     let id = world.id_given("dns/web", "10.0.0.1");

@@ -39,7 +39,7 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
     let web = || service("shop/web", "http/web");
     let holds = |world: &World| {
         let observed = world.observed(&Selection::namespace("shop"));
-        hold_names_exclusively(observed.basis())
+        hold_names_exclusively(&observed, &observed.affected)
     };
     assert!(holds(&world(web())));
     assert!(!holds(&world(web().shared())), "others may share it");
@@ -65,12 +65,12 @@ fn names_are_not_read_first_if_all_of_their_missing_instances_are_there() {
         .cloud_map("http/www", HTTP, []);
     let observed = world.observed(&Selection::Everything);
     let left = |is_there: &dyn Fn(&str, &str) -> bool| {
-        let mut missing = Missing::of(observed.basis());
+        let mut missing = Missing::of(&observed);
         missing.leave_out(|key, instance| is_there(&key.name, instance));
-        let scope = missing.scope(observed.basis());
+        let scope = missing.scope(&observed);
         scope.map(|it| it.keys.into_iter().map(|key| key.name).collect::<Vec<_>>())
     };
-    let first = Missing::of(observed.basis()).keys();
+    let first = Missing::of(&observed).keys();
     assert_eq!(first.iter().map(|key| &*key.name).collect::<Vec<_>>(), ["api", "web", "www"]);
     assert_eq!(left(&|_, _| false), Some(vec!["api".into(), "web".into(), "www".into()]));
     // One instance of four is not there, so all names of the Service are read.

@@ -201,7 +201,7 @@ fn the_oldest_with_something_to_register_creates_the_service_as_the_oldest_asks(
 }
 
 #[test]
-fn what_those_who_share_a_name_need_and_does_not_fit_together_is_told() {
+fn what_those_who_share_a_name_need_and_does_not_fit_together_is_reported() {
     let target = || bare("10.0.0.2").target("http", 8080);
     let with_port =
         |service: Kubernetes| service.ports([("http", 80)]).port(["http"]).ready([target()]);

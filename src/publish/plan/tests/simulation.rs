@@ -9,8 +9,8 @@ use super::world::World;
 use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
 use crate::publish::plan::{
-    Adoption, Change, Extent, Holders, Intent, Judged, Observation, Observed, Plan, Rules, Stage,
-    adopt, health_needed, plan,
+    Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, adopt,
+    health_needed, plan,
 };
 
 /// The course of a sync.
@@ -66,7 +66,7 @@ impl Simulation {
 
     /// The observation of a run. It does not read services that are empty and unclaimed, endpoints of Services that it
     /// is not about, or health that no Service asks for.
-    pub fn observe(&self, selection: &Selection) -> Observed {
+    pub fn observe(&self, selection: &Selection) -> Observation {
         let mut observation = self.world.0.clone();
         observation.extent = match selection {
             Selection::Everything => Extent::Everything,
@@ -78,18 +78,18 @@ impl Simulation {
                 service.instances.take_if(|instances| instances.is_empty());
             }
         }
-        let mut observed = Observed::new(observation, selection);
+        let mut observed = observation.decided(selection);
         let read = observed.holders.with_sharers(&observed.affected);
-        for (name, service) in &mut observed.observation.desired.services {
+        for (name, service) in &mut observed.desired.services {
             service.endpoints.take_if(|_| !read.contains(name));
         }
         self.read_health(&mut observed);
         observed
     }
 
-    fn read_health(&self, observed: &mut Observed) {
-        let asked = health_needed(observed.basis());
-        for (key, service) in &mut observed.observation.registry.services {
+    fn read_health(&self, observed: &mut Observation) {
+        let asked = health_needed(observed, &observed.affected);
+        for (key, service) in &mut observed.registry.services {
             if !asked.contains(key) {
                 service.health = KnownHealth::Unread;
             } else if let KnownHealth::Read(known) = &mut service.health {
@@ -101,12 +101,12 @@ impl Simulation {
 
     pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
         let observed = self.observe(selection);
-        (plan(observed.basis()), observed.affected)
+        (plan(&observed), observed.affected)
     }
 
     /// Adopts instances of others, and returns the changes.
     pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
-        let plan = adopt(self.observe(&Selection::Everything).basis(), adoption);
+        let plan = adopt(&self.observe(&Selection::Everything), adoption);
         let changes = plan.changes.into_values().flatten();
         let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
         for change in &changes {
@@ -121,16 +121,16 @@ impl Simulation {
         self.fresh.clear();
         self.refusals.clear();
         let observed = self.observe(selection);
-        let (plan, affected) = (plan(observed.basis()), &observed.affected);
+        let (plan, affected) = (plan(&observed), &observed.affected);
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let held = self.held(&plan);
         let holders = &observed.holders;
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
-        let judged = Judged::of(observed.basis(), &plan).map(Arc::new);
+        let judged = GuardBaseline::of(&observed, &plan).map(Arc::new);
         let turns = passes::by_turn(&observed.holders, plan.changes, judged.as_ref()).into_iter();
-        let turn = |changes| Turn::of(Intent::Sync, observed.basis(), changes, judged.as_ref());
+        let turn = |changes| Turn::of(Task::Sync, &observed, changes, judged.as_ref());
         self.take(&mut turns.map(turn).collect::<Vec<_>>());
         self.assert_that_they_stay(&held);
         self.writes - before
@@ -165,7 +165,7 @@ impl Simulation {
             Step::Read(again) => {
                 let mut seen = turn.observation().clone();
                 self.read_again(&mut seen, &again.keys, &again.read);
-                let mut seen = Observed::reread(seen, &again);
+                let mut seen = seen.reread(&again);
                 self.read_health(&mut seen);
                 turn.observed(seen);
             }

@@ -8,7 +8,7 @@ use super::world::{
     A, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged, tell,
 };
 use crate::model::{Selection, Tags};
-use crate::publish::plan::{Holders, tags_needed, ttls_asked};
+use crate::publish::plan::{tags_needed, ttls_asked};
 
 /// The request of `green`: it was not read, it asks for no TTL, or for this one.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ fn the_holder_of_each_name_asks_for_its_ttl() {
         .service(web)
         .service(service("shop/old", "dns/mail").created(1))
         .service(service("shop/wrong", "dns/wrong").mistaken());
-    let asked = ttls_asked(&world.0, &Holders::decide(&world.0));
+    let asked = ttls_asked(&world.observed(&Selection::Everything));
     assert_eq!(asked, [(key("dns/mail"), None), (key("dns/web"), Some(15))].into());
 }
 
@@ -158,7 +158,7 @@ fn note_about_a_ttl_is_for_a_cluster_with_an_instance_there() {
 fn tags_are_needed_if_the_records_differ_from_the_own_ttl_or_from_the_one_to_set() {
     let needed = |own, green, present: &[u32]| {
         let world = both(own, green, present, Tags::Unread);
-        !tags_needed(world.observed(&Selection::Everything).basis()).is_empty()
+        !tags_needed(&world.observed(&Selection::Everything)).is_empty()
     };
     assert!(needed(Some(90), Green::Asks(Some(15)), &[15]), "only from its own");
     assert!(needed(None, Green::Asks(Some(60)), &[15]), "only from the one to set");

@@ -2,7 +2,7 @@
 
 use super::world::{HTTP, World, foreign, key, of_other_cluster, own, pod, service, tagged};
 use crate::model::{CloudMapService, Selection, Tags};
-use crate::publish::plan::{Holders, Plan, seen_as_ours, tags_of_unread, unread_keys};
+use crate::publish::plan::{Plan, seen_as_ours, tags_of_unread, unread_keys};
 
 /// `web` in sync, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
@@ -55,7 +55,7 @@ fn what_is_claimed_is_held_back_and_said_once() {
 
 #[test]
 fn its_tag_is_asked_for_only_where_that_decides() {
-    let asked = |world: World| !tags_of_unread(&world.0, &Holders::decide(&world.0)).is_empty();
+    let asked = |world: World| !tags_of_unread(&world.observed(&Selection::Everything)).is_empty();
     assert!(asked(world(|_| ())));
     assert!(!asked(world(|service| service.is_denied = false)));
     assert!(!asked(world(|service| service.was_ours = true)));

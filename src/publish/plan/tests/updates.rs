@@ -87,8 +87,7 @@ fn an_update_says_again_what_it_would_delete() {
 
 #[test]
 fn tags_are_asked_for_only_where_something_depends_on_them() {
-    let needed =
-        |world: World| !tags_needed(world.observed(&Selection::Everything).basis()).is_empty();
+    let needed = |world: World| !tags_needed(&world.observed(&Selection::Everything)).is_empty();
     let first = |kind| World::new().service(bare("dns/web")).cloud_map("dns/web", kind, []);
     let cases = [
         ("a first instance in an HTTP service", first(HTTP), true),

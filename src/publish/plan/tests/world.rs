@@ -9,9 +9,9 @@ pub use super::kubernetes::{Kubernetes, mistake, pod, pods, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Flow, Marks, Namespace, NamespaceKind, Owner, Records,
-    Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
+    Registry, Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
-use crate::publish::plan::{Extent, Observation, Observed, Plan, Rules, plan};
+use crate::publish::plan::{Extent, Observation, Plan, Rules, plan};
 
 /// The time at which plans are made, unless a test sets another one.
 pub const NOW: Timestamp = Timestamp::constant(1_795_258_260, 0);
@@ -63,16 +63,8 @@ impl fmt::Debug for World {
 
 impl World {
     pub fn new() -> Self {
-        let (desired, registry) = Default::default();
-        let world = Self(Observation {
-            owner: owner_of("blue"),
-            rules: Arc::default(),
-            now: NOW,
-            extent: Extent::Everything,
-            judged: None,
-            desired,
-            registry,
-        });
+        let nothing = Observation::new(owner_of("blue"), Arc::default(), NOW, Registry::default());
+        let world = Self(Observation { extent: Extent::Everything, ..nothing });
         world.namespace("ns-http", "http", NamespaceKind::Http).namespace(
             "ns-dns",
             "dns",
@@ -136,12 +128,12 @@ impl World {
     pub fn plan_for(&self, selection: &Selection) -> Plan {
         let mut world = self.clone();
         world.0.expect_namespaces();
-        plan(world.observed(selection).basis())
+        plan(&world.observed(selection))
     }
 
     /// The observation for a plan for the selected Services.
-    pub fn observed(&self, selection: &Selection) -> Observed {
-        Observed::new(self.0.clone(), selection)
+    pub fn observed(&self, selection: &Selection) -> Observation {
+        self.0.clone().decided(selection)
     }
 
     /// The id with which a full sync would register an address.
@@ -239,13 +231,13 @@ pub fn tell(plan: &Plan) -> String {
 
 /// The instances that a plan registers or rewrites in one Cloud Map service, by id.
 pub fn written(plan: &Plan, place: &str) -> BTreeMap<String, Attributes> {
-    use crate::publish::plan::Change::{Adopt, Register, Rewrite};
+    use crate::publish::plan::Change::{Register, Rewrite};
     let changes = plan.changes.values().flatten();
     let here = changes.filter(|change| change.place().key == key(place));
     here.filter_map(|change| match change {
-        Register { instance, attributes, .. }
-        | Rewrite { instance, attributes, .. }
-        | Adopt { instance, attributes, .. } => Some((instance.clone(), attributes.clone())),
+        Register { instance, attributes, .. } | Rewrite { instance, attributes, .. } => {
+            Some((instance.clone(), attributes.clone()))
+        }
         _ => None,
     })
     .collect()

@@ -90,7 +90,7 @@ async fn cluster_moves_over_without_a_gap_and_is_an_ordinary_one_then() {
 }
 
 #[tokio::test]
-async fn instances_of_other_clusters_and_of_nobody_stay_as_they_are() {
+async fn instances_of_other_clusters_and_of_no_owner_stay_as_they_are() {
     let moving = Moving::start().await;
     let fleet = &moving.members.fleet;
     let place = moving.place("web");

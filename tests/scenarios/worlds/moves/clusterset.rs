@@ -10,12 +10,12 @@ use serde_json::json;
 use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter};
 use super::super::oracle::clusterset::{IMPORT, MANAGED_BY, derived, has_records};
 use super::super::play::Scene;
-use super::super::world::{CLUSTERS, OTHER_ACCOUNT, SHOP};
+use super::super::world::{CLUSTERS, NAMES, OTHER_ACCOUNT, SHOP};
 use super::{Move, Table};
 use crate::multi_cluster::{CLUSTERSET, slices};
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::function::TIMEOUT;
-use testbed::kubernetes::{Fault, FaultKind};
+use testbed::kubernetes::{Export, Fault, FaultKind};
 
 /// Both clusters in a Region whose Cloud Map has nothing of theirs.
 const ELSEWHERE: &str = r#"[{"cluster": "blue", "registryRegion": "us-east-1"}, {"cluster": "green", "registryRegion": "us-east-1"}]"#;
@@ -49,6 +49,27 @@ pub fn of_others() -> Table {
         (1, other_cloud_map_is_shown().boxed()),
         (1, owner_changes().boxed()),
     ]
+}
+
+/// What happens to Services that both flows have.
+pub fn of_both() -> Table {
+    vec![(6, annotated_service_is_exported().boxed())]
+}
+
+fn annotated_service_is_exported() -> impl Strategy<Value = Move> {
+    (0..CLUSTERS.len(), 0..NAMES.len()).prop_map(|(cluster, name)| {
+        let title = NAMES[name];
+        let sentence = format!("{}/{title} is exported, too, or not any more", CLUSTERS[cluster]);
+        Move::new(sentence, move |scene| {
+            let annotated = &mut scene.world.clusterset.annotated;
+            if annotated.remove(&(cluster, name)) {
+                scene.cluster(cluster).unexport(SHOP, title);
+            } else {
+                annotated.insert((cluster, name));
+                scene.cluster(cluster).put(Export::new(SHOP, title).into());
+            }
+        })
+    })
 }
 
 fn place() -> impl Strategy<Value = (usize, usize)> {
@@ -94,7 +115,7 @@ fn exporter() -> impl Strategy<Value = Exporter> {
 }
 
 impl Scene {
-    fn change_exporter(&mut self, place: (usize, usize), change: impl FnOnce(&mut Exporter)) {
+    pub fn change_exporter(&mut self, place: (usize, usize), change: impl FnOnce(&mut Exporter)) {
         let Some(exporter) = self.world.clusterset.exporters.get_mut(&place) else { return };
         change(exporter);
         self.world.clusterset.project(place, self.cluster(place.0));

@@ -11,11 +11,15 @@ use super::super::clusterset::{EXPORTED, OTHER_REGION};
 use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
+use crate::drift::change_of;
 use crate::queue::{batch, message};
+use cloud_map_sync::model::SignedDuration;
+use testbed::clock;
 
 pub fn table(flows: Flows) -> Table {
     vec![
         (10, full_sync().boxed()),
+        (2, schedule().boxed()),
         (12, messages(flows).boxed()),
         (3, overlap(flows).boxed()),
         (2, person().boxed()),
@@ -23,6 +27,7 @@ pub fn table(flows: Flows) -> Table {
         (3, deployment().boxed()),
         (3, dry_run().boxed()),
         (2, guard().boxed()),
+        (3, drift().boxed()),
     ]
 }
 
@@ -39,11 +44,43 @@ fn full_sync() -> impl Strategy<Value = Move> {
     })
 }
 
+/// With `FAN_OUT` it hands the clusters on.
+fn schedule() -> impl Strategy<Value = Move> {
+    (0..PROCESSES).prop_map(|process| {
+        let sentence = format!("the schedule begins in process {process}");
+        Move::new(sentence, move |scene| scene.schedule(process))
+    })
+}
+
 /// A batch about Services of any clusters, also twice about one; what no queue delivers is simply not there.
 fn messages(flows: Flows) -> impl Strategy<Value = Move> {
     (0..PROCESSES, bodies(flows), time()).prop_map(|(process, bodies, time)| {
         let sentence = format!("process {process} gets {} with {time} s", listed(&bodies));
         Move::new(sentence, move |scene| {
+            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
+        })
+    })
+}
+
+/// Events about a service in Cloud Map, as if another party had changed it: soon after the call or late, once or twice. One
+/// that is lost is not there.
+fn drift() -> impl Strategy<Value = Move> {
+    let files =
+        ["sqs-drift-instance", "sqs-drift-service", "sqs-drift-tags", "sqs-drift-namespace"];
+    let of_call = (select(files.to_vec()), select(&[0_i64, 5, 90, 600][..]), 1..=2_usize);
+    (0..PROCESSES, any::<usize>(), of_call, time()).prop_map(|(process, service, of_call, time)| {
+        let (file, late, copies) = of_call;
+        let sentence = format!(
+            "process {process} hears {copies} times of {file}, of {late} s ago, of service {service}"
+        );
+        Move::new(sentence, move |scene| {
+            let cloud_map = &scene.fleet.cloud_map;
+            let namespaces = cloud_map.namespaces();
+            let services = namespaces.keys().flat_map(|id| cloud_map.services(id));
+            let ids: Vec<String> = services.map(|it| it.id).collect();
+            let Some(id) = ids.get(service % ids.len().max(1)) else { return };
+            let at = clock::now() - SignedDuration::from_secs(late);
+            let bodies = vec![change_of(file, id, at); copies];
             scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
         })
     })
@@ -170,7 +207,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment() -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 19] = [
+    const CHANGES: [Change; 25] = [
         ("OWNER_ID other", |it| it.owner = "other"),
         ("OWNER_ID cloud-map-sync", |it| it.owner = "cloud-map-sync"),
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
@@ -186,6 +223,12 @@ fn deployment() -> impl Strategy<Value = Move> {
             it.clusters = r#"["blue", {"cluster": "green", "roleArn": "arn:aws:iam::111122223333:role/reader"}]"#;
         }),
         ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
+        ("CREATE_NAMESPACES", |it| it.creates_namespaces = !it.creates_namespaces),
+        ("PURGE_DEAD_CLUSTERS_AFTER", |it| it.purges_dead_clusters = !it.purges_dead_clusters),
+        ("FAN_OUT", |it| it.fans_out = !it.fans_out),
+        ("EVENTS none", |it| it.events = "none"),
+        ("EVENTS warnings", |it| it.events = "warnings"),
+        ("EVENTS all", |it| it.events = "all"),
         ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),
         ("CLOUD_MAP_NAMESPACES prod.local", |it| it.namespaces = Some("prod.local")),
         ("all CLOUD_MAP_NAMESPACES", |it| it.namespaces = None),

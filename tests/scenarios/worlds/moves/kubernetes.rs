@@ -77,6 +77,7 @@ fn reference() -> impl Strategy<Value = Reference> {
         8 => (0..2_usize).prop_map(Reference::Name),
         1 => (0..4_usize).prop_map(Reference::Id),
         1 => (0..4_usize).prop_map(Reference::Arn),
+        1 => Just(Reference::New),
     ]
 }
 
@@ -188,12 +189,13 @@ fn listed(endpoints: &BTreeMap<u8, Endpoint>) -> String {
 
 impl Scene {
     /// Puts a Service, whose references mean namespaces that are there.
-    fn put(&mut self, place: (usize, usize), mut service: Service) {
+    pub fn put(&mut self, place: (usize, usize), mut service: Service) {
         let count = self.world.namespaces.len();
         service.claim.namespace = match service.claim.namespace {
             Reference::Name(number) => Reference::Name(number % 2),
             Reference::Id(number) => Reference::Id(number % count),
             Reference::Arn(number) => Reference::Arn(number % count),
+            Reference::New => Reference::New,
         };
         self.unsettle(place);
         self.world.put(place, service);
@@ -201,7 +203,7 @@ impl Scene {
         self.project(place);
     }
 
-    fn remove(&mut self, place: (usize, usize)) {
+    pub fn remove(&mut self, place: (usize, usize)) {
         self.unsettle(place);
         self.world.services.remove(&place);
         self.project(place);
@@ -265,7 +267,7 @@ fn older_claims_what_is_held() -> impl Strategy<Value = Move> {
             let Some(held) = NAMES.into_iter().find(|it| *it == key.1) else { return };
             scene.remove(place);
             let claim = Claim { names: vec![held], namespace: claim.namespace, ..Claim::default() };
-            let service = plain(claim, scene.world.settings.prefix, endpoints.clone());
+            let service = Service::plain(claim, scene.world.settings.prefix, endpoints.clone());
             scene.world.put_aged(place, service);
             scene.unsettle(place);
             scene.ledger.holds((cluster, key), holder);
@@ -372,17 +374,13 @@ fn clusters_share_a_name() -> impl Strategy<Value = Move> {
                 let (names, namespace) = (names.clone(), Reference::Name(1));
                 let claim = Claim { names, namespace, ttl, ..Claim::default() };
                 let endpoints = BTreeMap::from([(1, Endpoint::default())]);
-                scene.put((cluster, number), plain(claim, scene.world.settings.prefix, endpoints));
+                scene.put(
+                    (cluster, number),
+                    Service::plain(claim, scene.world.settings.prefix, endpoints),
+                );
             }
         })
     })
-}
-
-/// A Service with a selector and addresses of IPv4.
-fn plain(claim: Claim, prefix: &'static str, endpoints: BTreeMap<u8, Endpoint>) -> Service {
-    let families = vec!["IPv4"];
-    let (has_selector, has_foreign_slice, created) = (true, false, 0);
-    Service { claim, prefix, has_selector, families, endpoints, has_foreign_slice, created }
 }
 
 fn cluster_is_made_anew() -> impl Strategy<Value = Move> {

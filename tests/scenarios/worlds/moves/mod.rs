@@ -70,7 +70,14 @@ impl Flows {
     /// All moves.
     pub fn any(self) -> impl Strategy<Value = Move> {
         let of_others = self.has_exported.then(clusterset::of_others).unwrap_or_default();
-        let tables = [self.of_world(), of_others, function::table(self), trouble::table(self)];
+        let of_both = (self.has_annotated && self.has_exported).then(clusterset::of_both);
+        let tables = [
+            of_both.unwrap_or_default(),
+            self.of_world(),
+            of_others,
+            function::table(self),
+            trouble::table(self),
+        ];
         Union::new_weighted(tables.concat())
     }
 }

@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 use super::super::oracle;
 use super::super::play::Scene;
-use super::super::world::{NAMES, Namespace, OTHER_ACCOUNT, Reference};
+use super::super::world::{AMBER, CLUSTERS, NAMES, Namespace, OTHER_ACCOUNT, Reference};
 use super::{Move, Table};
 use crate::fleet::Attributes;
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
@@ -31,6 +31,7 @@ pub fn table() -> Table {
         (1, service_is_filled().boxed()),
         (1, share_is_withdrawn().boxed()),
         (1, namespace_is_made_again().boxed()),
+        (1, cluster_is_gone().boxed()),
     ]
 }
 
@@ -79,6 +80,16 @@ impl Scene {
                 self.fleet.put(service, &id, &attributes);
             }
         }
+    }
+
+    /// Under `web` in `prod.local` an instance stands that the function registered for a cluster that is gone.
+    pub fn leave_of_amber(&mut self) {
+        let Some(service) = self.service_id((1, NAMES[3])) else { return };
+        let mut attributes = self.fleet.ours(NAMES[3], "10.0.3.1");
+        let arn = self.fleet.sandbox.cluster_arn(CLUSTERS[0]).replace(CLUSTERS[0], AMBER);
+        attributes.insert("cloud-map-sync/cluster".to_owned(), arn);
+        attributes.insert("cloud-map-sync/owner".to_owned(), self.world.settings.owner.to_owned());
+        self.fleet.put(&service, "of-amber", &attributes);
     }
 
     fn unsettle_name(&mut self, name: &str) {
@@ -279,6 +290,13 @@ fn share_is_withdrawn() -> impl Strategy<Value = Move> {
                 scene.unsettle_name(name);
             }
         })
+    })
+}
+
+fn cluster_is_gone() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        let sentence = format!("{AMBER}, which EKS knows no more, has left an instance under web");
+        Move::new(sentence, Scene::leave_of_amber)
     })
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::super::faults::situation::READER;
 use super::super::play::Scene;
 use super::super::world::CLUSTERS;
 use super::{Flows, Move, Table};
-use crate::faults::situation::READER;
 use testbed::aws_fault::{AwsFault, AwsFaultKind};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::super::clusterset::{Clusterset, EXPORTED, Exporter, address};
 use super::super::play::Scene;
-use super::super::world::{CLUSTERS, SHOP};
+use super::super::world::{CLUSTERS, NAMES, SHOP, World};
+use super::guard::SIGHTING;
 use crate::multi_cluster::{CLUSTERSET, condition, imported};
 use testbed::kubernetes::KubernetesServer;
 
@@ -190,7 +191,7 @@ fn exporters(clusterset: &Clusterset, name: usize) -> Vec<Exports<'_>> {
     });
     let amber = Exports {
         cluster: CLUSTERS.len(),
-        id: "amber",
+        id: AMBER,
         created: "2026-01-01T00:00:01Z".to_owned(),
         is_headless: false,
         ports: vec![("http", 80)],
@@ -222,7 +223,29 @@ pub fn at_rest(scene: &Scene) -> Result<(), String> {
         conditions(scene, number, &exporters)?;
     }
     (0..CLUSTERS.len()).try_for_each(|it| labels(scene.cluster(it)))?;
+    annotated(scene)?;
     records(scene)
+}
+
+// Annotated Services: one that is exported, too, has an import in each cluster.
+fn annotated(scene: &Scene) -> Result<(), String> {
+    let all = (0..CLUSTERS.len()).flat_map(|it| annotated_of(&scene.world, it));
+    let exported: BTreeSet<usize> = all.collect();
+    for (cluster, (number, name)) in
+        (0..CLUSTERS.len()).flat_map(|it| NAMES.into_iter().enumerate().map(move |name| (it, name)))
+    {
+        let is_imported = scene.cluster(cluster).service_import(SHOP, name).is_some();
+        let what = format!("whether {name} is imported in {}", CLUSTERS[cluster]);
+        same(&is_imported, &exported.contains(&number), &what)?;
+    }
+    Ok(())
+}
+
+/// The numbers of annotated Services that a cluster exports.
+fn annotated_of(world: &World, cluster: usize) -> impl Iterator<Item = usize> {
+    let exported = world.clusterset.annotated.iter();
+    let exported = exported.filter(move |it| it.0 == cluster && world.services.contains_key(it));
+    exported.map(|(_, name)| *name).filter(|name| world.allows(NAMES[*name]))
 }
 
 // Slices: each of ours has the labels by which others know whose it is.
@@ -382,36 +405,43 @@ pub fn has_records(scene: &Scene) -> bool {
     (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
 }
 
-// Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.
+/// What stands at one time.
 pub struct Stood {
-    /// The endpoints of imports by their cluster and name, and the names with a record by their cluster.
-    imports: BTreeMap<(usize, usize), BTreeSet<String>>,
+    /// The endpoints of imports by their cluster and name, and by the cluster that they are of.
+    imports: BTreeMap<(usize, usize), BTreeMap<String, BTreeSet<String>>>,
+    /// The names with a record, by their cluster.
     records: [BTreeSet<String>; 2],
+    /// Whether the record of each cluster has a loss of imports that the guard saw.
+    noted: [bool; 2],
 }
 
 impl Stood {
-    /// What stands when trouble has ended.
     pub fn of(scene: &Scene) -> Self {
         let all =
             (0..CLUSTERS.len()).flat_map(|it| (0..EXPORTED.len()).map(move |name| (it, name)));
         let imports = all.filter_map(|place| {
             let (cluster, name) = (scene.cluster(place.0), EXPORTED[place.1]);
             cluster.service_import(SHOP, name)?;
-            Some((place, imported(cluster, name).into_values().flatten().collect()))
+            Some((place, imported(cluster, name)))
         });
-        let records = [0, 1].map(|cluster| exports_in(&own_records(scene, cluster)));
-        Self { imports: imports.collect(), records }
+        let own = [0, 1].map(|cluster| own_records(scene, cluster));
+        let noted = own.each_ref().map(|it| it.values().any(|it| it.contains_key(SIGHTING)));
+        Self { imports: imports.collect(), records: own.map(|it| exports_in(&it)), noted }
     }
 
+    // Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.
     pub fn at_rest(&self, scene: &Scene) -> Result<(), String> {
         let (policy, now) = (scene.world.settings.policy, Self::of(scene));
         if policy == "sync" || !scene.world.clusterset.is_on {
             return Ok(());
         }
-        for (place, endpoints) in &self.imports {
-            let kept = now.imports.get(place);
+        let endpoints = |all: &BTreeMap<String, BTreeSet<String>>| -> BTreeSet<String> {
+            all.values().flatten().cloned().collect()
+        };
+        for (place, stood) in &self.imports {
+            let (endpoints, kept) = (endpoints(stood), now.imports.get(place).map(endpoints));
             let has_lost = |now: &BTreeSet<String>| !endpoints.is_subset(now);
-            if kept.is_none_or(|now| policy == "create-only" && has_lost(now)) {
+            if kept.as_ref().is_none_or(|now| policy == "create-only" && has_lost(now)) {
                 return Err(format!("under {policy} {place:?} had {endpoints:?}, now {kept:?}"));
             }
         }
@@ -422,7 +452,57 @@ impl Stood {
         }
         Ok(())
     }
+
+    // Guard: a full sync after which the imports of a cluster would have lost more than half of the endpoints of other
+    // clusters, and more than the minimum, takes none out, and notes the loss on the record of the cluster. Only a loss
+    // of `amber` is looked at: that of the others may be judged, or excused, with their exports.
+    pub fn is_guarded(&self, first: &Self, rest: &Self, minimum: u32) -> Result<(), String> {
+        for cluster in (0..CLUSTERS.len()).filter(|it| !self.noted[*it]) {
+            let [before, after, left] =
+                [self, first, rest].map(|it| [0, 1].map(|name| it.count(cluster, name)));
+            let (mut sum, mut total, mut is_of_amber) = (0, 0, true);
+            for (name, (before, left)) in before.iter().zip(&left).enumerate() {
+                let (was, is): (usize, usize) = (before.values().sum(), left.values().sum());
+                sum += was.saturating_sub(is);
+                let weight = was.max(1);
+                total += self.imports.get(&(cluster, name)).map_or(0, |_| weight);
+                let mut others = before.iter().filter(|(of, _)| *of != AMBER);
+                is_of_amber &= others.all(|(of, was)| left.get(of) >= Some(was));
+            }
+            if !is_of_amber || sum <= minimum as usize || 2 * sum <= total {
+                continue;
+            }
+            let of = format!("of {sum} of {total} endpoints in imports of {}", CLUSTERS[cluster]);
+            if after[0].get(AMBER) < before[0].get(AMBER) {
+                return Err(format!(
+                    "the guard does not hold the loss {of}: {before:?}, {after:?}"
+                ));
+            }
+            if !first.noted[cluster] {
+                return Err(format!("the guard holds the loss {of}, and notes it nowhere"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of endpoints in an import by their cluster, but for those of its own.
+    fn count(&self, cluster: usize, name: usize) -> Counts {
+        let all = self.imports.get(&(cluster, name)).into_iter().flatten();
+        let own = address(cluster, 0);
+        let counts = all.map(|(of, endpoints)| {
+            let pods = endpoints.iter().filter_map(|it| it.split(':').next());
+            let pods: BTreeSet<_> = pods.filter(|it| !it.starts_with(&own[..7])).collect();
+            (of.clone(), pods.len())
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
 }
+
+/// Numbers of endpoints by their cluster.
+type Counts = BTreeMap<String, usize>;
+
+/// The cluster of AWS's controller.
+const AMBER: &str = "amber";
 
 // Records: one for each export that counts, in the clusterset's own namespace, and one of the cluster.
 fn records(scene: &Scene) -> Result<(), String> {
@@ -430,7 +510,9 @@ fn records(scene: &Scene) -> Result<(), String> {
         let all = scene.world.clusterset.exporters.iter();
         let counting =
             all.filter(|((of, _), it)| *of == cluster && it.is_exported && it.pods.is_some());
-        let wanted = counting.map(|((_, name), _)| EXPORTED[*name].to_owned()).collect();
+        let counting = counting.map(|((_, name), _)| EXPORTED[*name]);
+        let annotated = annotated_of(&scene.world, cluster).map(|name| NAMES[name]);
+        let wanted = counting.chain(annotated).map(str::to_owned).collect();
         let found = own_records(scene, cluster);
         same(&exports_in(&found), &wanted, "records of exports")?;
         same(&found.contains_key("cluster"), &true, "whether the cluster has its record")?;

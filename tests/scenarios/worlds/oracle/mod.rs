@@ -9,7 +9,7 @@ pub mod publish;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::world::{CLUSTERS, Claim, Service, World, addresses};
+use super::world::{AMBER, CLUSTERS, Claim, Service, World, addresses};
 use crate::fleet::{Attributes, Fleet};
 use testbed::cloud_map::RecordType;
 
@@ -68,6 +68,13 @@ pub fn marks<'a>(world: &World, attributes: &'a Attributes) -> Option<(usize, &'
     let name = mark("cluster")?.rsplit('/').next()?;
     let cluster = CLUSTERS.iter().position(|it| *it == name)?;
     Some((cluster, mark("service").unwrap_or_default()))
+}
+
+/// Whether an instance is ours, of the cluster that is gone.
+pub fn is_of_amber(world: &World, attributes: &Attributes) -> bool {
+    let mark = |key: &str| attributes.get(&format!("cloud-map-sync/{key}")).map(String::as_str);
+    mark("owner") == Some(world.settings.owner)
+        && mark("cluster").is_some_and(|it| it.ends_with(&format!("/{AMBER}")))
 }
 
 /// The addresses of an instance.

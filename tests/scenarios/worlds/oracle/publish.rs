@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::repeat;
 
-use super::super::world::{CLUSTERS, Claim, NAMES, Service, World};
+use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service, TEAM, World};
 use super::{
-    Held, Key, MOST, Registry, Seen, addresses_of, endpoints, is_served, marks, opted_in,
-    possible_keys,
+    Held, Key, MOST, Registry, Seen, addresses_of, endpoints, is_of_amber, is_served, marks,
+    opted_in, possible_keys,
 };
 use crate::fleet::Attributes;
 use testbed::cloud_map::{NamespaceKind, RecordType};
@@ -34,6 +34,8 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
             unserved(world, start, rest, cluster)?;
         }
     }
+    created(world, rest)?;
+    dead(world, start, rest)?;
     records(world, rest)?;
     ttls(world, start, rest)?;
     deletions(world, start, rest)
@@ -134,13 +136,17 @@ fn key(namespace: &str, name: &str) -> Key {
 }
 
 // Endpoints: a pod is one instance with both addresses in HTTP, SRV and A+AAAA services, else one for the address that
-// fits. Of an A+AAAA service only endpoints with both addresses are accepted. SRV records need a port.
+// fits. Of an A+AAAA service only endpoints with both addresses are accepted. SRV records need a port. Nothing is created
+// for an endpoint that the new records would not take.
 impl View<'_> {
     fn wanted(&self, key: &Key, service: &Service, are_terminating: bool) -> BTreeSet<Entry> {
         let seen = endpoints(self.cluster, service, are_terminating);
         let port = service.claim.port.map(|it| number(it).to_owned());
-        let records = self.rest.get(key).and_then(|held| held.records.as_deref());
-        match records {
+        let records = match self.rest.get(key) {
+            Some(held) => held.records.clone(),
+            None => self.new_records(key, service),
+        };
+        match records.as_deref() {
             None => {
                 seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
             }
@@ -166,6 +172,22 @@ impl View<'_> {
         }
     }
 
+    /// The records that a missing service is created with: as the oldest asks of all that share the name, whether it is
+    /// published or not; without families of its own as the first whose endpoints have any.
+    fn new_records(&self, key: &Key, service: &Service) -> Option<Vec<RecordType>> {
+        let kind = self.world.namespaces.iter().find(|it| it.id == key.0).map(|it| it.kind);
+        if kind == Some(NamespaceKind::Http) {
+            return None;
+        }
+        let claimants: Vec<&Service> = self.claimants(key).into_iter().map(|(_, it)| it).collect();
+        let are_sharing = claimants.iter().all(|it| it.claim.is_shared);
+        let deciding = if are_sharing { claimants } else { vec![service] };
+        if deciding.first().is_some_and(|it| it.claim.port.is_some()) {
+            return Some(vec![RecordType::Srv]);
+        }
+        deciding.into_iter().map(families).find(|it| !it.is_empty())
+    }
+
     /// What stands for this cluster under a key, by the Service in its marks.
     fn standing(&self, registry: &Registry, key: &Key) -> BTreeMap<String, BTreeSet<Entry>> {
         let mut standing: BTreeMap<String, BTreeSet<Entry>> = BTreeMap::new();
@@ -179,6 +201,20 @@ impl View<'_> {
         }
         standing
     }
+}
+
+/// The records that a Service asks for: of its families, or else of those of its endpoints, ready or not.
+fn families(service: &Service) -> Vec<RecordType> {
+    let endpoints = || service.endpoints.values();
+    let is_both = |it: &Endpoint| it.has_v4 && it.has_v6 && it.is_pod;
+    let (v4, v6) = match service.has_selector {
+        true => (service.families.contains(&"IPv4"), service.families.contains(&"IPv6")),
+        false if endpoints().any(is_both) => (true, true),
+        false if endpoints().any(|it| it.has_v4) => (true, false),
+        false => (false, endpoints().any(|it| it.has_v6)),
+    };
+    let records = [(v4, RecordType::A), (v6, RecordType::Aaaa)];
+    records.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it).collect()
 }
 
 fn number(port: &str) -> &str {
@@ -281,7 +317,7 @@ impl View<'_> {
         stood: &BTreeSet<Entry>,
     ) -> bool {
         let published = holders.iter().filter(|(_, it)| it.claim.is_published);
-        let mut wanted: BTreeSet<Entry> =
+        let wanted: BTreeSet<Entry> =
             published.clone().flat_map(|(_, it)| self.wanted(key, it, false)).collect();
         let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
         let mut may: BTreeSet<Entry> =
@@ -289,10 +325,6 @@ impl View<'_> {
         // With the health of its pods a Service also has those that are not ready, where the service has the check.
         let reporting = published.clone().filter(|(_, it)| it.claim.reports_health);
         may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
-        if !self.rest.contains_key(key) {
-            // Nothing is created for an endpoint that the new records would not take.
-            wanted.retain(|_| self.creates(key, holders));
-        }
         // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
         if self.world.settings.policy != "sync" {
             may.extend(stood.iter().cloned());
@@ -329,23 +361,10 @@ impl View<'_> {
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
             let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
             let most = most.fold(0, usize::saturating_add).max(1);
-            let least = wanted.len().min(1);
             return now.is_subset(&(&wanted | &may))
-                && (least..=most).contains(&now.len().max(least));
+                && (1..=most).contains(&now.intersection(&wanted).count());
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
-    }
-
-    /// Whether a missing service would be created: its records are those of an endpoint.
-    fn creates(&self, key: &Key, holders: &[(usize, &Service)]) -> bool {
-        let kind = self.world.namespaces.iter().find(|it| it.id == key.0).map(|it| it.kind);
-        if kind == Some(NamespaceKind::Http) {
-            return true;
-        }
-        let seen = holders.iter().flat_map(|(_, it)| endpoints(self.cluster, it, false));
-        let is_both = holders.iter().any(|(_, it)| it.has_selector && it.families.len() > 1);
-        let has_port = holders.iter().any(|(_, it)| it.claim.port.is_some());
-        !is_both || has_port || seen.into_iter().any(|it| it.v4.is_some() && it.v6.is_some())
     }
 
     /// Whether a Service that does not hold the key stood under it.
@@ -405,12 +424,13 @@ impl View<'_> {
         waits && self.world.allows(&key.1)
     }
 
-    /// Whether a Service has its names: one that does not stays under its former ones.
+    /// Whether a Service has its names: one that does not, also since a name is denied, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
         let ready: Vec<Seen> =
             endpoints(self.cluster, service, false).into_iter().flat_map(apart).collect();
         !keys.is_empty()
+            && service.claim.names.iter().all(|it| self.world.allows(it))
             && keys.iter().all(|key| {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
@@ -509,6 +529,44 @@ impl View<'_> {
     }
 }
 
+// New namespaces: one that is claimed for a ready endpoint and is not there is created if the setting says so.
+fn created(world: &World, rest: &Registry) -> Result<(), String> {
+    let is_there = world.namespaces.iter().any(|it| it.name == TEAM);
+    let is_wanted = (0..CLUSTERS.len()).filter(|it| is_served(world, *it)).any(|cluster| {
+        opted_in(world, cluster).any(|(_, service)| {
+            let claim = &service.claim;
+            claim.namespace == Reference::New
+                && claim.is_published
+                && claim.bad.is_none()
+                && claim.names.iter().all(|it| world.allows(it))
+                && !endpoints(cluster, service, false).is_empty()
+        })
+    });
+    let is_used = world.settings.namespaces.is_none();
+    if is_wanted && is_used && world.creates_namespaces() && !is_there {
+        return Err(format!("{TEAM} is not created: {:?}", rest.keys()));
+    }
+    Ok(())
+}
+
+// Clusters that are gone: their instances stay, unless the setting has them removed after a day.
+fn dead(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    let of_amber = |registry: &Registry| -> BTreeSet<(Key, String)> {
+        let all = registry.iter().flat_map(|(key, held)| {
+            let ids = held.instances.iter().filter(|(_, it)| is_of_amber(world, it));
+            ids.map(|(id, _)| (key.clone(), id.clone()))
+        });
+        all.collect()
+    };
+    let is_purged = world.settings.purges_dead_clusters && world.settings.policy == "sync";
+    let (was, is) = (of_amber(start), of_amber(rest));
+    match is_purged {
+        true if !is.is_empty() => Err(format!("{is:?} of a cluster that is gone stay")),
+        false if was != is => Err(format!("{was:?} of a cluster that is gone are {is:?} now")),
+        _ => Ok(()),
+    }
+}
+
 // Records: a service that the function created has the records that a claim asked for.
 fn records(world: &World, rest: &Registry) -> Result<(), String> {
     for (key, held) in rest.iter().filter(|(_, held)| held.is_tagged) {
@@ -529,7 +587,7 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
 }
 
 // TTL: one that the function created and under which one Service of each cluster alone stands has the smallest TTL that
-// they ask for. If a cluster that stands there is not served, nobody raises it.
+// they ask for. If a cluster that stands there is not served, or gone, nobody raises it.
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
@@ -541,7 +599,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
             .filter(|(_, (_, service))| possible_keys(world, &service.claim).contains(key));
         let claimants: Vec<_> = claimants.collect();
         let was = start.get(key).and_then(|held| held.ttls.last());
-        let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster));
+        let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster))
+            && !held.instances.values().any(|it| is_of_amber(world, it));
         if !knows_all && was.is_some_and(|was| held.ttls.last() > Some(was)) {
             return Err(format!("{key:?} had a TTL of {was:?}, and now {:?}", held.ttls));
         }

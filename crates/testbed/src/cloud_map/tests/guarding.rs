@@ -62,7 +62,7 @@ async fn a_call_that_is_throttled_was_made_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn marks_of_nobody_or_of_another_cluster_are_seen() {
+async fn marks_of_no_owner_or_of_another_cluster_are_seen() {
     let (map, web) = watched();
     for attributes in [
         json!({ "AWS_INSTANCE_IPV4": "10.0.0.1" }),

@@ -1,7 +1,7 @@
 //! What the chart refuses, each in one line that says what would be right; and that it and the program agree on which
 //! settings can be used.
 
-use cloud_map_forwarder::Settings;
+use cloud_map_forwarder::ForwarderSettings;
 use serde_json::{Value, json};
 
 use super::tools::{CHART, RELEASE, Tools, objects};
@@ -180,7 +180,7 @@ async fn the_chart_takes_and_refuses_the_settings_that_the_program_does() {
             "annotationPrefix" => "ANNOTATION_PREFIX",
             _ => "MULTI_CLUSTER",
         };
-        let read = Settings::read(|asked| match rendered.as_ref().unwrap_or(&defaults) {
+        let read = ForwarderSettings::read(|asked| match rendered.as_ref().unwrap_or(&defaults) {
             _ if asked == variable => Some(value.to_owned()),
             given => given.iter().find(|(name, _)| name == asked).map(|(_, text)| text.clone()),
         });

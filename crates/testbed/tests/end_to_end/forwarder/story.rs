@@ -27,7 +27,7 @@ async fn forwarder_tells_the_function_of_every_change_on_a_real_cluster() {
     scene.annotations_and_services_that_end_are_followed().await;
     scene.slices_that_kubernetes_does_not_keep_are_followed().await;
     scene.exports_are_followed_once_the_cluster_has_them(&forwarder).await;
-    scene.what_a_cut_connection_hid_is_told_when_it_is_back(&forwarder).await;
+    scene.what_a_cut_connection_hid_is_reported_when_it_is_back(&forwarder).await;
     scene.what_a_restarted_server_cannot_resume_is_found_by_a_list(&forwarder).await;
     scene.what_the_queue_refuses_is_sent_later_and_once(&forwarder).await;
     scene.two_at_once_tell_everything_twice_and_nothing_is_done_twice().await;
@@ -120,7 +120,10 @@ impl Scene {
         assert_eq!(forwarder.said(NO_EXPORTS), 1, "said once");
     }
 
-    async fn what_a_cut_connection_hid_is_told_when_it_is_back(&mut self, forwarder: &Forwarder) {
+    async fn what_a_cut_connection_hid_is_reported_when_it_is_back(
+        &mut self,
+        forwarder: &Forwarder,
+    ) {
         self.relay.cut();
         self.cluster.pod("cart", "cart-b", &["10.0.2.2"]).await;
         self.cluster.wait_for_ready("cart", &["10.0.2.1", "10.0.2.2"]).await;

@@ -7,7 +7,7 @@ use crate::payloads::stand_in;
 use testbed::Sandbox;
 
 #[tokio::test]
-async fn an_error_of_the_function_is_told_in_its_words() {
+async fn an_error_of_the_function_is_reported_in_its_words() {
     let (world, _) = stand_in().await;
     let lambda = world.lambda(&[]).await;
     deploy(&world.sandbox, &[], lambda.handler());

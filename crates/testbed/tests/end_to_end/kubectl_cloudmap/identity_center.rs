@@ -57,7 +57,7 @@ async fn role_credentials(
 }
 
 #[tokio::test]
-async fn a_profile_of_identity_center_is_used_after_a_sign_in_and_without_one_it_is_told_so() {
+async fn a_profile_of_identity_center_is_used_after_a_sign_in_and_an_error_asks_for_one() {
     let (world, _) = stand_in().await;
     let lambda = world.lambda(&[]).await;
     deploy(&world.sandbox, &[], lambda.handler());

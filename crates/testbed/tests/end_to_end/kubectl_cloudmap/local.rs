@@ -39,7 +39,7 @@ async fn with_a_function_named_its_settings_hold_and_it_is_not_invoked() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_settings_or_the_credentials_is_told() {
+async fn what_is_wrong_with_the_settings_or_the_credentials_is_reported() {
     let (world, _) = stand_in().await;
     let mut terminal = Terminal::new(&world.sandbox, &["blue"]);
     terminal.unset("CLOUD_MAP_SYNC_FUNCTION");

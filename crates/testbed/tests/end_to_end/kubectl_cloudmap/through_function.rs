@@ -97,7 +97,7 @@ async fn a_status_shows_who_has_instances_in_each_service() {
 }
 
 #[tokio::test]
-async fn a_service_is_explained_down_to_what_clients_are_told() {
+async fn a_service_is_explained_down_to_what_clients_discover() {
     let (world, _) = stand_in().await;
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     world.cloud_map.behave(behaviour);

@@ -142,7 +142,7 @@ impl Story {
         self.assert_settled().await;
     }
 
-    pub(super) async fn exports_in_two_clusters_are_one_import_and_their_conflict_is_told_on_both(
+    pub(super) async fn exports_in_two_clusters_are_one_import_and_their_conflict_is_reported_on_both(
         &mut self,
     ) {
         let web = json!({"ports": [http()], "sessionAffinity": "ClientIP"});

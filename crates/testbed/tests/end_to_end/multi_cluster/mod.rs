@@ -38,7 +38,7 @@ async fn export_of_a_real_cluster_is_an_import_in_every_member_until_it_ends() {
     story.names_in_clusterset_local_lead_to_the_imports().await;
 
     story.pod_that_is_not_ready_leaves_the_imports_and_one_that_comes_is_added().await;
-    story.exports_in_two_clusters_are_one_import_and_their_conflict_is_told_on_both().await;
+    story.exports_in_two_clusters_are_one_import_and_their_conflict_is_reported_on_both().await;
     story.port_without_a_name_has_one_beside_that_of_another_cluster().await;
     story.ports_change_and_the_virtual_ip_stays().await;
     story.second_family_comes_and_goes_with_the_properties_of_the_service().await;

@@ -9,7 +9,9 @@ use crate::model::{GuardState, Place, Selection};
 use crate::publish::plan::tests::world::{
     HTTP, NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
 };
-use crate::publish::plan::{Change, DeregisterReason, Exchange, Extent, Judged, Plan, Stage, plan};
+use crate::publish::plan::{
+    Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, plan,
+};
 
 /// A Service with so many instances, all of whose pods were replaced by so many others.
 type Replaced<'a> = (&'a str, usize, u8);
@@ -23,9 +25,9 @@ fn replaced(all: &[Replaced<'_>]) -> World {
 }
 
 /// The input of the second judgement, if the plan of a full sync needs one.
-fn judged(world: &World) -> Option<Judged> {
+fn judged(world: &World) -> Option<GuardBaseline> {
     let observed = world.observed(&Selection::Everything);
-    Judged::of(observed.basis(), &plan(observed.basis()))
+    GuardBaseline::of(&observed, &plan(&observed))
 }
 
 /// The world after so many registrations of each Service; Cloud Map refused the others.
@@ -39,7 +41,7 @@ fn registered(mut world: World, count: usize) -> World {
 }
 
 /// The plan of the removals.
-fn remainder(mut world: World, judged: Option<Judged>) -> Plan {
+fn remainder(mut world: World, judged: Option<GuardBaseline>) -> Plan {
     (world.0.extent, world.0.judged) = (Extent::Remainder, judged.map(Arc::new));
     world.plan()
 }
@@ -186,6 +188,7 @@ fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
             attributes,
             differences: vec![],
             exchange,
+            adopted: None,
         };
         world.0.note(&named("shop/b"), &change);
         let judged = world.0.judged.expect("it stays");

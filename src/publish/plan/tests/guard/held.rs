@@ -9,7 +9,7 @@ use crate::model::{GuardState, Selection, ServiceRef};
 use crate::publish::plan::tests::world::{
     HTTP, NOW, World, named, ours, own, pod, pods, service, tell,
 };
-use crate::publish::plan::{Extent, Guard, Holders, Observed, RereadScope, Rules, plan};
+use crate::publish::plan::{Extent, Guard, Holders, RereadScope, Rules, plan};
 
 #[test]
 fn a_loss_is_held_past_both_limits_unless_it_is_of_one_service_that_was_read() {
@@ -126,8 +126,8 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let changes = at(seen(world.clone()), NOW + minutes(10)).plan().changes;
     let (service, changes) = changes.into_iter().next().expect("the loss passes");
     let again = RereadScope::of(&holders, [&service], &changes);
-    let narrow = again.narrow(&world.0, &holders);
-    let second = plan(Observed::reread(narrow, &again).basis());
+    let narrow = again.narrow(&world.observed(&Selection::Everything));
+    let second = plan(&narrow.reread(&again));
     assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
     assert!(second.held_back.is_empty());
 }
@@ -136,7 +136,7 @@ fn a_second_look_neither_holds_nor_says_anything() {
 fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     let part = |mut world: World, selection: &Selection| {
         world.0.extent = Extent::Part;
-        plan(world.observed(selection).basis())
+        plan(&world.observed(selection))
     };
     let one = |name| Selection::service(ServiceRef::new("shop", name));
     let both = one("a").union(one("b"));

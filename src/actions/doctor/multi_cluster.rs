@@ -1,0 +1,362 @@
+//! A cluster in its clusterset, checked step by step: the API that it serves and the fields that the API declares, the
+//! rights of the enabled directions, each verb by a review, and their limit, who the cluster is, and what its exports need:
+//! their names in Cloud Map, room for their records, no other controller, and routes to their ports. Only for a cluster that
+//! takes part; of another one only what it left behind is named.
+//!
+//! The limit is the admission policy by which the API server keeps the function to its own objects. The function cannot read
+//! policies, so it asks for the creation of objects that the policy refuses: as a dry run, which stores nothing.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Check;
+use crate::clients::Connection;
+use crate::clusterset::conditions::ExportOutcome;
+use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::identity::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
+use crate::clusterset::{members, record};
+use crate::error::chain;
+use crate::import::plan::{EXCLUDED, OWNER_LABEL};
+use crate::kubernetes::access::{Right, Rights, TO_EXPORT, TO_IMPORT, cluster_property};
+use crate::kubernetes::objects::{Named, Resource};
+use crate::kubernetes::{self, Error, Kubernetes};
+use crate::model::clusterset::Member;
+use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
+use crate::publish::exports::{Exported, INSTALL, MAXIMUM};
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
+use crate::reconcile::{Invocation, Joined};
+use crate::report::Obstacle;
+use crate::settings::{Cluster, MultiCluster};
+
+/// The version of the API that is needed.
+const NEEDED: &str = "multicluster.x-k8s.io/v1beta1";
+
+impl Invocation<'_> {
+    /// Checks a cluster in its clusterset.
+    pub(super) async fn check_multi_cluster(
+        &self,
+        cluster: &Cluster,
+        connection: &Connection,
+        registry: &SharedRegistry,
+        checks: &mut Vec<Check>,
+    ) {
+        let direction = self.settings.multi_cluster_of(cluster);
+        if direction == MultiCluster::Off {
+            checks.extend(self.left_behind(&connection.cluster.arn, registry).await);
+            return;
+        }
+        let kubernetes = &connection.kubernetes;
+        let Some(has_properties) = check_api(kubernetes, checks).await else { return };
+        check_rights(kubernetes, direction, has_properties, checks).await;
+        if direction.imports() {
+            checks.push(check_admission(kubernetes).await);
+        }
+        let joined = match self.join(cluster, &Selection::Everything).await {
+            Some(Ok(joined)) => joined,
+            Some(Err(obstacle)) => return checks.push(failed("clusterset", &obstacle)),
+            None => return,
+        };
+        checks.extend(check_member(&joined.member));
+        if let Some(imports) = joined.imports() {
+            checks.push(Check::ok("imports", format!("has {}", count(imports, "ServiceImport"))));
+        }
+        if joined.exports() {
+            match joined.export(registry, &Selection::Everything, drop).await {
+                Ok(Some(exported)) => check_exports(&exported, &joined, checks),
+                Ok(None) => {}
+                Err(refused) => checks.push(failed("exports", &refused)),
+            }
+        }
+        if let Some(read) = registry.known().await {
+            check_registry(&joined, &read, checks);
+        }
+    }
+
+    /// A note about what a cluster that takes no part any more left in Cloud Map.
+    async fn left_behind(&self, arn: &ClusterArn, registry: &SharedRegistry) -> Option<Check> {
+        let read: Registry = registry.known().await?;
+        let id = &self.settings.owner_id;
+        let is_ours =
+            |owner: &Owner| owner.id == *id && owner.cluster == *arn && owner.flow == Flow::Exports;
+        let all = members::clustersets(&read);
+        let mut members = all.values().flatten();
+        let (member, view) = members.find(|(_, view)| view.owner().is_some_and(is_ours))?;
+        let detail = format!(
+            "MULTI_CLUSTER is off for this cluster, and its records under the id {member} stay in Cloud Map, with {}: other clusters still import them",
+            count(view.exports(), "export")
+        );
+        let fix = format!(
+            "switch it on again, or end it: {{\"action\":\"purge\",\"cluster\":\"{arn}\"}}"
+        );
+        Some(Check::note("clusterset", detail, fix))
+    }
+}
+
+/// Checks the API. Returns whether it has ClusterProperties; `None` if it cannot be used.
+async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<bool> {
+    let versions = match kubernetes.multi_cluster_versions().await {
+        Ok(versions) => versions,
+        Err(error) => {
+            let fix = "allow the function to read /apis: system:discovery for authenticated users";
+            checks.push(Check::failed("crds", chain(&error), fix));
+            return None;
+        }
+    };
+    let served = if versions.is_empty() { "neither".to_owned() } else { versions.join(", ") };
+    if !versions.iter().any(|version| version == NEEDED) {
+        let detail = format!("{NEEDED} is not served (of it and about.k8s.io: {served})");
+        checks.push(Check::failed("crds", detail, INSTALL));
+        return None;
+    }
+    checks.push(Check::ok("crds", format!("serves {served}")));
+    match kubernetes.declares_slice_objects().await {
+        Ok(true) => checks.push(Check::ok("crds", "ServiceImports declare endpointSliceObjects")),
+        Ok(false) => {
+            let detail = "ServiceImports do not declare status.endpointSliceObjects (mcs-api before v0.5.1), so it is not written";
+            checks.push(Check::note("crds", detail, INSTALL));
+        }
+        Err(error) => {
+            let fix =
+                "allow the function to read /openapi: system:discovery for authenticated users";
+            checks.push(Check::failed("crds", chain(&error), fix));
+        }
+    }
+    Some(versions.iter().any(|version| version.starts_with("about.k8s.io/")))
+}
+
+fn check_member(member: &Member) -> Vec<Check> {
+    let Member { cluster, clusterset } = member;
+    let is = Check::ok("clusterset", format!("member {cluster} of {clusterset}"));
+    let has_two_labels = cluster.as_str().contains('.').then(|| {
+        let detail = format!("the cluster id {cluster} has two labels: CoreDNS has no names of single pods under it");
+        let fix = "if clients need the names of a StatefulSet's pods, purge the cluster and give it an id of one label";
+        Check::note("clusterset", detail, fix)
+    });
+    [is].into_iter().chain(has_two_labels).collect()
+}
+
+/// The failed check of an obstacle. Its detail has the remedy, except for an error.
+fn failed(name: &'static str, Obstacle { reason, detail, failed }: &Obstacle) -> Check {
+    let fix = if *failed {
+        "fix the failed checks above, or try again"
+    } else {
+        "docs/multi-cluster.md, section \"What stops it\""
+    };
+    Check::failed(name, format!("{reason}: {detail}"), fix)
+}
+
+fn count(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The number of lines that are listed.
+const LISTED: usize = 10;
+
+/// Checks the exports as a sync would publish them.
+fn check_exports(exported: &Exported, joined: &Joined<'_>, checks: &mut Vec<Check>) {
+    let exports = exported.exports().len();
+    let detail = format!("{} of at most {MAXIMUM}", count(exports, "ServiceExport"));
+    checks.push(if exports > MAXIMUM {
+        Check::failed("exports", detail, "delete ServiceExports, or move some to another cluster")
+    } else {
+        Check::ok("exports", detail)
+    });
+    let problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
+        let is_exported = matches!(outcome.of_run(), ExportOutcome::Exported(_));
+        let (_, problem) = outcome.problem().filter(|_| !is_exported)?;
+        Some(format!("{service} is not exported: {problem}"))
+    });
+    let problems: Vec<String> = problems.collect();
+    let (listed, more) = problems.split_at(problems.len().min(LISTED));
+    for problem in listed {
+        let (service, _) = problem.split_once(" is not").unwrap_or((problem, ""));
+        let (namespace, name) = service.split_once('/').unwrap_or(("", service));
+        let fix = format!("kubectl cloudmap explain service/{name} -n {namespace}");
+        checks.push(Check::note("exports", problem, fix));
+    }
+    if !more.is_empty() {
+        let detail = format!("{} more are not exported", more.len());
+        checks.push(Check::note("exports", detail, "kubectl cloudmap plan"));
+    }
+    checks.extend(check_ports(exported, joined));
+}
+
+/// The ports of the endpoints: whether clients of other clusters reach them cannot be tested from here.
+fn check_ports(exported: &Exported, joined: &Joined<'_>) -> Option<Check> {
+    let services = exported.overlay.desired.services.values();
+    let endpoints = services
+        .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
+    let mut ports = BTreeSet::new();
+    for (export, endpoints) in endpoints {
+        let led_to =
+            endpoints.iter().flat_map(|it| endpoints_of(export, it, joined.arn().region()));
+        ports.extend(led_to.filter_map(|it| it.port).map(|port| (port.protocol, port.number)));
+    }
+    let ports = ports.iter().map(|(protocol, number)| format!("{} {number}", protocol.as_str()));
+    let ports: Vec<String> = ports.collect();
+    (!ports.is_empty()).then(|| {
+        let detail = format!(
+            "not tested: pods of the other members must reach the pods of this cluster at {}",
+            ports.join(", ")
+        );
+        let fix = "route the pod networks to each other, and allow these ports in the security groups of pods and nodes";
+        Check::note("network", detail, fix)
+    })
+}
+
+/// Checks the records of the clusterset, and the signs of AWS's controller, in Cloud Map.
+fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Check>) {
+    let member = &joined.member;
+    let name = record::namespace(&member.clusterset);
+    let of_records = registry.namespaces.values().filter(|namespace| namespace.name == name);
+    let of_records: BTreeSet<&String> = of_records.map(|namespace| &namespace.id).collect();
+    let records = registry.services.iter().filter(|(key, _)| of_records.contains(&key.namespace));
+    let records: usize = records
+        .map(|(key, service)| {
+            let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
+            service.instances.as_ref().map_or(listed, |_| registry.instances(key).count())
+        })
+        .sum();
+    if !of_records.is_empty() {
+        checks.push(check_room(&name, records));
+    }
+    let all = members::clustersets(registry);
+    let view = all.get(&member.clusterset).and_then(|it| it.get(&member.cluster));
+    if let Some(view) = view.filter(|view| view.aws_instances > 0) {
+        let detail = format!(
+            "{} under the cluster id {} without our marks: AWS's controller registered them, or another program",
+            count(view.aws_instances, "instance"),
+            member.cluster
+        );
+        let fix = "if AWS's controller still runs in this cluster, stop one of the two: it deregisters every instance that it did not make";
+        checks.push(Check::note("clusterset", detail, fix));
+    }
+}
+
+fn check_room(namespace: &str, records: usize) -> Check {
+    let detail = format!(
+        "{namespace} has {} of all members; the default quota of a namespace is {DEFAULT_NAMESPACE_QUOTA}",
+        count(records, "record")
+    );
+    if records * 10 < DEFAULT_NAMESPACE_QUOTA * 9 {
+        return Check::ok("quota", detail);
+    }
+    let fix = "check \"instances per namespace\" of this account in Service Quotas, and request an increase: without room a new export is held back";
+    Check::note("quota", detail, fix)
+}
+
+const FIX: &str =
+    "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry";
+
+/// Checks all rights of a direction.
+async fn check_rights(
+    kubernetes: &Kubernetes,
+    direction: MultiCluster,
+    has_properties: bool,
+    checks: &mut Vec<Check>,
+) {
+    for rights in needed(direction, has_properties) {
+        match check_one(kubernetes, rights).await {
+            Ok(found) => checks.extend(found),
+            Err(error) => {
+                checks.push(Check::failed("rbac", chain(&error), "try again"));
+                return;
+            }
+        }
+    }
+}
+
+fn needed(direction: MultiCluster, has_properties: bool) -> Vec<Rights> {
+    let exports = TO_EXPORT.into_iter().filter(|_| direction.exports());
+    let imports = TO_IMPORT.into_iter().filter(|_| direction.imports());
+    let properties = [CLUSTER_PROPERTY, CLUSTERSET_PROPERTY].map(cluster_property);
+    let properties = properties.into_iter().filter(|_| has_properties);
+    exports.chain(imports).chain(properties).collect()
+}
+
+async fn check_one(
+    kubernetes: &Kubernetes,
+    (verbs, resource): Rights,
+) -> Result<Vec<Check>, kubernetes::Error> {
+    let (mut allowed, mut missing) = (Vec::new(), Vec::new());
+    for verb in verbs {
+        let may = kubernetes.may(Right { verb, resource }).await?;
+        if may { allowed.push(*verb) } else { missing.push(*verb) }
+    }
+    let text = |verbs: Vec<&str>| (!verbs.is_empty()).then(|| verbs.join(", "));
+    let allowed = text(allowed).map(|it| Check::ok("rbac", format!("may {it} {resource}")));
+    let missing =
+        text(missing).map(|it| Check::failed("rbac", format!("may not {it} {resource}"), FIX));
+    Ok(allowed.into_iter().chain(missing).collect())
+}
+
+const NAME: &str = "admission";
+const ADMISSION_FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer), and name its group cloud-map-sync in the access entry";
+const NAMESPACE: &str = "default";
+const PROBE: &str = "cloud-map-sync-doctor";
+/// The words of the policy's rule for EndpointSlices. The first policy had no such rule.
+const SLICE_RULE: &str = "of a derived Service or none";
+
+/// Checks whether the policy is in force for the identity of the function, and of this release.
+async fn check_admission(kubernetes: &Kubernetes) -> Check {
+    let unlabelled = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1",
+        "kind": "ServiceImport",
+        "metadata": { "namespace": NAMESPACE, "name": PROBE },
+        "spec": { "type": "ClusterSetIP", "ports": [{ "port": 80, "protocol": "TCP" }] },
+    });
+    match is_refused(kubernetes, Resource::ServiceImports, &unlabelled, OWNER_LABEL).await {
+        Ok(true) => {}
+        Ok(false) => {
+            let detail = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
+            return Check::note(NAME, detail, ADMISSION_FIX);
+        }
+        Err(error) => {
+            return Check::note(NAME, format!("not tested: {}", chain(&error)), ADMISSION_FIX);
+        }
+    }
+    // Only the Service is not ours.
+    let of_another_service = json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "namespace": NAMESPACE,
+            "name": "imported-0000000000-00000000-1",
+            "labels": {
+                OWNER_LABEL: PROBE,
+                "endpointslice.kubernetes.io/managed-by": "cloud-map-sync",
+                "kubernetes.io/service-name": PROBE,
+            },
+        },
+        "addressType": "IPv4",
+        "endpoints": [],
+        "ports": [],
+    });
+    match is_refused(kubernetes, Resource::EndpointSlices, &of_another_service, SLICE_RULE).await {
+        Ok(true) => Check::ok(NAME, "the API server keeps the function to its own objects"),
+        Ok(false) => {
+            let detail = "the API server lets the function add endpoints to any Service, by an EndpointSlice with the label cloud-map-sync/owner: its policy is that of an earlier release";
+            Check::failed(NAME, detail, ADMISSION_FIX)
+        }
+        Err(error) => Check::note(NAME, format!("not tested: {}", chain(&error)), ADMISSION_FIX),
+    }
+}
+
+/// Whether the policy refuses to create an object by the rule with these words. If it excludes the namespace, that is the
+/// refusal.
+async fn is_refused(
+    kubernetes: &Kubernetes,
+    resource: Resource,
+    body: &Value,
+    rule: &str,
+) -> Result<bool, Error> {
+    let name = body["metadata"]["name"].as_str().unwrap_or_default();
+    let object = Named { resource, namespace: NAMESPACE, name };
+    match kubernetes.try_creation(object, body).await {
+        Ok(()) => Ok(false),
+        Err(error) if error.is_denied(rule) || error.is_denied(EXCLUDED) => Ok(true),
+        Err(error) => Err(error),
+    }
+}

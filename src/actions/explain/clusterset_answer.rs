@@ -1,0 +1,259 @@
+//! The export and the import of one name, as data: facts about both, every exporter, and every endpoint.
+
+use serde::{Deserialize, Serialize};
+
+use super::clusterset::{Facts, ImportFate, ImportedLine, endpoints};
+use crate::actions::explain::answer::{Fact, fact};
+use crate::clusterset::conditions::is_bad;
+use crate::clusterset::merge::{Decision, decisions, ports_of_some};
+use crate::import::Imported;
+use crate::import::plan::{NamespaceState, Present, Read, ServiceImport};
+use crate::model::clusterset::{ClusterId, Export, ExportedPort};
+use crate::model::{Condition, ConditionStatus};
+use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
+use crate::time::age;
+
+/// The export and the import of one name in one member.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClustersetExplanation {
+    /// The cluster id of this cluster; absent if it takes no part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clusterset: Option<String>,
+    /// Whether this cluster exports the name.
+    pub exported: bool,
+    /// Whether any member exports the name.
+    pub imported: bool,
+    /// The conditions of the export, the import, conflicts, and ports that lead to some exporters alone.
+    pub facts: Vec<Fact>,
+    /// The exporters in precedence.
+    pub exporters: Vec<ExporterLine>,
+    pub endpoints: Vec<ImportedLine>,
+    /// The parts of the import that are held back.
+    pub held_back: Vec<ClustersetLine>,
+}
+
+impl ClustersetExplanation {
+    /// A cluster that takes no part.
+    pub(super) fn refused(obstacle: &Obstacle) -> Self {
+        let detail = format!("({}): {}", obstacle.reason, obstacle.detail);
+        Self { facts: vec![fact(true, "obstacle", detail)], ..Self::default() }
+    }
+
+    pub(super) fn new(facts: &Facts<'_>, owner: &str, imported: Option<Imported>) -> Self {
+        let member = &facts.joined.member;
+        let mut answer = Self {
+            member: Some(member.cluster.to_string()),
+            clusterset: Some(member.clusterset.to_string()),
+            exported: facts.export.is_some(),
+            imported: facts.known.merged.is_some(),
+            exporters: exporters(facts, owner),
+            ..Self::default()
+        };
+        answer.add_export(facts);
+        answer.add_import(facts, imported);
+        answer.add_merge(facts);
+        answer
+    }
+
+    /// Whether the name is exported or imported.
+    pub fn takes_part(&self) -> bool {
+        self.exported || self.imported
+    }
+
+    /// Keeps this number of endpoints, first those that are not in the import.
+    pub fn shorten(&mut self, entries: usize) {
+        self.endpoints.sort_by_key(|line| line.fate == ImportFate::Imported);
+        self.endpoints.truncate(entries);
+    }
+
+    /// Whether nothing of it is a problem.
+    pub fn is_ok(&self) -> bool {
+        let is_left_out = |it: &ImportedLine| it.fate == ImportFate::LeftOut;
+        !self.facts.iter().any(|fact| fact.stops)
+            && self.held_back.is_empty()
+            && !self.endpoints.iter().any(is_left_out)
+    }
+
+    fn add(&mut self, stops: bool, about: &'static str, detail: impl Into<String>) {
+        self.facts.push(fact(stops, about, detail.into()));
+    }
+
+    /// The conditions of the export, and those that a sync would write.
+    fn add_export(&mut self, facts: &Facts<'_>) {
+        if !facts.joined.exports() {
+            self.add(false, "export", "this cluster does not export (MULTI_CLUSTER is import)");
+            return;
+        }
+        let Some(export) = facts.export else {
+            return self.add(false, "export", "no ServiceExport of this name");
+        };
+        let own = |it: &&Condition| ["Valid", "Ready", "Conflict"].contains(&it.kind.as_str());
+        let present: Vec<&Condition> = export.conditions.iter().filter(own).collect();
+        for condition in &present {
+            self.add(is_bad(condition), "export", describe(condition));
+        }
+        for condition in facts.conditions_to_come() {
+            let is_same = |it: &&&Condition| {
+                (&it.kind, it.status, &it.reason)
+                    == (&condition.kind, condition.status, &condition.reason)
+            };
+            if present.iter().find(is_same).is_none() {
+                let detail = format!("a sync would write {}", describe(&condition));
+                self.add(false, "note", detail);
+            }
+        }
+    }
+
+    fn add_import(&mut self, facts: &Facts<'_>, imported: Option<Imported>) {
+        let (Some(imported), Some(objects)) = (imported, &facts.joined.objects) else {
+            return self.add(
+                false,
+                "import",
+                "this cluster does not import (MULTI_CLUSTER is export)",
+            );
+        };
+        let present = match objects.present(facts.name) {
+            Ok(present) => present,
+            Err(problem) => return self.add(true, "import", format!("not read: {problem}")),
+        };
+        let namespace = &facts.name.namespace;
+        let state = objects.namespace(namespace);
+        let none = match state {
+            NamespaceState::Active | NamespaceState::Excluded => None,
+            NamespaceState::Absent => Some(format!("the cluster has no namespace {namespace}")),
+            NamespaceState::Terminating => {
+                Some(format!("the namespace {namespace} is being deleted"))
+            }
+        };
+        match none {
+            Some(why) => self.add(false, "import", format!("none: {why}")),
+            None => self.add_service_import(facts, &present),
+        }
+        let is_barred = imported.held_back.iter().any(|line| line.reason.bars_endpoints());
+        let mut report = MultiClusterReport::default();
+        report.add_imports(imported);
+        for obstacle in report.obstacles {
+            self.add(true, "obstacle", format!("({}): {}", obstacle.reason, obstacle.detail));
+        }
+        let can_import = state == NamespaceState::Active && !is_barred;
+        self.held_back = report.held_back;
+        if state == NamespaceState::Active {
+            self.endpoints = endpoints(facts, &present, can_import);
+        }
+    }
+
+    fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present) {
+        let owner = &facts.joined.owner;
+        let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
+        match (import, self.imported) {
+            (Some(import), is_exported) => {
+                let ready = import.status.conditions.iter().find(|it| it.kind == "Ready");
+                let is_ready = ready.is_some_and(|it| it.status == ConditionStatus::True);
+                let detail = describe_import(import);
+                let ready = ready.map(|it| {
+                    format!("Ready {} ({}) {}", it.status.as_str(), it.reason, it.message)
+                });
+                let ready = ready.unwrap_or_else(|| "not Ready yet".to_owned());
+                self.add(!is_ready, "import", format!("{detail}; {}", ready.trim_end()));
+                if !is_exported && facts.known.sources.are_whole() {
+                    self.add(false, "note", "no member exports it: a sync would delete the import");
+                }
+            }
+            (None, true) => self.add(false, "import", "a sync would make it"),
+            (None, false) => self.add(false, "import", "none: no member exports the name"),
+        }
+    }
+
+    /// The members that were not read, the conflicts, and the ports of some exporters.
+    fn add_merge(&mut self, facts: &Facts<'_>) {
+        for cluster in unread(facts) {
+            self.add(
+                true,
+                "not read",
+                format!("the exports of {cluster}: its part stays as it is"),
+            );
+        }
+        let Some(merged) = &facts.known.merged else { return };
+        // The condition of an own export has the same sentences.
+        let has_condition =
+            self.facts.iter().any(|fact| fact.stops && fact.detail.starts_with("Conflict "));
+        for conflict in merged.conflicts.iter().filter(|_| !has_condition) {
+            let detail = format!("{}: {}", conflict.reason, conflict.message);
+            self.add(true, "conflict", detail);
+        }
+        for (port, clusters) in ports_of_some(&merged.service, &facts.known.exports) {
+            let clusters: Vec<&str> = clusters.iter().map(ClusterId::as_str).collect();
+            self.add(false, "note", format!("port {port} leads to {} alone", clusters.join(", ")));
+        }
+    }
+}
+
+fn describe(condition: &Condition) -> String {
+    let Condition { kind, status, reason, message, .. } = condition;
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    format!("{kind} {} ({reason}){message}", status.as_str())
+}
+
+fn describe_import(import: &ServiceImport) -> String {
+    let ips: Vec<String> = import.ips.iter().map(ToString::to_string).collect();
+    let ports: Vec<String> = import.spec.ports.iter().map(ExportedPort::to_string).collect();
+    let parts = [
+        Some(import.spec.kind.as_str().to_owned()),
+        (!ips.is_empty()).then(|| ips.join(" ")),
+        (!ports.is_empty()).then(|| format!("ports {}", ports.join(", "))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// One exporter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExporterLine {
+    /// Its cluster id.
+    pub member: String,
+    /// `OWNER_ID` of the installation that runs it; absent if AWS's controller does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The creation of its ServiceExport.
+    pub created: String,
+    /// The age of its ServiceExport.
+    pub age: String,
+    /// The properties of the import that it decides.
+    pub decides: Vec<String>,
+}
+
+/// All exporters, in precedence.
+pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
+    let mut exports: Vec<&Export> = facts.known.exports.iter().collect();
+    exports.sort_by_key(|export| (export.created, &export.cluster));
+    let merged = facts.known.merged.as_deref();
+    let decided: Vec<Decision> =
+        merged.map(|merged| decisions(&merged.service, &facts.known.exports)).unwrap_or_default();
+    let line = |export: &&Export| {
+        let decides = decided.iter().filter(|it| it.by == export.cluster);
+        ExporterLine {
+            member: export.cluster.to_string(),
+            owner: owner(facts, &export.cluster, own),
+            created: export.created.to_string(),
+            age: age(export.created, facts.now),
+            decides: decides.map(|it| it.property.clone()).collect(),
+        }
+    };
+    exports.iter().map(line).collect()
+}
+
+/// The members of which nothing is known about the name.
+pub(super) fn unread<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ClusterId> {
+    let members = facts.known.sources.by_cluster.iter();
+    members.filter(|(_, read)| **read == Read::Unread).map(|(cluster, _)| cluster)
+}
+
+fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {
+    if facts.members.is_read_there(cluster, facts.name) {
+        return Some(own.to_owned());
+    }
+    facts.members.owner_of(cluster, facts.name).map(|owner| owner.id.clone())
+}

@@ -1,0 +1,246 @@
+//! The action `purge`: deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload
+//! gives only the ARN to match with the marks, and no address, role or Region. The cluster may be gone; from a living one
+//! of a clusterset it removes the objects of its imports, too, as far as the rights of the function go. A cluster may have
+//! left its clusterset, and its settings and records need not show any more that it was a member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::timeout_at;
+
+use crate::clients::RegistryKey;
+use crate::clusterset::record;
+use crate::error::chain;
+use crate::import::EachImport;
+use crate::import::observe::{DerivedOfAws, Objects};
+use crate::import::plan::{OwnerLabel, Present, Removal};
+use crate::kubernetes::objects::Resource;
+use crate::kubernetes::{ErrorClass, Kubernetes};
+use crate::model::clusterset::RefusedField;
+use crate::model::{ClusterArn, Flow, Owner, RegistryName, ServiceRef};
+use crate::publish::exports::is_of_aws;
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::{DeregisterReason, marked_owners};
+use crate::publish::{self, Execution, Task, observe};
+use crate::reconcile::{Error, Invocation, unread};
+use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
+use crate::settings::{Cluster, Membership, MultiCluster};
+
+/// The Cloud Map that a purge names is not in the settings.
+#[derive(Debug, thiserror::Error)]
+#[error("the settings contain no Cloud Map {named}; they contain: {known}")]
+pub struct UnknownRegistry {
+    named: String,
+    known: String,
+}
+
+impl Invocation<'_> {
+    /// The Cloud Maps to purge: the named one, or without a name all Cloud Maps of the settings. A cluster that is not
+    /// configured may have been registered in any of them.
+    ///
+    /// # Errors
+    /// Returns an error if the settings do not contain the named one.
+    pub async fn registries_to_purge(
+        &self,
+        named: Option<&RegistryName>,
+    ) -> Result<BTreeSet<RegistryKey>, UnknownRegistry> {
+        let configured = self.settings.clusters.iter().map(|it| self.clients.registry_of(it));
+        let all: BTreeSet<RegistryKey> = configured.chain([RegistryKey::default()]).collect();
+        let Some(named) = named else { return Ok(all) };
+        let (mut keys, mut known) = (BTreeSet::new(), BTreeSet::new());
+        for key in all {
+            match self.clients.name_of(&key).await {
+                Ok(name) => {
+                    known.insert(name.to_string());
+                    // Two roles may belong to one account.
+                    keys.extend((name == *named).then_some(key));
+                }
+                Err(problem) => {
+                    known.insert(format!("one {key} with an unknown account ({problem})"));
+                }
+            }
+        }
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        let unknown = || UnknownRegistry { named: named.to_string(), known };
+        if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
+    }
+
+    /// Deregisters all our instances of the cluster `arn` from these Cloud Maps, or plans it. `kept` is the cluster's
+    /// entry in the settings, if one of these Cloud Maps is its own.
+    pub async fn purge_all(
+        &self,
+        arn: &ClusterArn,
+        kept: Option<&Cluster>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+    ) -> Report {
+        let mut warnings = Vec::new();
+        if let Some(cluster) = kept {
+            warnings.extend(self.warn_of_registration(cluster).await);
+            warnings.extend(self.warn_of_clusterset(cluster));
+        }
+        let mut has_exported = false;
+        for registry in registries.values() {
+            has_exported |= self.has_exports(arn, registry).await;
+        }
+        // Imports that stand in a Cloud Map without a record of their cluster would wait for a person, so they go first.
+        let multi_cluster = match kept {
+            Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
+            None => None,
+        };
+        let own = RegistryKey::default();
+        let mut reports = Vec::new();
+        for (key, registry) in registries {
+            let purged = self.purge(arn, registry, &DeregisterReason::Purged).await;
+            let report =
+                purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
+            let registry = (*key != own).then(|| key.to_string());
+            reports.push(ClusterReport { registry, ..report });
+        }
+        // A Cloud Map without instances to purge is omitted, unless none has any.
+        let has_none = |it: &ClusterReport| it.services.is_empty() && it.error.is_none();
+        let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
+        none.truncate(1);
+        let mut reports = if some.is_empty() { none } else { some };
+        if let Some(first) = reports.first_mut() {
+            first.warnings.extend(warnings);
+            first.multi_cluster = multi_cluster;
+        }
+        Report::new(self.mode, reports)
+    }
+
+    /// A warning that the next sync undoes the purge, if the cluster exists and is configured.
+    async fn warn_of_registration(&self, cluster: &Cluster) -> Option<String> {
+        let remedy =
+            "remove the cluster from CLUSTERS first, or set publish to \"false\" on its Services";
+        match self.count_claimants(cluster).await {
+            Ok(0) => None,
+            Err(error) if error.is_cluster_not_found() => None,
+            Ok(count) => Some(format!(
+                "{count} Services of the cluster claim names, and the next sync registers them again: {remedy}"
+            )),
+            Err(error) => Some(format!(
+                "the next sync registers the cluster's Services again if they claim names: {remedy} (the cluster could not be read: {})",
+                chain(&error)
+            )),
+        }
+    }
+
+    /// The same for the exports and imports.
+    fn warn_of_clusterset(&self, cluster: &Cluster) -> Option<String> {
+        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
+        takes_part.then(|| {
+            "the next sync publishes the cluster's exports and makes its imports again: set \"multiCluster\": \"off\" for it first".to_owned()
+        })
+    }
+
+    /// Whether a Cloud Map that was read had exports of the cluster.
+    async fn has_exports(&self, cluster: &ClusterArn, registry: &SharedRegistry) -> bool {
+        let Ok(read) = self.read_in_time(registry.read()).await else { return false };
+        let owners = marked_owners(&read, &self.settings.owner_id);
+        owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
+    }
+
+    /// Deregisters the instances with this installation's owner id and the cluster's ARN, or plans it. The records of its
+    /// exports go before their instances, and the record of the cluster last.
+    ///
+    /// # Errors
+    /// Returns an error if namespaces or services could not be listed completely.
+    pub async fn purge(
+        &self,
+        cluster: &ClusterArn,
+        registry: &SharedRegistry,
+        because: &DeregisterReason,
+    ) -> Result<ClusterReport, Error> {
+        let read = self.read_in_time(registry.read()).await?;
+        let owner =
+            |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
+        let execution = Execution::of_registry(Task::Purge(because), registry);
+        let annotated = self.observation_for(owner(Flow::Annotations), &read);
+        let annotated = self.with_notes(annotated, registry).await?;
+        let mut report = publish::carry_out(&execution, &annotated, self.options()).await.report;
+        if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
+            return Ok(report);
+        }
+        for part in record::parts(&read) {
+            let exported = self.observation_for(owner(Flow::Exports), &part);
+            let done = publish::carry_out(&execution, &exported, self.options()).await;
+            report = report.with(done.report);
+        }
+        Ok(report)
+    }
+}
+
+impl Invocation<'_> {
+    /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is
+    /// whether Cloud Map has exports of it.
+    pub(super) async fn purge_imports(
+        &self,
+        cluster: &Cluster,
+        has_exported: bool,
+    ) -> Option<MultiClusterReport> {
+        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off
+            || cluster.membership != Membership::default()
+            || has_exported;
+        let purged = timeout_at(self.deadline.stop(), self.purge_objects(cluster, takes_part));
+        let purged = purged.await.unwrap_or_else(|_| Err(observe::Error::Deadline.into()));
+        match purged {
+            Ok(report) => (!report.is_quiet()).then_some(report),
+            Err(error) if error.is_cluster_not_found() => None,
+            // The report has a warning about it already.
+            Err(_) if !takes_part => None,
+            Err(error) => Some(MultiClusterReport {
+                obstacles: vec![unreadable(&error, true)],
+                ..MultiClusterReport::default()
+            }),
+        }
+    }
+
+    async fn purge_objects(
+        &self,
+        cluster: &Cluster,
+        takes_part: bool,
+    ) -> Result<MultiClusterReport, Error> {
+        let connection = self.clients.connect(cluster).await?;
+        let kubernetes = &connection.kubernetes;
+        let mut report = MultiClusterReport::default();
+        let owner = OwnerLabel::new(&self.settings.owner_id);
+        let of_us = owner.selector();
+        // Without the definitions the imports are gone, or served in another version. What hung on them may still be there.
+        let is_served = kubernetes.serves_multi_cluster().await.map_err(observe::Error::from)?;
+        let imports = is_served.then_some(Resource::ServiceImports);
+        let mut objects = Objects::default();
+        for resource in imports.into_iter().chain([Resource::Services, Resource::EndpointSlices]) {
+            match kubernetes.objects(resource, &of_us).await {
+                Ok(list) => objects.add_list(resource, list),
+                // A cluster that was never a member need not let the function read its imports.
+                Err(error) => report.obstacles.push(unreadable(&error, takes_part)),
+            }
+        }
+        let read =
+            tokio::try_join!(DerivedOfAws::read(kubernetes, &owner), is_aws_back(kubernetes));
+        let (of_aws, is_aws_back) = read.map_err(observe::Error::from)?;
+        let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
+        let (owner, objects) = (&owner, &objects);
+        let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
+        let removal = |service: &ServiceRef, present: &Present, _: &BTreeSet<RefusedField>| {
+            let (of_aws, annotation) = (of_aws.names(service), of_aws.annotation(service));
+            let is_back = is_aws_back;
+            Removal { owner, service, present, of_aws, annotation, is_back }.plan()
+        };
+        report.add_imports(each.run(removal).await);
+        Ok(report)
+    }
+}
+
+/// Whether a ServiceExport carries the finalizer of AWS's controller. A cluster that only imports has no right to read
+/// them, and without the definitions there are none.
+async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes::Error> {
+    match kubernetes.objects(Resource::ServiceExports, "").await {
+        Ok(exports) => Ok(exports.iter().any(is_of_aws)),
+        Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn unreadable(error: &dyn std::error::Error, failed: bool) -> Obstacle {
+    Obstacle { failed, ..unread(error) }
+}

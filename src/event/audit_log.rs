@@ -1,0 +1,187 @@
+//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
+//! event of the API server. A finished write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
+//! Namespace gives a scope by its metadata, as the object of any other sender does. Writes of the function's own group
+//! and all other lines are ignored, since a subscription filter is not exact. The log group names the cluster.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io::{BufReader, Read};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::object::{self, EventMetadata};
+use super::{Error, Message, Scope, Subject, Unusable};
+
+/// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
+const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Batch {
+    message_type: String,
+    #[serde(default)]
+    log_group: String,
+    #[serde(default)]
+    log_events: Vec<AuditLine>,
+}
+
+#[derive(Deserialize)]
+struct AuditLine {
+    id: String,
+    message: String,
+}
+
+/// Reads `{"awslogs":{"data":…}}`. A line that is no audit event becomes an unusable message.
+pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> {
+    let batch = unpack(payload).ok_or(Error::LogsNotReadable)?;
+    if batch.message_type == "CONTROL_MESSAGE" {
+        return Ok(Vec::new());
+    }
+    let cluster = cluster(&batch.log_group).ok_or(Error::LogsNotOfCluster)?;
+    let messages = batch.log_events.into_iter().filter_map(|line| {
+        let reading = read_line(&line.message).transpose()?;
+        let reading = reading.map(|scope| Subject::Scope(scope.in_cluster(Some(cluster.clone()))));
+        Some(Message { id: line.id, receipt: None, reading, is_part: false })
+    });
+    Ok(messages.collect())
+}
+
+fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
+    let packed = STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
+    let text = GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH);
+    serde_json::from_reader(BufReader::new(text)).ok()
+}
+
+/// The cluster of a log group: `/aws/eks/NAME/cluster`.
+fn cluster(log_group: &str) -> Option<String> {
+    let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
+    object::check_cluster(cluster).ok()
+}
+
+/// The resources of which a write can change a registration, or an import.
+const FOLLOWED: [&str; 5] =
+    ["services", "endpoints", "endpointslices", "serviceexports", "namespaces"];
+/// The group of the function in `deploy/`. What it wrote itself needs no sync.
+const OWN_GROUP: &str = "cloud-map-sync";
+const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
+
+/// The metadata of an `audit.k8s.io/v1` Event.
+#[derive(Default)]
+struct AuditEvent {
+    stage: String,
+    verb: String,
+    user: User,
+    object_ref: Option<ObjectReference>,
+    response_status: Option<ResponseStatus>,
+    /// Whether the text breaks off in a written object, or cannot be read there.
+    breaks_in_body: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectReference {
+    resource: String,
+    subresource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    api_group: Option<String>,
+    api_version: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    groups: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+/// The scope of a line; `None` if it is no write of a followed resource.
+pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
+    let mut event = AuditEvent::default();
+    let mut text = serde_json::Deserializer::from_str(message);
+    let read = event.deserialize(&mut text).and_then(|()| text.end());
+    // A log may cut a long line. The API server writes the reference before the objects.
+    let is_readable = read.is_ok() || event.breaks_in_body && event.object_ref.is_some();
+    if !is_readable || event.stage.is_empty() {
+        return Err(Unusable::NotJson);
+    }
+    let Some(written) = event.written_object() else { return Ok(None) };
+    let version = match written.api_group.as_deref() {
+        None | Some("") => "v1".to_owned(),
+        Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
+    };
+    let metadata = EventMetadata::of_reference(written.name.clone(), written.namespace.clone());
+    match object::scope(&written.resource, Some(&version), &metadata) {
+        Err(Unusable::Imported) => Ok(None),
+        Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
+        scope => scope.map(Some),
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut AuditEvent {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
+        text.deserialize_map(self)
+    }
+}
+
+/// Skips the objects, whose depth and size a tenant chooses, without a limit and without keeping them.
+impl<'de> Visitor<'de> for &mut AuditEvent {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an audit event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(field) = fields.next_key::<String>()? {
+            match field.as_str() {
+                "stage" => self.stage = fields.next_value()?,
+                "verb" => self.verb = fields.next_value()?,
+                "user" => self.user = fields.next_value()?,
+                "objectRef" => self.object_ref = fields.next_value()?,
+                "responseStatus" => self.response_status = fields.next_value()?,
+                other => {
+                    self.breaks_in_body = matches!(other, "requestObject" | "responseObject");
+                    fields.next_value::<IgnoredAny>()?;
+                    self.breaks_in_body = false;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AuditEvent {
+    /// The written object, if its resource is followed and the API server finished the write.
+    fn written_object(&self) -> Option<&ObjectReference> {
+        let done = self.response_status.as_ref().is_none_or(|status| status.code < 300);
+        let finished = self.stage == "ResponseComplete" && done;
+        let is_own = self.user.groups.iter().any(|group| group == OWN_GROUP);
+        let object = self.object_ref.as_ref().filter(|_| finished && !is_own)?;
+        let followed = FOLLOWED.contains(&object.resource.as_str()) && object.subresource.is_none();
+        (followed && WRITES.contains(&self.verb.as_str())).then_some(object)
+    }
+}
+
+impl ObjectReference {
+    /// The scope of a namespace. The reference has no name for an object with a generated name, nor for a write to all
+    /// objects of a namespace.
+    fn namespace_scope(&self) -> Result<Scope, Unusable> {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        Ok(Scope::inside(object::check_namespace(namespace)?, None))
+    }
+}

@@ -1,0 +1,229 @@
+//! Drift by event: changes in Cloud Map by other parties become syncs of the Services that they concern, like messages
+//! about these. An event decides nothing but where to look, and only in the Cloud Maps of the settings. This process
+//! knows most services by their ids; it reads a few others, and leaves the rest to the next full sync.
+//!
+//! Of two parties that change a name back and forth the other one does not decide how often: a name that this process has
+//! just repaired waits for the next full sync.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::timeout_at;
+
+use super::Function;
+use super::scope::Selections;
+use crate::clients::RegistryKey;
+use crate::event::{ClusterName, Drift};
+use crate::model::{Outcome, ServiceKey, ServiceRef, SignedDuration, Timestamp};
+use crate::publish::observe::{Changed, Concerned, SharedRegistry};
+use crate::report::{ChangeLine, Report};
+use crate::time::Deadline;
+
+/// The most services of a batch that are read because of their ids.
+const MOST_READ: usize = 20;
+
+pub(super) const FOREIGN: (&str, &str) = (
+    "unknown_registry",
+    "no cluster of CLUSTERS is kept in the Cloud Map of this account and Region",
+);
+
+/// A name in one Cloud Map.
+type Name = (RegistryKey, ServiceKey);
+
+/// The last look of this process at each name that another party has changed.
+#[derive(Debug, Default)]
+pub(super) struct Looks(Mutex<BTreeMap<Name, Look>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Timestamp,
+    has_repaired: bool,
+    is_fight_told: bool,
+}
+
+/// What is to be done about the events of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Drifted {
+    /// The Services to sync for each event.
+    pub(super) served: Vec<(Selections, Vec<String>)>,
+    /// The events about other Cloud Maps.
+    pub(super) foreign: Vec<String>,
+    looks: BTreeMap<Name, Concerned>,
+}
+
+impl Looks {
+    /// Whether to look at a name again after a change at `time`.
+    fn is_due(
+        &self,
+        name: &Name,
+        time: Timestamp,
+        (now, period): (Timestamp, SignedDuration),
+    ) -> bool {
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.retain(|_, look| now.duration_since(look.at) < period);
+        let Some(look) = looks.get_mut(name) else { return true };
+        if time < look.at {
+            return false;
+        }
+        if look.has_repaired && !look.is_fight_told {
+            look.is_fight_told = true;
+            let (cloud_map_service, seconds) =
+                (&name.1.name, now.duration_since(look.at).as_secs());
+            tracing::warn!(
+                cloud_map_service,
+                "another party has changed {cloud_map_service} again {seconds} s after it was repaired: \
+                 the next full sync looks at it"
+            );
+        }
+        !look.has_repaired
+    }
+
+    /// Keeps what a run has done about the names that it looked at.
+    fn note(&self, drifted: &Drifted, report: &Report, now: Timestamp) {
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((registry, key), concerned) in &drifted.looks {
+            let services: BTreeSet<&ServiceRef> = concerned.iter().map(|(_, it)| it).collect();
+            let lines = report.clusters.iter().flat_map(|cluster| &cluster.services);
+            let lines = lines.filter(|it| it.name.eq_ignore_ascii_case(&key.name));
+            let is_repair = |line: &ChangeLine| {
+                line.result == Outcome::Applied && services.contains(&line.service)
+            };
+            let parts = report.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
+            let mut records = parts.flat_map(|part| &part.export_changes);
+            let has_repaired = lines.flat_map(|it| &it.changes).any(is_repair)
+                || records.any(|line| {
+                    let is_of = |it: &&ServiceRef| line.change.ends_with(&format!(" {it}"));
+                    line.result == Outcome::Applied && services.iter().any(is_of)
+                });
+            let look = Look { at: now, has_repaired, is_fight_told: false };
+            looks.insert((registry.clone(), key.clone()), look);
+        }
+    }
+}
+
+impl Function {
+    /// Finds the Services that each of these events concerns. Each comes with the id of its message.
+    pub(super) async fn find_drift(
+        &self,
+        events: Vec<(Drift, String)>,
+        now: Timestamp,
+        deadline: Deadline,
+    ) -> Drifted {
+        let mut drifted = Drifted::default();
+        if events.is_empty() {
+            return drifted;
+        }
+        let keys = self.settings.clusters.iter().map(|cluster| self.clients.registry_of(cluster));
+        let mut is_ours = vec![false; events.len()];
+        let mut selections = vec![Selections::default(); events.len()];
+        let mut may_read = MOST_READ;
+        for (key, registry) in self.registries(keys, None).await {
+            let here = |it: &Drift| self.clients.is_in(&key, &it.region);
+            let ids = events.iter().filter(|(it, _)| here(it));
+            let ids = ids.filter_map(|(it, _)| it.service.as_deref()).collect();
+            let seen = registry.seen(&ids);
+            let is_seen = |it: &Drift| it.service.as_ref().is_some_and(|id| seen.contains_key(id));
+            let may_be =
+                |it: &Drift| here(it) && (self.is_account_of(&key, &it.account) || is_seen(it));
+            let ours: Vec<usize> = (0..events.len()).filter(|at| may_be(&events[*at].0)).collect();
+            let drifts: Vec<&Drift> = ours.iter().map(|at| &events[*at].0).collect();
+            ours.iter().for_each(|at| is_ours[*at] = true);
+            let names = find_names(&registry, seen, &drifts, &mut may_read);
+            let names = timeout_at(deadline.stop(), names).await.unwrap_or_default();
+            let services = self.services_of(&key, &registry, (&names, &drifts), now);
+            for at in ours {
+                let name = events[at].0.service.as_ref().and_then(|id| names.get(id));
+                let Some(concerned) = name.and_then(|name| services.get(name)) else { continue };
+                selections[at] = selections[at].clone().union(&self.select(&key, concerned));
+            }
+            let looks = services.into_iter().map(|(name, it)| ((key.clone(), name), it));
+            drifted.looks.extend(looks);
+        }
+        for ((selected, is_ours), (_, message)) in selections.into_iter().zip(is_ours).zip(events) {
+            match is_ours {
+                true => drifted.served.push((selected, vec![message])),
+                false => drifted.foreign.push(message),
+            }
+        }
+        drifted
+    }
+
+    /// The Services to sync under each changed name at which it is time to look.
+    fn services_of(
+        &self,
+        registry: &RegistryKey,
+        shared: &SharedRegistry,
+        (names, drifts): (&BTreeMap<String, ServiceKey>, &[&Drift]),
+        now: Timestamp,
+    ) -> BTreeMap<ServiceKey, Concerned> {
+        let times = (now, self.settings.rules.guard.period);
+        let mut changed = Changed::new();
+        for drift in drifts {
+            let Some(key) = drift.service.as_ref().and_then(|id| names.get(id)) else { continue };
+            let name = (registry.clone(), key.clone());
+            if changed.contains_key(key) || self.looks.is_due(&name, drift.time, times) {
+                changed.entry(key.clone()).or_default().extend(drift.instance.clone());
+            }
+        }
+        shared.concerned(&changed, &self.settings.owner_id)
+    }
+
+    /// Keeps what a run has done about drift.
+    pub(super) fn note_drift(&self, drifted: &Drifted, report: &Report, now: Timestamp) {
+        self.looks.note(drifted, report, now);
+    }
+
+    /// These Services of the clusters that are kept in a Cloud Map.
+    fn select(&self, registry: &RegistryKey, concerned: &Concerned) -> Selections {
+        let configured = self.configured();
+        let services = concerned.iter().filter_map(|(cluster, service)| {
+            let found = configured.find(&ClusterName::Named(cluster.to_string()));
+            let index = found.first().copied().filter(|_| configured.can_be_one(&found))?;
+            let is_here = self.clients.registry_of(&self.settings.clusters[index]) == *registry;
+            is_here.then(|| (index, service.clone()))
+        });
+        Selections::of_services(services)
+    }
+
+    /// Whether a Cloud Map may be that of an account: its own is not always known.
+    fn is_account_of(&self, registry: &RegistryKey, account: &str) -> bool {
+        let clusters = self.settings.clusters.iter();
+        let mut kept = clusters.filter(|cluster| self.clients.registry_of(cluster) == *registry);
+        kept.any(|cluster| {
+            let arn = self.clients.arn_of(cluster);
+            let own = arn.as_ref().and_then(|arn| cluster.registry_account(arn));
+            own.is_none_or(|own| own == account)
+        })
+    }
+}
+
+/// The names of changed services by their ids. So many of those that this process does not know, or that were changed
+/// themselves, are read. A changed namespace only makes the list of namespaces old.
+async fn find_names(
+    registry: &SharedRegistry,
+    seen: BTreeMap<String, ServiceKey>,
+    drifts: &[&Drift],
+    may_read: &mut usize,
+) -> BTreeMap<String, ServiceKey> {
+    if drifts.iter().any(|drift| drift.service.is_none()) {
+        registry.forget_namespaces();
+    }
+    let is_unknown = |drift: &&&Drift| {
+        let is_seen = drift.service.as_ref().is_some_and(|id| seen.contains_key(id));
+        drift.changes_service || !is_seen
+    };
+    let unknown = drifts.iter().filter(is_unknown);
+    let unknown: BTreeSet<&str> = unknown.filter_map(|it| it.service.as_deref()).collect();
+    let read: Vec<&str> = unknown.iter().take(*may_read).copied().collect();
+    *may_read -= read.len();
+    if let left @ 1.. = unknown.len() - read.len() {
+        tracing::info!(
+            "{left} services that other parties have changed are left to the next full sync"
+        );
+    }
+    let mut names = registry.find(&read).await;
+    for (id, key) in seen {
+        names.entry(id).or_insert(key);
+    }
+    names
+}

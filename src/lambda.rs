@@ -1,0 +1,159 @@
+//! The process in Lambda's runtime: its log (`log`), the span around every line of an invocation, the alias of a call, and
+//! the report of an error at the start.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use json_subscriber::JsonLayer;
+use lambda_runtime::{Context, Diagnostic};
+use lambda_runtime_api_client::body::Body;
+use lambda_runtime_api_client::{BoxError, PooledClient, build_request};
+use serde_json::json;
+use tracing::{Span, Subscriber, error_span};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::{self, MakeWriter, time::SystemTime};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+/// The span of an invocation, with the keys that users of Powertools for AWS Lambda search by. It has the level ERROR,
+/// so that no log level removes it.
+pub fn span(context: &Context) -> Span {
+    static WARM: AtomicBool = AtomicBool::new(false);
+    error_span!(
+        "invocation",
+        function_request_id = context.request_id,
+        xray_trace_id = context.xray_trace_id,
+        function_arn = context.invoked_function_arn,
+        cold_start = !WARM.swap(true, Ordering::Relaxed),
+    )
+}
+
+/// The alias or version through which the function was invoked: the eighth part of the invoked ARN.
+pub fn qualifier(context: &Context) -> Option<&str> {
+    context.invoked_function_arn.split(':').nth(7)
+}
+
+/// Reports to Lambda the reason why the function does not start. Otherwise Lambda reports only that the process ended.
+///
+/// # Errors
+/// Returns an error if Lambda cannot be reached.
+pub async fn refuse_to_start(reason: &Diagnostic) -> Result<(), BoxError> {
+    let request = build_request()
+        .method("POST")
+        .uri("/2018-06-01/runtime/init/error")
+        .header("Lambda-Runtime-Function-Error-Type", &reason.error_type)
+        .body(Body::from(serde_json::to_vec(reason)?))?;
+    PooledClient::builder().build().call(request).await?;
+    Ok(())
+}
+
+/// The log as the environment configures it, written to `output`. `variable` reads an environment variable.
+pub fn subscriber<W>(variable: impl Fn(&str) -> Option<String>, output: W) -> impl Subscriber
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let level = variable("AWS_LAMBDA_LOG_LEVEL").or_else(|| variable("RUST_LOG"));
+    let level = level.and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::INFO);
+    // At TRACE the signer logs the session token of each presigned URL.
+    let filter = Targets::new().with_default(level).with_target("aws_sigv4", LevelFilter::INFO);
+    let json = variable("AWS_LAMBDA_LOG_FORMAT").is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    let lines = if json {
+        json_lines(variable, output).boxed()
+    } else {
+        fmt::layer().with_target(false).without_time().with_writer(output).boxed()
+    };
+    Registry::default().with(lines).with(filter)
+}
+
+fn json_lines<S, W>(variable: impl Fn(&str) -> Option<String>, output: W) -> JsonLayer<S, W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    let mut lines = JsonLayer::new(output);
+    lines.with_level("level");
+    lines.with_timer("timestamp", SystemTime);
+    lines.with_flattened_event();
+    lines.with_top_level_flattened_span_list();
+    lines.add_static_field("service", json!("cloud-map-sync"));
+    for (key, name) in [
+        ("function_name", "AWS_LAMBDA_FUNCTION_NAME"),
+        ("function_memory_size", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"),
+    ] {
+        if let Some(value) = variable(name) {
+            lines.add_static_field(key, json!(value));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+    use tracing::{debug, info, info_span};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn log_lines(variables: &'static [(&str, &str)]) -> String {
+        let written = Written::default();
+        let output = written.clone();
+        let variable = move |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let subscriber = subscriber(variable, move || output.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            let span = info_span!("invocation", function_request_id = "r-1", cold_start = true);
+            let _entered = span.enter();
+            info!(cluster = "blue", "done");
+            debug!("detail");
+        });
+        let bytes = written.0.lock().expect("no panic").clone();
+        String::from_utf8(bytes).expect("text")
+    }
+
+    #[test]
+    fn json_lines_have_the_keys_of_powertools_on_top() {
+        let text = log_lines(&[
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("AWS_LAMBDA_FUNCTION_NAME", "sync"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ]);
+        let line: Value = serde_json::from_str(text.trim()).expect("one line of JSON");
+        let expected = [
+            ("level", "INFO"),
+            ("message", "done"),
+            ("service", "cloud-map-sync"),
+            ("function_name", "sync"),
+            ("function_memory_size", "256"),
+            ("function_request_id", "r-1"),
+            ("cluster", "blue"),
+        ];
+        for (key, value) in expected {
+            assert_eq!(line[key], value, "{key} in {line}");
+        }
+        assert_eq!(line["cold_start"], true);
+        assert!(line["timestamp"].is_string(), "{line}");
+    }
+
+    #[test]
+    fn level_and_format_are_lambdas() {
+        assert!(log_lines(&[("AWS_LAMBDA_LOG_LEVEL", "WARN"), ("RUST_LOG", "debug")]).is_empty());
+        let text = log_lines(&[("RUST_LOG", "debug")]);
+        assert_eq!(text.lines().count(), 2);
+        assert!(serde_json::from_str::<Value>(text.lines().next().expect("a line")).is_err());
+    }
+}

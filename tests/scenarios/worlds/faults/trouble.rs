@@ -1,0 +1,336 @@
+//! The faults that a call can meet: which call of a run, what goes wrong, whether once or from then on, and whether the
+//! process ends with it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use testbed::aws_fault::{AwsFault, AwsFaultKind};
+use testbed::cloud_map::{Call, Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind, RequestLine};
+
+use super::super::play::Scene;
+use super::super::world::CLUSTERS;
+
+/// Longer than any run has.
+const TOO_LATE: Duration = Duration::from_hours(1);
+
+/// One thing that goes wrong in a run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub target: Target,
+    pub is_sticky: bool,
+    /// Whether the process ends when the fault strikes.
+    pub kills: bool,
+}
+
+/// The call that is hit: the number of calls before it that are like it, and the fault.
+#[derive(Clone, Debug)]
+pub enum Target {
+    CloudMap {
+        operation: String,
+        after: usize,
+        kind: FaultKind,
+    },
+    Cluster {
+        cluster: &'static str,
+        method: String,
+        path: String,
+        after: usize,
+        kind: ClusterKind,
+    },
+    /// Of EKS or STS.
+    Aws {
+        operation: String,
+        after: usize,
+        kind: AwsFaultKind,
+    },
+}
+
+/// The calls of an undisturbed run.
+pub struct Calls {
+    pub cloud_map: Vec<Call>,
+    pub clusters: Vec<(&'static str, Vec<RequestLine>)>,
+    /// Those to EKS and STS.
+    pub aws: BTreeMap<String, usize>,
+}
+
+impl Calls {
+    /// Every case.
+    pub fn cases(&self) -> Vec<Case> {
+        let cloud_map =
+            self.of_cloud_map().into_iter().flat_map(|((operation, is_write), count)| {
+                (0..count).flat_map(move |after| of_operation(&operation, is_write, after))
+            });
+        let clusters =
+            self.of_clusters().into_iter().flat_map(|((cluster, method, path), count)| {
+                (0..count).flat_map(move |after| of_request(cluster, &method, &path, after))
+            });
+        let aws = self.aws.iter().flat_map(|(operation, count)| {
+            (0..*count).flat_map(move |after| of_other(operation, after))
+        });
+        cloud_map.chain(clusters).chain(aws).collect()
+    }
+
+    fn of_cloud_map(&self) -> BTreeMap<(String, bool), usize> {
+        let mut counts = BTreeMap::new();
+        for call in &self.cloud_map {
+            *counts.entry((call.operation.clone(), call.is_write())).or_default() += 1;
+        }
+        counts
+    }
+
+    fn of_clusters(&self) -> BTreeMap<(&'static str, String, String), usize> {
+        let mut counts = BTreeMap::new();
+        for (cluster, requests) in &self.clusters {
+            for request in requests {
+                // An Event's name is another one each time.
+                let path = match request.path.split_once("/events/") {
+                    Some((path, _)) => format!("{path}/events"),
+                    None => request.path.clone(),
+                };
+                *counts.entry((*cluster, request.method.clone(), path)).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
+    let mut kinds = vec![
+        FaultKind::Reset,
+        FaultKind::DropAfterEffect,
+        FaultKind::FailAfterEffect,
+        FaultKind::Cut,
+        FaultKind::Throttling,
+        FaultKind::RequestLimitExceeded,
+        FaultKind::ServerError,
+        FaultKind::Unavailable,
+        FaultKind::AccessDenied,
+        FaultKind::ExpiredToken,
+        FaultKind::TruncatedJson,
+        FaultKind::WrongType,
+        FaultKind::Empty,
+        FaultKind::Late(TOO_LATE),
+        FaultKind::Silence(TOO_LATE),
+    ];
+    kinds.extend(legal(operation));
+    let case = |kind, is_sticky, kills| {
+        let operation = operation.to_owned();
+        Case { target: Target::CloudMap { operation, after, kind }, is_sticky, kills }
+    };
+    let faults =
+        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
+    let ends = [FaultKind::Silence(TOO_LATE), FaultKind::Late(TOO_LATE)];
+    let kills = ends.into_iter().filter(|_| is_write).map(|kind| case(kind, false, true));
+    faults.chain(kills).collect()
+}
+
+/// The errors that an operation may have for good reason, and the ends of its operation.
+fn legal(operation: &str) -> Vec<FaultKind> {
+    let error = |name| FaultKind::Error(400, name, "said by a test");
+    let (duplicate, in_use) = (error("DuplicateRequest"), error("ResourceInUse"));
+    let (invalid, limit) = (error("InvalidInput"), error("ResourceLimitExceeded"));
+    let fails = FaultKind::OperationFails;
+    match operation {
+        "RegisterInstance" => vec![
+            duplicate,
+            in_use,
+            invalid,
+            limit,
+            error("ServiceNotFound"),
+            fails("INTERNAL_FAILURE"),
+            fails("INVALID_CHANGE_BATCH"),
+            FaultKind::OperationHangs,
+        ],
+        "DeregisterInstance" => vec![
+            duplicate,
+            in_use,
+            invalid,
+            error("InstanceNotFound"),
+            error("ServiceNotFound"),
+            fails("INTERNAL_FAILURE"),
+            FaultKind::OperationHangs,
+        ],
+        "CreateHttpNamespace" => vec![
+            duplicate,
+            invalid,
+            limit,
+            error("NamespaceAlreadyExists"),
+            fails("INTERNAL_FAILURE"),
+            FaultKind::OperationHangs,
+        ],
+        "CreateService" => vec![
+            invalid,
+            limit,
+            error("NamespaceNotFound"),
+            error("ServiceAlreadyExists"),
+            error("TooManyTagsException"),
+        ],
+        "UpdateService" => vec![
+            duplicate,
+            invalid,
+            error("ServiceNotFound"),
+            fails("INTERNAL_FAILURE"),
+            FaultKind::OperationHangs,
+        ],
+        "DeleteService" => vec![invalid, in_use, error("ServiceNotFound")],
+        "UpdateInstanceCustomHealthStatus" => vec![
+            invalid,
+            error("CustomHealthNotFound"),
+            error("InstanceNotFound"),
+            error("ServiceNotFound"),
+        ],
+        "GetInstance" => vec![invalid, error("InstanceNotFound"), error("ServiceNotFound")],
+        "GetInstancesHealthStatus" => {
+            vec![invalid, error("InstanceNotFound"), error("ServiceNotFound")]
+        }
+        "GetService" | "ListInstances" => vec![invalid, error("ServiceNotFound")],
+        "GetOperation" => vec![invalid, error("OperationNotFound")],
+        "ListTagsForResource" => vec![invalid, error("ResourceNotFoundException")],
+        _ => vec![invalid],
+    }
+}
+
+fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> Vec<Case> {
+    let is_write = method != "GET";
+    let mut kinds: Vec<ClusterKind> =
+        [401, 403, 404, 429, 500, 503, 504].map(ClusterKind::Status).into();
+    kinds.extend([
+        ClusterKind::TruncatedBody,
+        ClusterKind::NotJson,
+        ClusterKind::Json("{}"),
+        ClusterKind::Json("{\"items\": 7, \"metadata\": []}"),
+        ClusterKind::Slow(TOO_LATE),
+        ClusterKind::Late(TOO_LATE),
+    ]);
+    if is_write {
+        kinds.extend([
+            ClusterKind::Status(409),
+            ClusterKind::Status(422),
+            ClusterKind::FailAfterEffect,
+        ]);
+    }
+    let case = |kind, is_sticky, kills| {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        let target = Target::Cluster { cluster, method, path, after, kind };
+        Case { target, is_sticky, kills }
+    };
+    let faults =
+        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
+    let ends = [ClusterKind::Slow(TOO_LATE), ClusterKind::Late(TOO_LATE)];
+    let kills = ends.into_iter().filter(|_| is_write).map(|kind| case(kind, false, true));
+    faults.chain(kills).collect()
+}
+
+fn of_other(operation: &str, after: usize) -> Vec<Case> {
+    let refused = AwsFaultKind::Refused;
+    let mut kinds = vec![
+        AwsFaultKind::Reset,
+        AwsFaultKind::Cut,
+        AwsFaultKind::Half,
+        AwsFaultKind::Body(""),
+        AwsFaultKind::Body("{}"),
+        AwsFaultKind::Late(TOO_LATE),
+    ];
+    kinds.extend(match operation {
+        "DescribeCluster" => vec![
+            AwsFaultKind::Body("{\"cluster\": {}}"),
+            AwsFaultKind::Body("{\"cluster\": 7}"),
+            refused(400, "InvalidParameterException"),
+            refused(403, "AccessDeniedException"),
+            refused(403, "ExpiredTokenException"),
+            refused(404, "ResourceNotFoundException"),
+            refused(429, "ThrottlingException"),
+            refused(500, "ServerException"),
+            refused(503, "ServiceUnavailableException"),
+        ],
+        _ => vec![
+            AwsFaultKind::Body("<AssumeRoleResponse></AssumeRoleResponse>"),
+            refused(400, "Throttling"),
+            refused(400, "ExpiredToken"),
+            refused(403, "AccessDenied"),
+            refused(403, "RegionDisabledException"),
+            refused(500, "InternalFailure"),
+            refused(503, "ServiceUnavailable"),
+        ],
+    });
+    let case = |kind, is_sticky| {
+        let operation = operation.to_owned();
+        Case { target: Target::Aws { operation, after, kind }, is_sticky, kills: false }
+    };
+    kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it))).collect()
+}
+
+impl Case {
+    /// Brings the fault about.
+    pub fn strike(&self, scene: &Scene) {
+        let times = if self.is_sticky { usize::MAX } else { 1 };
+        match &self.target {
+            Target::CloudMap { operation, after, kind } => {
+                let fault = Fault::on(operation, kind.clone());
+                scene.fleet.cloud_map.inject(fault.after(*after).times(times));
+            }
+            Target::Cluster { cluster, method, path, after, kind } => {
+                let number = CLUSTERS.iter().position(|it| it == cluster).expect("a cluster");
+                let fault = ClusterFault::once(path, kind.clone()).of_method(method).after(*after);
+                scene.cluster(number).fail(ClusterFault { times, ..fault });
+            }
+            Target::Aws { operation, after, kind } => {
+                let (operation, after, kind) = (operation.clone(), *after, kind.clone());
+                scene.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
+            }
+        }
+    }
+
+    /// Whether the answer is a lie about the world, which a run may believe, so that it reports no problem.
+    pub fn deceives(&self) -> bool {
+        match &self.target {
+            Target::CloudMap { kind: FaultKind::Error(_, name, _), .. } => {
+                name.ends_with("NotFound") || name.ends_with("NotFoundException")
+            }
+            // Without its definition the API serves no fields that came later.
+            Target::Cluster { kind: ClusterKind::NotJson, path, .. } => {
+                path.starts_with("/openapi")
+            }
+            Target::Cluster { kind, .. } => {
+                matches!(kind, ClusterKind::Status(404) | ClusterKind::Json(_))
+            }
+            // A service that may not be read and was never seen to have ours counts as another party's, with a note.
+            Target::CloudMap { operation, kind: FaultKind::AccessDenied, .. } => {
+                operation == "ListInstances"
+            }
+            Target::CloudMap { .. } | Target::Aws { .. } => false,
+        }
+    }
+
+    /// Whether Cloud Map says of a service that it has just listed that it does not exist.
+    pub fn denies_a_service(&self) -> bool {
+        matches!(
+            &self.target,
+            Target::CloudMap { operation, kind: FaultKind::Error(_, "ServiceNotFound", _), .. }
+                if operation == "ListInstances"
+        )
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            Target::CloudMap { operation, after, kind } => {
+                write!(text, "{operation} {}, {kind:?}", after + 1)?;
+            }
+            Target::Cluster { cluster, method, path, after, kind } => {
+                write!(text, "{cluster} {method} {path} {}, {kind:?}", after + 1)?;
+            }
+            Target::Aws { operation, after, kind } => {
+                write!(text, "{operation} {}, {kind:?}", after + 1)?;
+            }
+        }
+        match (self.is_sticky, self.kills) {
+            (true, _) => write!(text, ", sticky"),
+            (_, true) => write!(text, ", killed"),
+            _ => write!(text, ", once"),
+        }
+    }
+}
