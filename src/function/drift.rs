@@ -17,6 +17,7 @@ use crate::event::{ClusterName, Drift};
 use crate::model::{Outcome, ServiceKey, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::observe::{Changed, Concerned, SharedRegistry};
 use crate::report::{ChangeLine, Report};
+use crate::settings::Cluster;
 use crate::time::Deadline;
 
 /// The most services of a batch that are read because of their ids.
@@ -62,6 +63,7 @@ impl Looks {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         looks.retain(|_, look| now.duration_since(look.at) < period);
         let Some(look) = looks.get_mut(name) else { return true };
+        // The look has seen it.
         if time < look.at {
             return false;
         }
@@ -123,26 +125,33 @@ impl Function {
             let ids = ids.filter_map(|(it, _)| it.service.as_deref()).collect();
             let seen = registry.seen(&ids);
             let is_seen = |it: &Drift| it.service.as_ref().is_some_and(|id| seen.contains_key(id));
-            let may_be =
-                |it: &Drift| here(it) && (self.is_account_of(&key, &it.account) || is_seen(it));
+            let accounts = self.accounts_of(&key);
+            let is_of = |it: &Drift| {
+                accounts.contains(&None) || accounts.contains(&Some(it.account.clone()))
+            };
+            let may_be = |it: &Drift| here(it) && (is_of(it) || is_seen(it));
             let ours: Vec<usize> = (0..events.len()).filter(|at| may_be(&events[*at].0)).collect();
             let drifts: Vec<&Drift> = ours.iter().map(|at| &events[*at].0).collect();
-            ours.iter().for_each(|at| is_ours[*at] = true);
             let names = find_names(&registry, seen, &drifts, &mut may_read);
             let names = timeout_at(deadline.stop(), names).await.unwrap_or_default();
             let services = self.services_of(&key, &registry, (&names, &drifts), now);
+            let selected = services.iter().map(|(name, it)| (name, self.select(&key, it)));
+            let selected: BTreeMap<&ServiceKey, Selections> = selected.collect();
             for at in ours {
+                is_ours[at] = true;
                 let name = events[at].0.service.as_ref().and_then(|id| names.get(id));
-                let Some(concerned) = name.and_then(|name| services.get(name)) else { continue };
-                selections[at] = selections[at].clone().union(&self.select(&key, concerned));
+                if let Some(of_event) = name.and_then(|name| selected.get(name)) {
+                    selections[at] = selections[at].clone().union(of_event);
+                }
             }
             let looks = services.into_iter().map(|(name, it)| ((key.clone(), name), it));
             drifted.looks.extend(looks);
         }
         for ((selected, is_ours), (_, message)) in selections.into_iter().zip(is_ours).zip(events) {
-            match is_ours {
-                true => drifted.served.push((selected, vec![message])),
-                false => drifted.foreign.push(message),
+            if is_ours {
+                drifted.served.push((selected, vec![message]));
+            } else {
+                drifted.foreign.push(message);
             }
         }
         drifted
@@ -185,15 +194,15 @@ impl Function {
         Selections::of_services(services)
     }
 
-    /// Whether a Cloud Map may be that of an account: its own is not always known.
-    fn is_account_of(&self, registry: &RegistryKey, account: &str) -> bool {
+    /// The accounts that a Cloud Map may be of; `None`: of an unknown one, since roles do not always show it.
+    fn accounts_of(&self, registry: &RegistryKey) -> BTreeSet<Option<String>> {
         let clusters = self.settings.clusters.iter();
-        let mut kept = clusters.filter(|cluster| self.clients.registry_of(cluster) == *registry);
-        kept.any(|cluster| {
-            let arn = self.clients.arn_of(cluster);
-            let own = arn.as_ref().and_then(|arn| cluster.registry_account(arn));
-            own.is_none_or(|own| own == account)
-        })
+        let kept = clusters.filter(|cluster| self.clients.registry_of(cluster) == *registry);
+        let account = |cluster: &Cluster| {
+            let arn = self.clients.arn_of(cluster)?;
+            cluster.registry_account(&arn).map(str::to_owned)
+        };
+        kept.map(account).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use super::mirror::Moment;
 use crate::cloud_map::Urgency;
 use crate::clusterset::id::EXPORT_RECORD;
 use crate::error::chain;
-use crate::model::{CloudMapService, ClusterArn, Flow, Owner, Registry, ServiceKey, ServiceRef};
+use crate::model::{CloudMapService, ClusterArn, Owner, Registry, ServiceKey, ServiceRef};
 
 /// Changed services, each with the ids of the instances that the changes name.
 pub type Changed = BTreeMap<ServiceKey, BTreeSet<String>>;
@@ -44,10 +44,10 @@ impl SharedRegistry {
                 }
             }
         }
-        let namespaces = match services.is_empty() {
-            true => return keys,
-            false => self.some_namespaces().await.unwrap_or_default(),
-        };
+        if services.is_empty() {
+            return keys;
+        }
+        let namespaces = self.some_namespaces().await.unwrap_or_default();
         for (id, namespace, service) in services {
             let Some(namespace) = namespaces.get(&namespace) else { continue };
             let key = ServiceKey::new(namespace, &service.name);

@@ -113,7 +113,9 @@ impl Memory {
     pub(super) fn for_each_place(&self, mut see: impl FnMut(&Owner, &ServiceRef, &ServiceKey)) {
         for (owner, services) in &self.known().places {
             for (service, keys) in services {
-                keys.iter().for_each(|key| see(owner, service, key));
+                for key in keys {
+                    see(owner, service, key);
+                }
             }
         }
     }

@@ -402,3 +402,32 @@ impl Count {
         account.is_none() || self.owner.is_none() || account == self.owner.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instances, ServiceKind};
+
+    #[test]
+    fn service_that_another_party_changed_is_found_by_its_id_and_is_read_again() {
+        let mut mirror = Mirror::default();
+        let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-web".to_owned();
+        let service = CloudMapService::created(arn.clone(), "web", ServiceKind::Http);
+        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
+        let began = mirror.take_moment();
+        mirror.see(&key, &service);
+        let (instances, registered_by) = (Instances::default(), BTreeSet::new());
+        let reading = Reading::Instances { instances, registered_by };
+        mirror.keep_read(&Unread::new(&key, &service), reading, (began, Timestamp::UNIX_EPOCH));
+        assert_eq!(mirror.due(&key, &service), Due::Since(began));
+
+        let found = mirror.keys_of_ids(|id| id == "srv-web");
+        assert_eq!(found, BTreeMap::from([("srv-web".to_owned(), key.clone())]));
+        assert!(mirror.keys_of_ids(|id| id == "srv-we" || *id == arn).is_empty());
+
+        mirror.outdate([&key]);
+        assert_eq!(mirror.due(&key, &service), Due::Changed);
+        let kept = mirror.service(&key, Moment::default()).expect("what was read stays");
+        assert!(kept.instances.is_some());
+    }
+}

@@ -115,81 +115,60 @@ fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
         FaultKind::Silence(TOO_LATE),
     ];
     kinds.extend(legal(operation));
-    let case = |kind, is_sticky, kills| {
-        let operation = operation.to_owned();
-        Case { target: Target::CloudMap { operation, after, kind }, is_sticky, kills }
-    };
-    let faults =
-        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
     let ends = [FaultKind::Silence(TOO_LATE), FaultKind::Late(TOO_LATE)];
-    let kills = ends.into_iter().filter(|_| is_write).map(|kind| case(kind, false, true));
-    faults.chain(kills).collect()
+    let ends = ends.into_iter().filter(|_| is_write).collect();
+    let operation = operation.to_owned();
+    each(kinds, ends, |kind| Target::CloudMap { operation: operation.clone(), after, kind })
 }
 
 /// The errors that an operation may have for good reason, and the ends of its operation.
 fn legal(operation: &str) -> Vec<FaultKind> {
-    let error = |name| FaultKind::Error(400, name, "said by a test");
-    let (duplicate, in_use) = (error("DuplicateRequest"), error("ResourceInUse"));
-    let (invalid, limit) = (error("InvalidInput"), error("ResourceLimitExceeded"));
-    let fails = FaultKind::OperationFails;
-    match operation {
-        "RegisterInstance" => vec![
-            duplicate,
-            in_use,
-            invalid,
-            limit,
-            error("ServiceNotFound"),
-            fails("INTERNAL_FAILURE"),
-            fails("INVALID_CHANGE_BATCH"),
-            FaultKind::OperationHangs,
-        ],
-        "DeregisterInstance" => vec![
-            duplicate,
-            in_use,
-            invalid,
-            error("InstanceNotFound"),
-            error("ServiceNotFound"),
-            fails("INTERNAL_FAILURE"),
-            FaultKind::OperationHangs,
-        ],
-        "CreateHttpNamespace" => vec![
-            duplicate,
-            invalid,
-            limit,
-            error("NamespaceAlreadyExists"),
-            fails("INTERNAL_FAILURE"),
-            FaultKind::OperationHangs,
-        ],
-        "CreateService" => vec![
-            invalid,
-            limit,
-            error("NamespaceNotFound"),
-            error("ServiceAlreadyExists"),
-            error("TooManyTagsException"),
-        ],
-        "UpdateService" => vec![
-            duplicate,
-            invalid,
-            error("ServiceNotFound"),
-            fails("INTERNAL_FAILURE"),
-            FaultKind::OperationHangs,
-        ],
-        "DeleteService" => vec![invalid, in_use, error("ServiceNotFound")],
-        "UpdateInstanceCustomHealthStatus" => vec![
-            invalid,
-            error("CustomHealthNotFound"),
-            error("InstanceNotFound"),
-            error("ServiceNotFound"),
-        ],
-        "GetInstance" => vec![invalid, error("InstanceNotFound"), error("ServiceNotFound")],
-        "GetInstancesHealthStatus" => {
-            vec![invalid, error("InstanceNotFound"), error("ServiceNotFound")]
+    const FAILS: &[&str] = &["INTERNAL_FAILURE"];
+    let (errors, ends): (&[&'static str], &[&'static str]) = match operation {
+        "RegisterInstance" => (
+            &["DuplicateRequest", "ResourceInUse", "ResourceLimitExceeded", "ServiceNotFound"],
+            &["INTERNAL_FAILURE", "INVALID_CHANGE_BATCH"],
+        ),
+        "DeregisterInstance" => {
+            (&["DuplicateRequest", "ResourceInUse", "InstanceNotFound", "ServiceNotFound"], FAILS)
         }
-        "GetService" | "ListInstances" => vec![invalid, error("ServiceNotFound")],
-        "GetOperation" => vec![invalid, error("OperationNotFound")],
-        "ListTagsForResource" => vec![invalid, error("ResourceNotFoundException")],
-        _ => vec![invalid],
-    }
+        "CreateHttpNamespace" => {
+            (&["DuplicateRequest", "ResourceLimitExceeded", "NamespaceAlreadyExists"], FAILS)
+        }
+        "CreateService" => (
+            &[
+                "ResourceLimitExceeded",
+                "NamespaceNotFound",
+                "ServiceAlreadyExists",
+                "TooManyTagsException",
+            ],
+            &[],
+        ),
+        "UpdateService" => (&["DuplicateRequest", "ServiceNotFound"], FAILS),
+        "DeleteService" => (&["ResourceInUse", "ServiceNotFound"], &[]),
+        "UpdateInstanceCustomHealthStatus" => {
+            (&["CustomHealthNotFound", "InstanceNotFound", "ServiceNotFound"], &[])
+        }
+        "GetInstance" | "GetInstancesHealthStatus" => {
+            (&["InstanceNotFound", "ServiceNotFound"], &[])
+        }
+        "GetService" | "ListInstances" => (&["ServiceNotFound"], &[]),
+        "GetOperation" => (&["OperationNotFound"], &[]),
+        "ListTagsForResource" => (&["ResourceNotFoundException"], &[]),
+        _ => (&[], &[]),
+    };
+    let errors = ["InvalidInput"].iter().chain(errors);
+    let errors = errors.map(|name| FaultKind::Error(400, name, "said by a test"));
+    let hangs = (!ends.is_empty()).then_some(FaultKind::OperationHangs);
+    errors.chain(ends.iter().map(|it| FaultKind::OperationFails(it))).chain(hangs).collect()
+}
+
+/// Each kind once and from then on, and the kinds with which the process ends.
+fn each<K: Clone>(kinds: Vec<K>, ends: Vec<K>, target: impl Fn(K) -> Target) -> Vec<Case> {
+    let case = |kind, is_sticky, kills| Case { target: target(kind), is_sticky, kills };
+    let faults =
+        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
+    faults.chain(ends.into_iter().map(|kind| case(kind, false, true))).collect()
 }
 
 fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> Vec<Case> {
@@ -211,16 +190,12 @@ fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> 
             ClusterKind::FailAfterEffect,
         ]);
     }
-    let case = |kind, is_sticky, kills| {
-        let (method, path) = (method.to_owned(), path.to_owned());
-        let target = Target::Cluster { cluster, method, path, after, kind };
-        Case { target, is_sticky, kills }
-    };
-    let faults =
-        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
     let ends = [ClusterKind::Slow(TOO_LATE), ClusterKind::Late(TOO_LATE)];
-    let kills = ends.into_iter().filter(|_| is_write).map(|kind| case(kind, false, true));
-    faults.chain(kills).collect()
+    let ends = ends.into_iter().filter(|_| is_write).collect();
+    each(kinds, ends, |kind| {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        Target::Cluster { cluster, method, path, after, kind }
+    })
 }
 
 fn of_other(operation: &str, after: usize) -> Vec<Case> {
@@ -255,11 +230,8 @@ fn of_other(operation: &str, after: usize) -> Vec<Case> {
             refused(503, "ServiceUnavailable"),
         ],
     });
-    let case = |kind, is_sticky| {
-        let operation = operation.to_owned();
-        Case { target: Target::Aws { operation, after, kind }, is_sticky, kills: false }
-    };
-    kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it))).collect()
+    let operation = operation.to_owned();
+    each(kinds, Vec::new(), |kind| Target::Aws { operation: operation.clone(), after, kind })
 }
 
 impl Case {
