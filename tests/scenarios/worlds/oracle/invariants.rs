@@ -1,12 +1,13 @@
 //! What holds at every moment: nothing foreign is touched, a registered endpoint stays registered while it is ready and
 //! its Service alone claims the name, or held it when an older one began to claim it, and a name that such a Service
-//! holds is not empty while any of its endpoints is ready. An endpoint that was away for a moment is left out until all
+//! holds is not empty while any of its endpoints is ready that its records take. An endpoint that was away for a moment is left out until all
 //! is quiet: its removal may be under way (docs/guarantees.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::World;
 use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
+use testbed::cloud_map::RecordType;
 
 type Name = (usize, Key);
 type Names = BTreeMap<Name, BTreeSet<String>>;
@@ -57,7 +58,7 @@ impl Ledger {
 
     /// Compares the registry with what was there at the last look.
     pub fn look(&mut self, world: &World, registry: &Registry) -> Result<(), String> {
-        let ready = self.ready_now(world);
+        let ready = self.ready_now(world, registry);
         let there = registered(world, registry);
         for (name, was) in &self.ready {
             let now = ready.get(name);
@@ -106,7 +107,7 @@ impl Ledger {
     }
 
     /// The ready endpoints under each name that one Service of its cluster claims, or several that share it.
-    fn ready_now(&self, world: &World) -> Names {
+    fn ready_now(&self, world: &World, registry: &Registry) -> Names {
         let mut ready = Names::new();
         for cluster in (0..2).filter(|it| is_served(world, *it)) {
             let mut claimants: BTreeMap<Key, Vec<_>> = BTreeMap::new();
@@ -129,8 +130,14 @@ impl Ledger {
                     continue;
                 }
                 let seen = endpoints(cluster, claimants[0], false).into_iter();
-                let addresses = seen.flat_map(|it| it.v4.into_iter().chain(it.v6));
-                let addresses: BTreeSet<String> = addresses.collect();
+                // Records of one family take no address of the other one.
+                let records = registry.get(&key).and_then(|it| it.records.as_deref());
+                let addresses = seen.flat_map(|it| match records {
+                    Some([RecordType::A]) => [it.v4, None],
+                    Some([RecordType::Aaaa]) => [None, it.v6],
+                    _ => [it.v4, it.v6],
+                });
+                let addresses: BTreeSet<String> = addresses.flatten().collect();
                 if !addresses.is_empty() {
                     ready.insert((cluster, key), addresses);
                 }
