@@ -95,6 +95,8 @@ pub struct Invocation<'a> {
     pub confirmed: bool,
     /// Whether a person asked for it.
     pub is_direct: bool,
+    /// Whether a person asked for a sync that reads all of Cloud Map, however long that takes.
+    pub is_fresh: bool,
     /// The start of the invocation.
     pub now: Timestamp,
     /// The end of the invocation.

@@ -9,9 +9,11 @@ use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Existence, Owner, Registry, SignedDuration, Timestamp};
+use crate::model::{ClusterArn, Existence, Owner, Registry, ServiceKey, SignedDuration, Timestamp};
 use crate::publish::observe::{self, SharedRegistry};
-use crate::publish::plan::{Extent, Observation, Orphans, Policy, marked_owners, not_shown};
+use crate::publish::plan::{
+    Extent, Observation, OrphanStep, Orphans, Policy, marked_owners, not_shown,
+};
 use crate::publish::{self, Execution, Order, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
@@ -100,6 +102,9 @@ impl Invocation<'_> {
         kept: &[ConfiguredCluster<'_>],
     ) -> Result<BTreeSet<Owner>, Error> {
         let read = self.read_in_time(registry.read()).await?;
+        if !read.is_whole() {
+            return Ok(BTreeSet::new());
+        }
         let mut owners = marked_owners(&read, &self.settings.owner_id);
         owners.retain(|owner| {
             let mut here = kept.iter().filter(|it| it.was_read && it.registry == *key);
@@ -120,17 +125,36 @@ impl Invocation<'_> {
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
-            let observed = self.with_notes(observed, registry).await?;
-            let orphans = Orphans::of(&observed, Existence::Exists);
+            let (observed, orphans) = self.decide(observed, registry, Existence::Exists).await?;
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let existence = existence.unwrap_or(Existence::NotAsked);
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
-        let observed = self.with_notes(self.observation_for(owner, read), registry).await?;
-        let orphans = Orphans::of(&observed, existence);
-        Ok(Some((observed, orphans)))
+        let observed = self.observation_for(owner, read);
+        Ok(Some(self.decide(observed, registry, existence).await?))
+    }
+
+    /// Decides the step for the instances of an owner. All of them are read in this run if anything is to be changed.
+    async fn decide(
+        &self,
+        observed: Observation,
+        registry: &SharedRegistry,
+        existence: Existence,
+    ) -> Result<(Observation, Orphans), Error> {
+        let mut observed = self.with_notes(observed, registry).await?;
+        let mut orphans = Orphans::of(&observed, existence.clone());
+        if orphans.step != OrphanStep::Leave && !observed.registry.is_current() {
+            let keys = observed.registry.services.keys();
+            let keys = keys.filter(|key| observed.ours(key).next().is_some());
+            let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
+            let read = registry.read_instances(&mut observed.registry, &keys);
+            let read = timeout_at(self.deadline.stop(), read).await;
+            read.map_err(|_| observe::Error::Deadline)?;
+            orphans = Orphans::of(&observed, existence);
+        }
+        Ok((observed, orphans))
     }
 
     /// Adds the notes for which no instance has room.

@@ -38,7 +38,8 @@ impl Invocation<'_> {
         seen: &mut BTreeSet<String>,
     ) -> EmptyServices {
         let mut report = EmptyServices::default();
-        let Some(known) = registry.known().await else { return report };
+        let known = registry.known().await.filter(Registry::is_whole);
+        let Some(known) = known else { return report };
         let mut candidates = deletable(&known, claimed);
         candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
         let unclear = claimed.unclear().into_iter().map(|service| {

@@ -65,6 +65,7 @@ impl Reading {
 
     /// Puts the instances into a service, or marks it as unreadable.
     pub fn fill(self, service: &mut CloudMapService) {
+        service.read_before = None;
         match self {
             Self::Instances { instances, registered_by } => {
                 (service.instances, service.registered_by) = (Some(instances), registered_by);

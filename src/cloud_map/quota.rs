@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use aws_sdk_servicediscovery::config::interceptors::{
     BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
@@ -43,6 +44,17 @@ impl QuotaShare {
             reason = "the range is checked"
         )]
         (1.0..=1e9).contains(&thousandths).then_some(Self(thousandths as u32))
+    }
+
+    /// The number of calls of one kind in a time, over a longer time: at most those that the account allows.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a rate is not negative"
+    )]
+    pub fn calls_in(self, call: Call, time: Duration) -> usize {
+        let rate = self.min(Self::WHOLE).apply_to(call.rate());
+        (rate.per_second * time.as_secs_f64()).round() as usize
     }
 
     fn apply_to(self, rate: Rate) -> Rate {

@@ -237,6 +237,7 @@ fn service(summary: ServiceSummary) -> Option<CloudMapService> {
         instances: None,
         created_by: summary.created_by_account,
         registered_by: BTreeSet::new(),
+        read_before: None,
         unreadable: None,
         is_denied: false,
         was_ours: false,

@@ -28,6 +28,8 @@ pub struct Command {
     pub confirm: bool,
     /// Whether a `status` is of what this installation created, and has no instance.
     pub created: bool,
+    /// Whether a `sync` reads all of Cloud Map, however long that takes.
+    pub fresh: bool,
 }
 
 /// Reads a command.
@@ -51,7 +53,8 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let region = region(object, &scope)?;
     let (owner, registry) = (owner(object)?, registry(object)?);
     let (confirm, created) = (flag(object, "confirm")?, flag(object, "created")?);
-    Ok(Command { action, scope, region, owner, registry, confirm, created })
+    let fresh = flag(object, "fresh")?;
+    Ok(Command { action, scope, region, owner, registry, confirm, created, fresh })
 }
 
 /// Reads the Region of the scope's cluster.
@@ -142,7 +145,7 @@ impl Action {
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],
-            Self::Sync => &["action", "cluster", "region", "namespace", "service"],
+            Self::Sync => &["action", "cluster", "region", "namespace", "service", "fresh"],
             Self::Adopt => {
                 &["action", "cluster", "region", "namespace", "service", "owner", "confirm"]
             }

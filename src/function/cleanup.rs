@@ -24,7 +24,7 @@ impl Function {
     pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
         let clusters = &self.settings.clusters;
         let keys = clusters.iter().map(|cluster| self.clients.registry_of(cluster));
-        let registries = &self.registries(keys).await;
+        let registries = &self.registries(keys, None).await;
         let runs = (0..clusters.len()).map(|index| async move {
             (index, self.clean_up_cluster(invocation, registries, index).await)
         });

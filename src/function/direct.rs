@@ -68,7 +68,7 @@ impl Function {
                 ..self.invocation(command.confirm, deadline)
             },
         };
-        let invocation = Invocation { is_direct: true, ..invocation };
+        let invocation = Invocation { is_direct: true, is_fresh: command.fresh, ..invocation };
         let report = self.run(&invocation, &selections).await.report;
         let scope = Some(command.scope.to_string());
         let is_open = command.action == Action::Plan && self.settings.rules.allow_every_name();
@@ -94,14 +94,14 @@ impl Function {
         let mut seen = BTreeSet::new();
         clusters.retain(|cluster| seen.insert(cluster.clone()));
         let keys = selected.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
-        let registries = self.registries(keys).await;
+        let registries = self.registries(keys, None).await;
         Reply::to_query(&invocation.status(clusters, &registries, created).await)
     }
 
     async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
         let clusters = self.selected_clusters(selections);
         let keys = clusters.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
-        let registries = self.registries(keys).await;
+        let registries = self.registries(keys, None).await;
         let mut checkups = Vec::new();
         for (_, cluster) in clusters {
             let registry = &registries[&self.clients.registry_of(cluster)];
@@ -125,7 +125,7 @@ impl Function {
             return Err(Error::Cluster(UnknownCluster::NotNamed { configured }));
         };
         let key = self.clients.registry_of(cluster);
-        let registries = self.registries([key.clone()].into_iter()).await;
+        let registries = self.registries([key.clone()].into_iter(), None).await;
         let explained = invocation.explain(cluster, &registries[&key], &service).await;
         Ok(Reply::to_query(&explained.map_err(Error::Unexplained)?))
     }
@@ -142,7 +142,7 @@ impl Function {
         let keys = invocation.registries_to_purge(command.registry.as_ref()).await;
         let keys = keys.map_err(Error::Registry)?;
         let kept = configured.filter(|it| keys.contains(&self.clients.registry_of(it)));
-        let registries = self.registries(keys.into_iter()).await;
+        let registries = self.registries(keys.into_iter(), None).await;
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
         if let Some(first) = report.clusters.first_mut() {
             first.warnings.extend(warning);

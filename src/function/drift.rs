@@ -119,7 +119,7 @@ impl Function {
         let mut is_ours = vec![false; events.len()];
         let mut selections = vec![Selections::default(); events.len()];
         let mut may_read = MOST_READ;
-        for (key, registry) in self.registries(keys).await {
+        for (key, registry) in self.registries(keys, None).await {
             let here = |it: &Drift| self.clients.is_in(&key, &it.region);
             let ids = events.iter().filter(|(it, _)| here(it));
             let ids = ids.filter_map(|(it, _)| it.service.as_deref()).collect();

@@ -58,6 +58,8 @@ pub struct Function {
     looks: Looks,
     /// The lines of the log that say the same in each run.
     standing: Standing,
+    /// The number of reads of instances of a run in place of that by its time.
+    most_reads: Option<usize>,
     /// That messages have fields of an earlier release was logged.
     parts_are_old: Once,
     clock: Clock,
@@ -83,6 +85,7 @@ impl Function {
             silent,
             looks,
             standing,
+            most_reads: None,
             parts_are_old: Once::new(),
             clock,
         }
@@ -92,6 +95,12 @@ impl Function {
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
+    }
+
+    /// Limits the reads of instances of each sync, as if Cloud Map were so large that its time allows no more.
+    #[must_use]
+    pub fn with_most_reads(self, calls: usize) -> Self {
+        Self { most_reads: Some(calls), ..self }
     }
 
     /// Replaces the transport to API servers.
@@ -170,8 +179,18 @@ impl Function {
             true => Mode::Sync,
         };
         let (settings, clients) = (&self.settings, &self.clients);
-        let (now, confirmed, is_direct) = (self.clock.now(), false, false);
+        let (now, confirmed, is_direct, is_fresh) = (self.clock.now(), false, false, false);
         let adoption = None;
-        Invocation { settings, clients, mode, adoption, confirmed, is_direct, now, deadline }
+        Invocation {
+            settings,
+            clients,
+            mode,
+            adoption,
+            confirmed,
+            is_direct,
+            is_fresh,
+            now,
+            deadline,
+        }
     }
 }

@@ -4,8 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::clustersets::Clustersets;
 use super::scope::Selections;
@@ -13,10 +15,10 @@ use super::{Function, RunResult, drift, log};
 use crate::clients::RegistryKey;
 use crate::event::{self, Scope, Subject, Unusable};
 use crate::model::Selection;
-use crate::publish::observe::{Memory, SharedRegistry};
+use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Dropped, Report, Unfinished};
+use crate::report::{ClusterReport, Dropped, Mode, Report, Unfinished};
 use crate::settings::Cluster;
 use crate::time::Deadline;
 
@@ -35,7 +37,8 @@ impl Function {
     ) -> RunResult {
         let registry_of = |index: usize| self.clients.registry_of(&self.settings.clusters[index]);
         let keys = selections.iter().map(|(index, _)| registry_of(index));
-        let mut registries = self.registries(keys).await;
+        let time = self.time_to_read(invocation);
+        let mut registries = self.registries(keys, time).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
             async move {
@@ -48,7 +51,7 @@ impl Function {
         let (members, mut runs) = tokio::join!(Box::pin(self.join(invocation, selections)), runs);
         let others = members.keys().map(|index| registry_of(*index));
         let others = others.filter(|key| !registries.contains_key(key)).collect::<BTreeSet<_>>();
-        registries.extend(self.registries(others.into_iter()).await);
+        registries.extend(self.registries(others.into_iter(), time).await);
         if !members.is_empty() {
             let (registries, members) = (&registries, &members);
             let clustersets =
@@ -113,20 +116,46 @@ impl Function {
         memories.entry(key.clone()).or_default().clone()
     }
 
-    /// The registries of a run, each read at most once.
+    /// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
+    /// confirms, adopts or asks for a plan has everything read.
+    fn time_to_read(&self, invocation: &Invocation<'_>) -> Option<Duration> {
+        let reads_all = invocation.mode != Mode::Sync
+            || invocation.adoption.is_some()
+            || invocation.confirmed
+            || invocation.is_fresh;
+        let stop = invocation.deadline.stop();
+        (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
+    }
+
+    /// The registries of a run, each read at most once, in this time.
     pub(super) async fn registries(
         &self,
         keys: impl Iterator<Item = RegistryKey>,
+        time: Option<Duration>,
     ) -> BTreeMap<RegistryKey, SharedRegistry> {
         let mut registries = BTreeMap::new();
         for key in keys {
             let cloud_map = self.clients.cloud_map(&key).await;
             let only = self.settings.rules.namespaces.clone();
             let (memory, now) = (self.memory(&key), self.clock.now());
-            let registry = || SharedRegistry::new(cloud_map, only, memory, now);
+            let limit = time.map(|time| {
+                let times = (time, self.settings.rules.guard.period.unsigned_abs());
+                let limit = ReadLimit::new(self.settings.quota_share, times, self.sharing(&key));
+                self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
+            });
+            let registry = || SharedRegistry::new(cloud_map, only, memory, (now, limit));
             registries.entry(key).or_insert_with(registry);
         }
         registries
+    }
+
+    /// The number of runs that share the rates of a registry: with `FAN_OUT` each of its clusters has one of its own.
+    fn sharing(&self, key: &RegistryKey) -> usize {
+        let is_in_it = |cluster: &&Cluster| self.clients.registry_of(cluster) == *key;
+        match &self.full_sync_queue {
+            Some(_) => self.settings.clusters.iter().filter(is_in_it).count(),
+            None => 1,
+        }
     }
 }
 

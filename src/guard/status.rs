@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::Guard;
 use crate::model::{ClusterArn, GuardState, ServiceRef, Timestamp};
 
 /// The number of Services that a sentence names.
@@ -118,6 +119,13 @@ impl GuardStatus {
         }
     }
 
+    /// Whether the loss exceeds the limits.
+    pub fn is_past(&self) -> bool {
+        let Self { share, minimum, .. } = *self;
+        let guard = Guard { share, minimum, ..Guard::default() };
+        guard.is_passed_by(self.loss, self.instances)
+    }
+
     fn limits(&self) -> String {
         let Self { loss, instances, share, minimum, .. } = self;
         let noun = self.subject.words().noun;
@@ -156,9 +164,13 @@ impl Display for GuardStatus {
             GuardState::Confirmed => {
                 write!(f, "{who} would lose {limits}; the loss is confirmed, so they {leave}")
             }
-            GuardState::LeftToFullSync => write!(
+            GuardState::LeftToFullSync if self.is_past() => write!(
                 f,
                 "{who} would lose {limits}; this targeted sync leaves it to the full sync"
+            ),
+            GuardState::LeftToFullSync => write!(
+                f,
+                "{who} would lose {loss} of {instances} {noun}; this targeted sync, which has not read all of Cloud Map, leaves it to the full sync"
             ),
             GuardState::HeldUntilRead => write!(
                 f,

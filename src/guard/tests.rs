@@ -52,7 +52,7 @@ fn losses(all: &[(&str, usize)]) -> Losses {
 }
 
 fn of_all(instances: usize, unread: usize) -> Measure {
-    Measure { extent: Extent::Everything, instances, unread }
+    Measure { extent: Extent::Everything, instances, unread, may_be_noted: false }
 }
 
 fn verdict(state: GuardState, held: Losses, passed: Losses, instances: usize) -> Verdict {

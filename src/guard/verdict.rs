@@ -32,6 +32,8 @@ pub struct Measure {
     pub instances: usize,
     /// The number of instances that could not be read.
     pub unread: usize,
+    /// In a targeted sync: whether a full sync may have stored a sighting that was not read.
+    pub may_be_noted: bool,
 }
 
 impl Measure {
@@ -115,7 +117,7 @@ impl Measure {
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if self.is_past(run, losses) {
+        if self.is_past(run, losses) || self.may_be_noted && losses.total() > 0 {
             let losses = losses.clone();
             return Some(Verdict::hold(GuardState::LeftToFullSync, losses, instances, None));
         }

@@ -60,7 +60,7 @@ impl Run<'_> {
         let unread = sum(|tally| tally.unread);
         // Those that could not be read are among the present ones; the limits count them apart.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
-        let measure = Measure { extent: self.extent, instances, unread };
+        let measure = Measure { extent: self.extent, instances, unread, may_be_noted: false };
         let judged = Judged { run: self, tallies };
         let verdict = measure.judge(&judged, &losses, sighting);
         let mut status = verdict.as_ref().map(|verdict| verdict.status(&judged));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{
     Attributes, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference,
-    ServiceRef, UnresolvedNamespace,
+    ServiceRef, Timestamp, UnresolvedNamespace,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may read.
@@ -106,6 +106,26 @@ impl Registry {
             let named = all.filter(|namespace| namespace.name == service.namespace);
             named.map(|namespace| ServiceKey::new(namespace, &service.name))
         })
+    }
+
+    /// Whether this process has read each service that has instances, at any time.
+    pub fn is_whole(&self) -> bool {
+        self.never_read() == 0
+    }
+
+    /// The number of those that it has never read.
+    pub fn never_read(&self) -> usize {
+        self.services.values().filter(|service| service.is_never_read()).count()
+    }
+
+    /// The time of the oldest read of an earlier run that is still in use.
+    pub fn oldest_read(&self) -> Option<Timestamp> {
+        self.services.values().filter_map(|service| service.read_before).min()
+    }
+
+    /// Whether all of them were read in this run.
+    pub fn is_current(&self) -> bool {
+        self.services.values().all(CloudMapService::is_current)
     }
 
     /// The attributes of an instance; `None` if it was not read.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::words::{display_words, words};
-use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName};
+use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct CloudMapService {
     pub created_by: Option<String>,
     /// The accounts that registered its instances; several only if the namespace is shared.
     pub registered_by: BTreeSet<String>,
+    /// The time of the read of its instances, if that was in an earlier run.
+    pub read_before: Option<Timestamp>,
     /// The error if the instances could not be read.
     pub unreadable: Option<String>,
     /// Whether IAM denied reading the instances.
@@ -53,6 +55,16 @@ impl CloudMapService {
     pub fn held(&self) -> usize {
         let counted = usize::try_from(self.instance_count).unwrap_or(usize::MAX);
         self.instances.as_ref().map_or(counted, |it| it.len())
+    }
+
+    /// Whether it has instances that this process has never read.
+    pub fn is_never_read(&self) -> bool {
+        self.instances.is_none() && self.unreadable.is_none() && self.instance_count > 0
+    }
+
+    /// Whether a change may rest on what is known of its instances: they were read in this run, if it has any.
+    pub fn is_current(&self) -> bool {
+        self.read_before.is_none() && !self.is_never_read()
     }
 
     /// Its entry in the list of services alone.
@@ -91,6 +103,7 @@ impl CloudMapService {
             instances: Some(Instances::default()),
             created_by: None,
             registered_by: BTreeSet::new(),
+            read_before: None,
             unreadable: None,
             is_denied: false,
             was_ours: false,

@@ -142,6 +142,7 @@ async fn carry_out_plan(
     if options.mode != Mode::Sync {
         let held_back = plan.held_back.clone();
         let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
+        let report = report::with_reads(report, observation);
         return Published { report, held_back, leaving, created };
     }
     let judged = execution
@@ -173,7 +174,7 @@ async fn carry_out_plan(
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);
     let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
-    let report = report::of_results(cluster, plan, lines);
+    let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
     Published { report, held_back, leaving, created: results.created }
 }
 

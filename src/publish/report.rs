@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::{About, Desired, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb};
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
-    Change, GuardStatus, HeldBack, MendedBy, Plan, Reason, ServiceNote, Stage,
+    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
 };
 use crate::report::{
     ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, InvalidRegistration,
@@ -30,6 +30,14 @@ pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
     });
     let lines = planned.collect();
     of_results(cluster, plan, lines)
+}
+
+/// The report with the age of the reads that it rests on.
+pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterReport {
+    let oldest = observation.registry.oldest_read();
+    let age = oldest.map(|oldest| observation.now.as_second() - oldest.as_second());
+    let oldest_read = usize::try_from(age.unwrap_or_default()).unwrap_or_default();
+    ClusterReport { unread: observation.registry.never_read(), oldest_read, ..report }
 }
 
 /// The report of a plan and the outcomes of its changes.
@@ -67,17 +75,10 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
     }
     let mut report = ClusterReport {
         cluster: cluster.to_owned(),
-        registry: None,
-        error: None,
-        counts: Counts::default(),
         guard: plan.guard.as_deref().map(GuardReport::from),
         services: services.into_values().collect(),
         held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
-        warnings: Vec::new(),
-        multi_cluster: None,
-        whole: false,
-        quiet: false,
-        awaited: false,
+        ..ClusterReport::default()
     };
     report.counts = Counts::of(&report);
     report

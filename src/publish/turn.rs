@@ -182,6 +182,7 @@ impl Shell<'_> {
             look: &look,
         };
         let made = apply::apply(calls, &self.turn, changes, token).await;
+        registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
             let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
             registry.refusals().note(answers, self.turn.observation());

@@ -59,6 +59,8 @@ impl ClusterReport {
         }
         self.held_back.extend(other.held_back);
         self.warnings.extend(other.warnings);
+        self.unread = self.unread.max(other.unread);
+        self.oldest_read = self.oldest_read.max(other.oldest_read);
         self.guard = self.guard.or(other.guard);
         self.error = self.error.or(other.error);
         let imported = self.counts.imported + other.counts.imported;
@@ -233,6 +235,8 @@ pub struct HeldBackLine {
 pub struct Unfinished {
     /// A read failed, so the Services concerned are unknown.
     unread: bool,
+    /// Services in Cloud Map were not read yet, which may have instances of a Service that is gone.
+    is_partly_read: bool,
     /// The Services with a change that failed, or for which there was no time.
     failed: BTreeSet<ServiceRef>,
     /// Whether a read of the clusterset failed.
@@ -244,7 +248,8 @@ pub struct Unfinished {
 impl Unfinished {
     /// The unfinished work in a report.
     pub fn of(report: &ClusterReport) -> Self {
-        let mut open = Self { unread: report.error.is_some(), ..Self::default() };
+        let (unread, is_partly_read) = (report.error.is_some(), report.unread > 0);
+        let mut open = Self { unread, is_partly_read, ..Self::default() };
         if let Some(part) = &report.multi_cluster {
             open.unread_clusterset |= part.has_failed();
             open.of_clusterset.extend(part.unfinished.iter().cloned());
@@ -270,9 +275,11 @@ impl Unfinished {
         !self.unread_clusterset && self.is_followed(selection)
     }
 
-    /// Whether no work that a retry can complete is left for the selected Services.
+    /// Whether no work that a retry can complete is left for the selected Services. A full sync is followed by the next one.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
+        let is_read = !self.is_partly_read || *selection == Selection::Everything;
         !self.unread
+            && is_read
             && !self.failed.iter().any(|service| selection.contains(service))
             && self.is_imported(selection)
     }

@@ -133,6 +133,12 @@ pub struct ClusterReport {
     /// Warnings to read before a confirmation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The Cloud Map services with instances that this process has not had the time to read yet.
+    #[serde(skip_serializing_if = "counts::is_zero")]
+    pub unread: usize,
+    /// The age in seconds of the oldest read of a Cloud Map service, if a run has not had the time to read all.
+    #[serde(skip_serializing_if = "counts::is_zero")]
+    pub oldest_read: usize,
     /// Its part in a clusterset, if it takes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_cluster: Option<MultiClusterReport>,

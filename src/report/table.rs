@@ -65,6 +65,13 @@ impl Display for ClusterReport {
         for service in &self.services {
             service.fmt(f)?;
         }
+        if (self.unread, self.oldest_read) != (0, 0) {
+            let Self { unread, oldest_read, .. } = self;
+            writeln!(
+                f,
+                "  = {unread} Cloud Map services not read yet; the oldest read is {oldest_read} s old"
+            )?;
+        }
         for line in &self.held_back {
             writeln!(f, "  {line}")?;
         }

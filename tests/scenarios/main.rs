@@ -63,6 +63,7 @@ mod ports;
 mod purge;
 mod queue;
 mod quotas;
+mod read_budget;
 mod readiness;
 mod records;
 mod redelivery;

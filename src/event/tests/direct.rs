@@ -50,7 +50,7 @@ fn a_mistyped_field_is_an_error_that_names_it() {
     assert_eq!(
         error.expect_err("unknown fields").to_string(),
         "the command has unknown fields (Cluster, sevice); \
-         known fields: action, cluster, region, namespace, service"
+         known fields: action, cluster, region, namespace, service, fresh"
     );
 }
 

@@ -39,7 +39,7 @@ impl Clustersets<'_> {
         let members = self.join_again(outdated).await;
         let clusters = members.values().flatten().map(|joined| joined.cluster);
         let keys = clusters.map(|cluster| self.function.clients.registry_of(cluster));
-        let registries = self.function.registries(keys).await;
+        let registries = self.function.registries(keys, None).await;
         let again = Clustersets { registries: &registries, members: &members, ..*self };
         let offered = again.offered_again(first, outdated).await;
         tracing::info!(clusters = outdated.len(), "imports that changed meanwhile are read again");

@@ -159,14 +159,13 @@ impl MemberExport {
 
 /// The reason why an address of an endpoint is not exported.
 fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<Absent> {
-    match endpoint {
-        _ if endpoint.ready || endpoint.is_leaving() => match is_publishable(address) {
-            false => Some(Absent::NotPublishable),
-            true => (!has_port).then_some(Absent::NoPort),
-        },
-        Endpoint { terminating: true, .. } => Some(Absent::Terminating),
-        _ => Some(Absent::NotReady),
+    if !endpoint.ready && !endpoint.is_leaving() {
+        return Some(if endpoint.terminating { Absent::Terminating } else { Absent::NotReady });
     }
+    if !is_publishable(address) {
+        return Some(Absent::NotPublishable);
+    }
+    (!has_port).then_some(Absent::NoPort)
 }
 
 /// The endpoints of one member, as far as they serve the merged service.

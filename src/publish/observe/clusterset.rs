@@ -11,6 +11,7 @@ use super::mirror::{Namespaces, Services};
 use super::records::FEW;
 use super::registry::Failure;
 use crate::cloud_map::SIDE_BY_SIDE;
+use crate::clusterset::attributes::is_exported_to;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::members;
 use crate::clusterset::record::{self, ClusterRecord};
@@ -41,6 +42,34 @@ pub struct Served {
 impl Served {
     fn has(&self, member: &str) -> bool {
         ClusterId::parse(member).is_some_and(|it| self.members.contains_key(&it))
+    }
+
+    /// The services of names that other clusters export, and that were not read in this invocation: an endpoint that is
+    /// gone from them leaves all imports with the next sync.
+    fn old_exports(&self, registry: &Registry, clusterset: &ClustersetId) -> BTreeSet<ServiceKey> {
+        if registry.is_current() {
+            return BTreeSet::new();
+        }
+        let is_read_there = |cluster: &ClusterId, name: &ServiceRef| {
+            self.overlays.get(cluster).is_some_and(|overlay| overlay.covers(name))
+        };
+        let mut names = BTreeSet::new();
+        let of_records = record::namespace(clusterset);
+        for (key, service) in &registry.services {
+            let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
+            if namespace.name == of_records {
+                let Some(cluster) = ClusterId::parse(&service.name) else { continue };
+                let all =
+                    registry.instances(key).filter_map(|(_, it)| Owner::of(it)?.service_of(it));
+                names.extend(all.filter(|name| !is_read_there(&cluster, name)));
+            } else if registry.instances(key).any(|(_, it)| is_exported_to(it, clusterset)) {
+                // AWS's controller writes no records.
+                names.insert(ServiceRef::new(&namespace.name, &service.name));
+            }
+        }
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
+        keys.retain(|key| registry.services.get(key).is_some_and(|it| !it.is_current()));
+        keys
     }
 
     /// Leaves the records out that are in other namespaces of the same name, if one has the record of a served cluster.
@@ -86,6 +115,8 @@ impl SharedRegistry {
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
             served.leave_other_records_out(&mut registry, clusterset);
+            let keys = served.old_exports(&registry, clusterset);
+            self.read_instances(&mut registry, &keys).await;
             return Ok(ReadClusterset { registry, has_all_members: true, earlier: None });
         };
         registry.namespaces = self.some_namespaces().await?;
@@ -104,19 +135,22 @@ impl SharedRegistry {
             has_all_members &= self.leave_importers_out(&mut registry, served);
             self.read_records(&mut registry, names, &served.overlays).await?;
         }
-        let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         // An export step that this import rests on read its services after the objects of the import.
-        let so_far =
-            if served.overlays.is_empty() { Services::default() } else { self.read_so_far(&keys) };
-        let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
-            keys.into_iter().partition(|key| so_far.contains_key(key));
+        let mut known = BTreeSet::new();
+        if !served.overlays.is_empty() {
+            let mirror = self.memory().mirror();
+            let read = keys.iter().filter(|key| mirror.is_read_since(key, self.began));
+            known.extend(read.cloned());
+        }
         if !served.is_fresh && !has_exports(&registry) {
             // No record exports these names, and lists of services are scarce.
-            unread.retain(|key| self.may_exist(key));
+            keys.retain(|key| known.contains(key) || self.may_exist(key));
         }
-        registry.services.extend(so_far);
+        let now = self.memory().mirror().take_moment();
+        let since = if served.overlays.is_empty() { now } else { self.began };
+        self.services_at_least(&mut registry, &keys, since).await?;
         let earlier = Some(known);
-        self.read_services(&mut registry, &unread).await?;
         served.leave_other_records_out(&mut registry, clusterset);
         Ok(ReadClusterset { registry, has_all_members, earlier })
     }

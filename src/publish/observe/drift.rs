@@ -23,9 +23,7 @@ impl SharedRegistry {
     pub fn seen(&self, ids: &BTreeSet<&str>) -> BTreeMap<String, ServiceKey> {
         let mut mirror = self.memory().mirror();
         let seen = mirror.keys_of_ids(|id| ids.contains(id));
-        for key in seen.values() {
-            mirror.outdate(key);
-        }
+        mirror.outdate(seen.values());
         seen
     }
 

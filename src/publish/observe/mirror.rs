@@ -1,8 +1,8 @@
 //! The mirror of one Cloud Map in a process: what it last read of it. It has the namespaces, the services of each with
 //! their entries from the lists, and the instances of each service, all with the moment at which the read began.
-//! [`SharedRegistry`](super::SharedRegistry) asks for content that was read at or after a moment, and reads the rest:
-//! nothing is decided on older content, which only saves calls to find services and namespaces. It is lost with the
-//! process.
+//! [`SharedRegistry`](super::SharedRegistry) asks for content that was read at or after a moment, and reads the rest.
+//! Older content saves calls to find services and namespaces, and shows where nothing is to be done if a run has no time
+//! to read all (`budget`); no change rests on it. It is lost with the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +61,29 @@ struct Listed {
 pub(super) struct Entry {
     /// Its entry in the last list, without instances.
     listed: CloudMapService,
-    /// The last read of its instances, and the start of that read.
-    read: Option<(Moment, Reading)>,
+    /// The last read of its instances.
+    read: Option<Read>,
+    /// Whether the instances have probably changed since: by this process, or a message is about them.
+    is_outdated: bool,
+}
+
+/// A read of instances, with its start.
+#[derive(Debug)]
+struct Read {
+    began: Moment,
+    at: Timestamp,
+    reading: Reading,
+}
+
+/// The reason to read the instances of a service in a run that does not read all of Cloud Map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// They were never read.
+    Never,
+    /// They differ from the last read: their number does, or this process has changed them.
+    Changed,
+    /// The last read began at this moment.
+    Since(Moment),
 }
 
 /// The services of one namespace.
@@ -155,8 +176,10 @@ impl Mirror {
     /// Keeps the entry of a service, and its instances if it has the same ARN as before.
     pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
         let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
+        let is_outdated = before.as_ref().is_some_and(|it| it.is_outdated);
         let (listed, read) = (service.without_reads(), before.and_then(|it| it.read));
-        self.services.entry(key.clone()).insert_entry(Entry { listed, read }).into_mut()
+        let entry = Entry { listed, read, is_outdated };
+        self.services.entry(key.clone()).insert_entry(entry).into_mut()
     }
 
     /// A service is about to be read.
@@ -168,7 +191,12 @@ impl Mirror {
 
     /// Keeps a read of instances that began at a moment or later. What is as it was before stays where it is, so that two
     /// reads of all take no more memory than one.
-    pub fn keep_read(&mut self, of: &Unread, reading: Reading, began: Moment) -> Reading {
+    pub fn keep_read(
+        &mut self,
+        of: &Unread,
+        reading: Reading,
+        (began, at): (Moment, Timestamp),
+    ) -> Reading {
         let Some(entry) = self.services.get_mut(&of.key) else { return reading };
         if entry.listed.arn != of.arn {
             return reading;
@@ -177,18 +205,58 @@ impl Mirror {
             self.services.remove(&of.key);
             return reading;
         }
-        let before = entry.read.take().map(|(_, before)| before);
+        let before = entry.read.take().map(|before| before.reading);
         let reading = before.filter(|before| *before == reading).unwrap_or(reading);
-        entry.read = Some((began, reading.clone()));
+        entry.read = Some(Read { began, at, reading: reading.clone() });
+        entry.is_outdated = false;
         reading
     }
 
-    /// Another party has changed a service: what was read of it counts as the oldest.
-    pub fn outdate(&mut self, key: &ServiceKey) {
-        let read = self.services.get_mut(key).and_then(|entry| entry.read.as_mut());
-        if let Some((began, _)) = read {
-            *began = Moment::default();
+    /// The next run reads these first.
+    pub fn outdate<'a>(&mut self, keys: impl IntoIterator<Item = &'a ServiceKey>) {
+        for key in keys {
+            if let Some(entry) = self.services.get_mut(key) {
+                entry.is_outdated = true;
+            }
         }
+    }
+
+    /// The reason to read the instances of a service that a list has just shown.
+    pub fn due(&self, key: &ServiceKey, listed: &CloudMapService) -> Due {
+        let entry = self.services.get(key).filter(|entry| entry.listed.arn == listed.arn);
+        let Some((entry, read)) = entry.and_then(|entry| Some((entry, entry.read.as_ref()?)))
+        else {
+            return Due::Never;
+        };
+        match &read.reading {
+            Reading::Instances { instances, .. }
+                if entry.is_outdated || instances.len() != listed.held() =>
+            {
+                Due::Changed
+            }
+            _ => Due::Since(read.began),
+        }
+    }
+
+    /// The moment until which the oldest reads of instances began, so many that with the services that were never read they
+    /// are `count`.
+    pub fn oldest(&self, count: usize) -> Moment {
+        let all = self.services.values().filter(|entry| entry.listed.held() > 0);
+        let (read, never): (Vec<&Entry>, Vec<&Entry>) = all.partition(|it| it.read.is_some());
+        let count = count.saturating_sub(never.len());
+        let mut began: Vec<Moment> =
+            read.iter().filter_map(|it| Some(it.read.as_ref()?.began)).collect();
+        match count {
+            _ if began.len() <= count => self.last_moment,
+            0 => Moment::default(),
+            _ => *began.select_nth_unstable(count - 1).1,
+        }
+    }
+
+    /// The last read of the instances of a service, if it began at or after a moment.
+    pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<Reading> {
+        let read = self.services.get(key)?.read.as_ref();
+        Some(read.filter(|read| read.began >= since)?.reading.clone())
     }
 
     /// The services that were ever seen of those with these ids.
@@ -203,13 +271,20 @@ impl Mirror {
     /// Whether the instances of a service were read at or after a moment.
     pub fn is_read_since(&self, key: &ServiceKey, since: Moment) -> bool {
         let read = self.services.get(key).and_then(|entry| entry.read.as_ref());
-        read.is_some_and(|(began, _)| *began >= since)
+        read.is_some_and(|read| read.began >= since)
     }
 
     /// The services of namespaces, with the instances of those that were read at or after a moment.
     pub fn services_since(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
         let keys = namespaces.iter().flat_map(|id| self.keys_of(id));
         keys.map(|key| (key.clone(), self.services[key].since(since))).collect()
+    }
+
+    /// The services of namespaces, with the instances of those that were ever read, and the time of the read if that
+    /// began before a moment.
+    pub fn services_of_any_age(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
+        let keys = namespaces.iter().flat_map(|id| self.keys_of(id));
+        keys.map(|key| (key.clone(), self.services[key].of_any_age(since))).collect()
     }
 
     /// The services of namespaces, with the instances of those that were ever read.
@@ -300,8 +375,22 @@ impl Entry {
     /// The service, with the instances if they were read at or after a moment.
     fn since(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
-        if let Some((_, reading)) = self.read.as_ref().filter(|(began, _)| *began >= since) {
-            reading.clone().fill(&mut service);
+        if let Some(read) = self.read.as_ref().filter(|read| read.began >= since) {
+            read.reading.clone().fill(&mut service);
+        }
+        service
+    }
+
+    /// The service with the instances as they were read last, unless the last list shows that it has none any more.
+    fn of_any_age(&self, since: Moment) -> CloudMapService {
+        let mut service = self.since(since);
+        if let Some(read) = self.read.as_ref().filter(|read| read.began < since) {
+            let is_gone = service.held() == 0
+                && matches!(&read.reading, Reading::Instances { instances, .. } if !instances.is_empty());
+            if !is_gone {
+                read.reading.clone().fill(&mut service);
+                service.read_before = Some(read.at);
+            }
         }
         service
     }
@@ -329,15 +418,15 @@ mod tests {
         mirror.see(&key, &service);
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
         let reading = Reading::Instances { instances, registered_by };
-        mirror.keep_read(&Unread::new(&key, &service), reading, began);
-        assert!(mirror.is_read_since(&key, began));
+        mirror.keep_read(&Unread::new(&key, &service), reading, (began, Timestamp::UNIX_EPOCH));
+        assert_eq!(mirror.due(&key, &service), Due::Since(began));
 
         let found = mirror.keys_of_ids(|id| id == "srv-web");
         assert_eq!(found, BTreeMap::from([("srv-web".to_owned(), key.clone())]));
         assert!(mirror.keys_of_ids(|id| id == "srv-we" || *id == arn).is_empty());
 
-        mirror.outdate(&key);
-        assert!(!mirror.is_read_since(&key, began));
+        mirror.outdate([&key]);
+        assert_eq!(mirror.due(&key, &service), Due::Changed);
         let kept = mirror.service(&key, Moment::default()).expect("what was read stays");
         assert!(kept.instances.is_some());
     }

@@ -1,10 +1,11 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
-//! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory` and `mirror`, and a
-//! turn reads again the data that its open changes rest on. Reads never write. A cluster or a registry that
-//! cannot be read completely is an error; a single Cloud Map service that cannot be read is marked, and
-//! nothing is changed in it. `records` and `clusterset` read the records of members, and what imports rest on. `drift`
-//! finds the Services that a change by another party concerns.
+//! (`whole`), or as much of Cloud Map as its `budget` allows and its changes rest on, a message the part that it is about
+//! (`part`) with the help of the process's `memory` and `mirror`, and a turn reads again the data that its open changes
+//! rest on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
+//! service that cannot be read is marked, and nothing is changed in it. `records` and `clusterset` read the records of
+//! members, and what imports rest on. `drift` finds the Services that a change by another party concerns.
 
+mod budget;
 mod clusterset;
 mod drift;
 mod memory;
@@ -13,6 +14,7 @@ mod part;
 mod records;
 mod registry;
 mod source;
+
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,19 +24,26 @@ use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
 use crate::kubernetes::{self, Endpoints, Kubernetes, services};
-use crate::model::{Desired, Flow, Owner, Registry, Selection, ServiceRef, Tags, Timestamp};
+use crate::model::{
+    Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
+};
 use crate::publish::plan::{self, Extent, Observation, Rules};
 
+pub use budget::ReadLimit;
 pub use clusterset::{ReadClusterset, Served};
 pub use drift::{Changed, Concerned};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
 pub use source::Source;
+
 pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
+
+/// The number of Cloud Map services that are read before the time is looked at again.
+const READ_AT_ONCE: usize = 250;
 
 /// The reason why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
@@ -104,9 +113,32 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         let whole = self.observe_whole(selection, cluster).await?;
         let mut whole = self.complete_part(whole).await?;
+        self.read_what_changes_rest_on(selection, &mut whole).await?;
         read_notes(self.registry.cloud_map(), &mut whole).await;
-        self.remember(&whole, true);
+        self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
+    }
+
+    /// Reads the services that changes rest on and of which only older reads are known. These may show further changes.
+    async fn read_what_changes_rest_on(
+        &self,
+        selection: &Selection,
+        whole: &mut Observation,
+    ) -> Result<(), Error> {
+        let mut read = BTreeSet::new();
+        loop {
+            let mut keys = plan::to_read(whole);
+            keys.retain(|key| !read.contains(key));
+            let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
+            if keys.is_empty() || !self.registry.has_time() {
+                return Ok(());
+            }
+            self.registry.read_instances(&mut whole.registry, &keys).await;
+            read.extend(keys);
+            whole.decide(selection);
+            self.read_tags_and_health(whole).await;
+            self.read_unread_endpoints(whole).await?;
+        }
     }
 
     /// Remembers whether a full sync, or one before it, holds anything.
@@ -124,27 +156,38 @@ impl World<'_> {
         self.recall_ours(&mut observed.registry);
         if self.owner.flow == Flow::Annotations {
             let asked = plan::ttls_asked(&observed);
-            let is_all = observed.extent.is_whole() && plan::is_clear(&observed);
+            let is_all = observed.extent.is_whole()
+                && plan::is_clear(&observed)
+                && observed.registry.is_current();
             self.registry.note_asked(&self.owner.cluster, asked, is_all);
             self.registry.enter_asked(&mut observed.registry, &self.owner.cluster);
         }
         self.read_tags_of_unread(&mut observed).await;
         self.read_tags_and_health(&mut observed).await;
-        let Observation { desired, holders, affected, .. } = &mut observed;
-        take_endpoints(desired, endpoints);
-        let services = &desired.services;
-        let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
-        let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
-        self.read_endpoints(desired, &unread).await?;
+        take_endpoints(&mut observed.desired, endpoints);
+        self.read_unread_endpoints(&mut observed).await?;
         Ok(observed)
     }
 
-    /// Reads the tags and the health that a plan needs.
+    /// Reads the endpoints that a plan needs and that were not read yet.
+    async fn read_unread_endpoints(&self, observed: &mut Observation) -> Result<(), Error> {
+        let Observation { desired, holders, affected, .. } = observed;
+        let services = &desired.services;
+        let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
+        let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
+        self.read_endpoints(desired, &unread).await
+    }
+
+    /// Reads the tags and the health that a plan needs and that were not read yet.
     async fn read_tags_and_health(&self, observed: &mut Observation) {
         let cloud_map = self.registry.cloud_map();
-        let tags = plan::tags_needed(observed);
+        let mut tags = plan::tags_needed(observed);
+        let services = &observed.registry.services;
+        tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
         cloud_map.read_tags(&mut observed.registry, &tags).await;
-        let health = plan::health_needed(observed, &observed.affected);
+        let mut health = plan::health_needed(observed, &observed.affected);
+        let services = &observed.registry.services;
+        health.retain(|key| services.get(key).is_some_and(|it| it.health == KnownHealth::Unread));
         cloud_map.read_health(&mut observed.registry, &health).await;
     }
 

@@ -12,14 +12,17 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
 
+use super::budget::{Budget, ReadLimit};
 use super::memory::Memory;
-use super::mirror::{Moment, Namespaces, Services};
+use super::mirror::{Due, Moment, Namespaces, Services};
 use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::instances::Unread;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
-use crate::model::{ClusterArn, Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
+use crate::model::{
+    CloudMapService, ClusterArn, Namespace, NamespaceReference, Registry, ServiceKey, Timestamp,
+};
 use crate::publish::plan::Refusals;
 
 pub(super) type Failure = Arc<cloud_map::Error>;
@@ -32,6 +35,7 @@ pub struct SharedRegistry {
     now: Timestamp,
     /// The start of the invocation among the reads of the process.
     pub(super) began: Moment,
+    budget: Budget,
     /// The namespaces with which full syncs begin.
     at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
@@ -52,14 +56,16 @@ pub struct SharedRegistry {
 }
 
 impl SharedRegistry {
-    /// The registry behind `cloud_map`, limited to the namespaces of `only` if it names any.
+    /// The registry behind `cloud_map`, limited to the namespaces of `only` if it names any. Without a limit of its reads
+    /// all of it is read.
     pub fn new(
         cloud_map: CloudMap,
         only: Vec<NamespaceReference>,
         memory: Arc<Memory>,
-        now: Timestamp,
+        (now, limit): (Timestamp, Option<ReadLimit>),
     ) -> Self {
         let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment());
+        let budget = Budget::new(limit, |count| memory.mirror().oldest(count));
         Self {
             cloud_map,
             only,
@@ -69,6 +75,7 @@ impl SharedRegistry {
             memory,
             now,
             began,
+            budget,
             at_first: OnceCell::new(),
             read: OnceCell::new(),
             listing: Mutex::default(),
@@ -131,6 +138,21 @@ impl SharedRegistry {
         self.now
     }
 
+    /// Whether this invocation has time to read more than its budget.
+    pub(super) fn has_time(&self) -> bool {
+        self.budget.has_time()
+    }
+
+    /// Whether the budget of this invocation allows a read of a service that was never read.
+    pub(super) fn may_read(&self, service: &CloudMapService) -> bool {
+        self.budget.spend(Due::Never, service)
+    }
+
+    /// The next invocation reads these services first: this one has changed them, or tried to.
+    pub fn note_changed<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
+        self.memory.mirror().outdate(keys);
+    }
+
     /// The memory of the process about it.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
@@ -141,7 +163,8 @@ impl SharedRegistry {
         self.memory.note_ours(arns);
     }
 
-    /// Every service, with the instances of those that have any.
+    /// Every service, with the instances of those that have any. If its reads are limited, some are older than the
+    /// invocation, or were never read.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed to the end.
@@ -167,7 +190,7 @@ impl SharedRegistry {
     async fn read_of(&self, namespaces: Namespaces) -> Registry {
         let whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let whole = whole.map(|it| it.id.clone()).collect();
-        let services = self.memory.mirror().services_since(&whole, self.began);
+        let services = self.services_of(&whole);
         let account = self.account();
         let read = Registry { namespaces, services, account, ..Registry::default() };
         self.with_shared(read).await
@@ -179,10 +202,20 @@ impl SharedRegistry {
         Some(namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
+    /// The services of namespaces, as this invocation has read them, and older ones if it has left some out.
+    fn services_of(&self, namespaces: &BTreeSet<String>) -> Services {
+        let mirror = self.memory.mirror();
+        if self.budget.has_left() {
+            mirror.services_of_any_age(namespaces, self.began)
+        } else {
+            mirror.services_since(namespaces, self.began)
+        }
+    }
+
     /// Adds the namespaces of other accounts that were read because claims name them.
     async fn with_shared(&self, mut registry: Registry) -> Registry {
         let shared = self.shared.lock().await;
-        registry.services.extend(self.memory.mirror().services_since(&shared, self.began));
+        registry.services.extend(self.services_of(&shared));
         registry
     }
 
@@ -222,21 +255,34 @@ impl SharedRegistry {
     }
 
     /// Reads the instances of the services under `keys` into `registry`.
-    pub(super) async fn read_instances(
+    pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
+        let now = self.memory.mirror().take_moment();
+        self.at_least(registry, keys, now).await;
+    }
+
+    /// Puts the instances of the services under `keys` into `registry`, as they were read at or after a moment. Those of
+    /// which the last read is older are read.
+    pub(super) async fn at_least(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
+        since: Moment,
     ) {
         let began = self.memory.mirror().take_moment();
         let unread = keys.iter().filter_map(|key| {
-            let service = registry.services.get(key)?;
-            self.memory.mirror().see(key, service);
-            Some(Unread::new(key, service))
+            let service = registry.services.get_mut(key)?;
+            let mut mirror = self.memory.mirror();
+            mirror.see(key, service);
+            match mirror.read_since(key, since) {
+                Some(reading) => reading.fill(service),
+                None => return Some(Unread::new(key, service)),
+            }
+            None
         });
         let unread: Vec<Unread> = unread.collect();
         let mut reads = pin!(self.cloud_map.instances_of(stream::iter(unread)));
         while let Some((of, reading)) = reads.next().await {
-            let reading = self.memory.mirror().keep_read(&of, reading, began);
+            let reading = self.memory.mirror().keep_read(&of, reading, (began, self.now));
             reading.enter(&of.key, &mut registry.services);
         }
     }

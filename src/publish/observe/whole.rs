@@ -123,15 +123,22 @@ impl World<'_> {
         }
     }
 
-    /// Reads the instances of claimed services that the list of services reported as empty: its counts lag.
+    /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. The names of
+    /// exports, which other clusters follow, and those that may be in several namespaces are read in each run.
     async fn complete(&self, observation: &mut Observation) {
         let holders = Holders::decide(observation);
-        let services = &observation.registry.services;
-        let unread = |key: &&ServiceKey| {
-            let service = services.get(key);
-            service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
-        };
         let candidates = observation.keys_to_choose_from(|_| true);
+        let unread = |key: &&ServiceKey| {
+            let service = observation.registry.services.get(key);
+            let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
+            service.filter(|it| it.unreadable.is_none()).is_some_and(|service| {
+                if is_first && !service.is_current() {
+                    return true;
+                }
+                service.instances.is_none()
+                    && (!service.is_never_read() || self.registry.may_read(service))
+            })
+        };
         let unread: BTreeSet<ServiceKey> =
             holders.keys().chain(&candidates).filter(unread).cloned().collect();
         self.registry.read_instances(&mut observation.registry, &unread).await;

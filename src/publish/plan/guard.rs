@@ -30,7 +30,7 @@ use crate::guard::{
     Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
 };
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, ClusterArn, Owner, Place, ServiceRef, Timestamp};
+use crate::model::{Attributes, ClusterArn, GuardState, Owner, Place, ServiceRef, Timestamp};
 
 impl Circumstances for Observation {
     fn guard(&self) -> Guard {
@@ -59,9 +59,18 @@ fn measure(observation: &Observation) -> Measure {
     let affected = &observation.affected;
     let extent = observation.extent;
     let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
-    let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
-    let instances = marked.count();
-    Measure { extent, instances, unread: instances_unread(observation) }
+    let services = observation.registry.services.iter();
+    let instances = services.map(|(key, service)| {
+        let marked = observation.marked_services(key).filter(counts).count();
+        // Of those that were read in an earlier run some may have gone since.
+        let is_old = service.read_before.is_some();
+        let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
+        marked.min(most.unwrap_or(usize::MAX))
+    });
+    let (instances, unread) = (instances.sum(), instances_unread(observation));
+    // The note of a full sync may be on an instance that was not read in this run.
+    let may_be_noted = extent == Extent::Part && !observation.registry.is_current();
+    Measure { extent, instances, unread, may_be_noted }
 }
 
 /// Takes the removals that the guard holds out of a finished plan, and adds the reason.
@@ -101,7 +110,9 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
             if is_noted { status } else { status.without_note(mark::unreadable(observation)) };
         let status = Arc::new(status);
         hold_back(&held, &status, plan);
-        plan.guard = Some(status);
+        // A loss within the limits that is left to the full sync is nothing to decide for a person.
+        let is_left = status.state == GuardState::LeftToFullSync && !status.is_past();
+        plan.guard = (!is_left).then_some(status);
     }
 }
 
@@ -112,9 +123,11 @@ pub fn would_lose(observation: &Observation) -> bool {
     losses(observation, &plan, Offset::Planned).services() > 0
 }
 
-/// Whether everything was read and no instance carries a sighting.
+/// Whether everything was read in this run and no instance carries a sighting.
 pub fn is_quiet(observation: &Observation) -> bool {
-    recall_sighting(observation).is_none() && instances_unread(observation) == 0
+    observation.registry.is_current()
+        && recall_sighting(observation).is_none()
+        && instances_unread(observation) == 0
 }
 
 impl Observation {

@@ -78,7 +78,8 @@ pub fn place_for(
         ours.map(move |(id, _)| InstanceKey::new(key, id))
     });
     let is_changed = |at: &InstanceKey| plan.changes.values().flatten().any(|it| it.is_about(at));
-    if let Some(at) = others.find(|at| !is_changed(at)) {
+    let is_current = |at: &InstanceKey| registry.services[&at.service].is_current();
+    if let Some(at) = others.find(|at| is_current(at) && !is_changed(at)) {
         return Some(NotePlace::Instance(at));
     }
     let attribute = service_attribute(&observation.owner, mark);

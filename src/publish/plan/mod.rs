@@ -42,6 +42,7 @@ mod reason;
 mod records;
 mod refusals;
 mod removals;
+mod rests;
 mod result;
 mod rules;
 mod services;
@@ -59,7 +60,7 @@ use removals::removals;
 use services::fits;
 use wanted::wanted;
 
-use crate::model::{Owner, Place, ServiceRef};
+use crate::model::{CloudMapService, Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus, ServiceLoss};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
@@ -85,6 +86,7 @@ pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::{Refusals, RefusedChange};
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
+pub use rests::to_read;
 pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
 pub use rules::SetBy;
 pub use services::{is_clear, tags_needed, ttls_asked};
@@ -92,8 +94,17 @@ pub use turns::{InTurn, in_turns};
 pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
-/// Services that share a name with them.
+/// Services that share a name with them. Nothing is planned on instances that were read before this run.
 pub fn plan(observation: &Observation) -> Plan {
+    let mut plan = plan_on_any_age(observation);
+    plan.leave_out_old(observation);
+    plan.note_present(&observation.registry);
+    plan.add_namespaces();
+    plan.in_order()
+}
+
+/// The same on all that is known of Cloud Map, so that the guard judges every loss.
+fn plan_on_any_age(observation: &Observation) -> Plan {
     let mut plan =
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
     let compared = plan.add_names(observation);
@@ -110,9 +121,8 @@ pub fn plan(observation: &Observation) -> Plan {
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);
     }
-    plan.note_present(&observation.registry);
-    plan.add_namespaces();
-    plan.in_order()
+    plan.changes.retain(|_, changes| !changes.is_empty());
+    plan
 }
 
 impl Plan {
@@ -123,6 +133,9 @@ impl Plan {
         for key in holders.keys() {
             let asking = holders.asking(key, affected);
             if asking.is_empty() {
+                continue;
+            }
+            if observation.registry.services.get(key).is_some_and(CloudMapService::is_never_read) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);

@@ -43,9 +43,10 @@ impl Observation {
     }
 
     /// Chooses the namespace of each name that may be in several. A targeted run has not read the rest of the cluster
-    /// and of Cloud Map, so it goes by the instances of the Service alone.
+    /// and of Cloud Map, nor has a new process read all of it yet: it goes by the instances of the Service alone.
     pub fn choose_namespaces(&mut self, selection: &Selection) {
-        self.desired.namespaces = self.choices(*selection != Selection::Everything);
+        let is_part = *selection != Selection::Everything || !self.registry.is_whole();
+        self.desired.namespaces = self.choices(is_part);
     }
 
     fn choices(&self, is_targeted: bool) -> BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> {
@@ -176,7 +177,7 @@ impl Observation {
                 UnresolvedNamespace::Missing { reference: text, visible, not_created }
             }
             UnresolvedNamespace::Ambiguous { reference, candidates, .. } => {
-                let is_left = self.extent == Extent::Part;
+                let is_left = self.extent == Extent::Part || !self.registry.is_whole();
                 UnresolvedNamespace::Ambiguous { reference, candidates, is_left }
             }
             other @ UnresolvedNamespace::Missing { .. } => other,

@@ -341,7 +341,8 @@ impl<'a> Removals<'a> {
             |key: &ServiceKey| WaitsFor::BlockedRename { renamed: renamed(), name: name(key) };
         // If nothing can be registered in a Cloud Map service that was read, the next run finds the same.
         let is_readable = |key: &ServiceKey| {
-            observation.registry.services.get(key).is_some_and(|it| it.unreadable.is_none())
+            let service = observation.registry.services.get(key);
+            service.is_some_and(|it| it.unreadable.is_none() && !it.is_never_read())
         };
         let under = |key: &ServiceKey| match (holders.holder(key), self.compared.of(key, service)) {
             (Some(holder), _) if !holders.holds(key, service) => {

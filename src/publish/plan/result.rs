@@ -186,11 +186,18 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
     })
 }
 
-/// The number of instances in services that could not be read and may contain ours, as the list of services reports it.
+/// The number of instances that may be ours and are not known, as the list of services reports it: those in services that
+/// could not be read, or never were, and those that came since a read of an earlier run.
 pub fn instances_unread(observation: &Observation) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, it, _)| !is_of_others(observation, key, it));
-    ours.map(|(_, service, _)| service.held()).sum()
+    let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
+    let others = observation.registry.services.values().filter(|it| it.unreadable.is_none());
+    let new = others.filter(|it| !it.is_current()).map(|service| {
+        let known = service.instances.as_ref().map_or(0, |it| it.len());
+        usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
+    });
+    unread.saturating_add(new.sum())
 }
 
 impl Plan {

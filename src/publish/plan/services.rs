@@ -24,7 +24,10 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let Observation { holders, affected, .. } = observation;
     let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
     let needed = held.filter(|(key, holder)| {
-        let Some(service) = observation.registry.services.get(key) else { return false };
+        let service = observation.registry.services.get(key);
+        let Some(service) = service.filter(|service| !service.is_never_read()) else {
+            return false;
+        };
         let claims = observation.desired.claims(holder);
         let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
         let decides = holders.holder(key) == Some(*holder);
@@ -36,10 +39,13 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     needed.map(|(key, _)| key.clone()).collect()
 }
 
-/// The TTL that the cluster requests under every name it holds; no entry if it requests none.
+/// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is not
+/// known by a read of this run.
 pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>> {
     let holders = &observation.holders;
-    let asked = holders.keys().filter_map(|key| {
+    let services = &observation.registry.services;
+    let is_known = |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
+    let asked = holders.keys().filter(is_known).filter_map(|key| {
         Some((key.clone(), observation.desired.claims(holders.holder(key)?)?.ttl))
     });
     asked.collect()

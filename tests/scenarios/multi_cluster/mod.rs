@@ -34,6 +34,7 @@ mod moving;
 mod obstacles;
 mod policies;
 mod purge;
+mod read_budget;
 mod refused;
 mod rollback;
 mod side_by_side;

@@ -46,6 +46,8 @@ use story::Length;
 const WORLDS: u64 = 60;
 /// The weeks of which two days are played if nothing else is asked for.
 const WEEKS: u64 = 4;
+/// The worlds in which no process has the time to read all of Cloud Map, if nothing else is asked for.
+const FEW_READS: u64 = 10;
 /// The tests that share the worlds, which run side by side.
 const TESTS: u64 = 2;
 /// A failing world is cut down in at most so many plays, unless `CUTS` has another number.
@@ -110,14 +112,24 @@ fn play_all(of_test: u64, (unit, count): (&str, u64), length: Length) {
 
 fn play_worlds(of_test: u64) {
     let count = number("WORLDS").unwrap_or(WORLDS);
-    play_all(of_test, ("worlds", count), Length { rounds: 1, is_long: false });
+    play_all(of_test, ("worlds", count), Length { rounds: 1, is_long: false, most_reads: None });
 }
 
 /// Hours pass in them, with a full sync every half an hour; the short form has two days or so of each.
 fn play_weeks(of_test: u64) {
     let rounds = if number("WEEKS").is_some() { 7 } else { 2 };
     let count = number("WEEKS").unwrap_or(WEEKS);
-    play_all(of_test, ("weeks", count), Length { rounds, is_long: true });
+    play_all(of_test, ("weeks", count), Length { rounds, is_long: true, most_reads: None });
+}
+
+/// Each run reads three services, and those that its changes rest on.
+#[test]
+fn few_reads() {
+    let count = number("FEW_READS").unwrap_or(FEW_READS);
+    for of_test in 0..TESTS {
+        let length = Length { rounds: 1, is_long: false, most_reads: Some(3) };
+        play_all(of_test, ("worlds of few reads", count), length);
+    }
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub struct Scene {
     pub runs: Vec<(usize, JoinHandle<()>)>,
     quiet: Duration,
     pub is_long: bool,
+    pub most_reads: Option<usize>,
     /// Since the last full sync of the schedule.
     unsynced: Duration,
     /// What the last look rested on.
@@ -110,6 +111,7 @@ impl Scene {
             scene.world.clusterset.is_apart = story.is_apart;
             scene.other_settings = story.other_settings;
             scene.is_long = story.is_long;
+            scene.most_reads = story.most_reads;
             scene.behave(|it| {
                 it.operation_delay = time(story.operation_delay);
                 it.list_lag = time(story.list_lag);
@@ -160,6 +162,7 @@ impl Scene {
             runs: Vec::new(),
             quiet: Duration::ZERO,
             is_long: false,
+            most_reads: None,
             unsynced: Duration::ZERO,
             seen: None,
             slowest: NEVER,

@@ -33,6 +33,7 @@ const REDELIVERY: Duration = Duration::from_mins(1);
 pub struct Process {
     settings: Vec<(&'static str, String)>,
     sandbox: Sandbox,
+    most_reads: Option<usize>,
     clock: Clock,
     function: OnceCell<Function>,
     turn: Mutex<()>,
@@ -46,7 +47,11 @@ impl Process {
         let new = async {
             let settings: Vec<_> =
                 self.settings.iter().map(|(key, it)| (*key, it.as_str())).collect();
-            self.sandbox.function(&settings).await.with_clock(self.clock.clone())
+            let function = self.sandbox.function(&settings).await.with_clock(self.clock.clone());
+            match self.most_reads {
+                Some(reads) => function.with_most_reads(reads),
+                None => function,
+            }
         };
         Box::pin(self.function.get_or_init(|| new)).await
     }
@@ -91,9 +96,10 @@ impl Scene {
         } else {
             self.fleet.sandbox.another_process()
         };
-        let (function, turn, ours) = (OnceCell::new(), Mutex::default(), RefCell::default());
+        let (function, turn, most_reads) = (OnceCell::new(), Mutex::default(), self.most_reads);
+        let ours = RefCell::default();
         let clock = self.stopped.as_ref().map_or_else(tokio_clock, StandInClock::clock);
-        Rc::new(Process { settings, sandbox, clock, function, turn, ours })
+        Rc::new(Process { settings, sandbox, most_reads, clock, function, turn, ours })
     }
 
     /// Lets time pass for the function.

@@ -112,7 +112,7 @@ impl Scene {
     /// `None` if a sync says that something is left to do. Else it leaves what it may not read, and says so: a service
     /// in which its process has seen nothing of ours (`~ not read` in docs/runbook.md).
     fn may_leave(&self, report: &Report) -> Option<Unread> {
-        if !report.ok || report.counts.held_back > 0 {
+        if !report.ok || report.counts.held_back > 0 || self.most_reads.is_some() {
             return None;
         }
         Some(self.unread(report))
@@ -165,6 +165,13 @@ impl Scene {
     pub async fn sync(&mut self, number: usize) -> Result<Report, String> {
         // Health that was reported is told a moment later.
         sleep(Duration::from_secs(1)).await;
+        let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
+        // As many as read each service once, and what came meanwhile.
+        let services = self.fleet.cloud_map.namespaces().into_keys();
+        let services: usize = services.map(|id| self.fleet.cloud_map.services(&id).len()).sum();
+        for _ in 0..services.div_ceil(reads) {
+            self.direct(number, 1).await?;
+        }
         self.direct(number, 1).await
     }
 

@@ -30,6 +30,8 @@ const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
 pub struct Length {
     pub rounds: usize,
     pub is_long: bool,
+    /// The reads of instances of a run, if it cannot read all of Cloud Map.
+    pub most_reads: Option<usize>,
 }
 
 /// The moves of a world, and how long operations take in it.
@@ -47,6 +49,7 @@ pub struct Story {
     pub latency: u64,
     /// Whether hours pass, with a full sync every half an hour.
     pub is_long: bool,
+    pub most_reads: Option<usize>,
     /// What happens until trouble ends, and then again.
     pub rounds: Vec<Vec<(Move, u64)>>,
     pub last: usize,
@@ -99,6 +102,7 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
             list_lag,
             latency,
             is_long: length.is_long,
+            most_reads: length.most_reads,
             rounds,
             last,
         }

@@ -49,8 +49,13 @@ impl SharedRegistry {
             let filled = |key: &ServiceKey, service: &CloudMapService| {
                 let is_read = self.memory.mirror().is_read_since(key, self.began);
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-                let is_filled = service.held() > 0 || of_records.contains(key.namespace.as_str());
+                let is_record = of_records.contains(key.namespace.as_str());
+                let is_filled = service.held() > 0 || is_record;
                 if is_filled && !is_read && begun.insert(service.arn.clone()) {
+                    let due = self.memory.mirror().due(key, service);
+                    if !is_record && !self.budget.spend(due, service) {
+                        return;
+                    }
                     self.memory.mirror().see(key, service);
                     // The receiver exists until this sender is dropped.
                     _ = tell.send(Unread::new(key, service));
@@ -63,18 +68,16 @@ impl SharedRegistry {
         let cloud_map = self.cloud_map.with(Urgency::Rest);
         let reads = cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
         let keep = async |(of, reading): (Unread, Reading)| {
-            let kept = self.memory.mirror().keep_read(&of, reading, began);
+            let kept = self.memory.mirror().keep_read(&of, reading, (began, self.now));
             (kept == Reading::Gone).then_some(of)
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
         let (services, gone) = try_join!(lists, gone.map(Ok))?;
-        let mut mirror = self.memory.mirror();
         // The list that showed them may have ended later.
         for of in &gone {
-            mirror.keep_read(of, Reading::Gone, began);
+            self.memory.mirror().keep_read(of, Reading::Gone, (began, self.now));
         }
-        Ok(mirror
-            .services_since(&services.into_keys().map(|key| key.namespace).collect(), self.began))
+        Ok(self.services_of(&services.into_keys().map(|key| key.namespace).collect()))
     }
 
     /// The services of namespaces, listed at or after a moment, without instances.

@@ -7,7 +7,7 @@ use tokio::task::yield_now;
 
 use super::{Failure, SharedRegistry, missing};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
-use crate::publish::observe::mirror::{Moment, Namespaces, Services};
+use crate::publish::observe::mirror::{Moment, Namespaces};
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
@@ -92,8 +92,19 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
+        let now = self.memory.mirror().take_moment();
+        self.services_at_least(registry, keys, now).await
+    }
+
+    /// The same with instances that were read at or after a moment.
+    pub(in crate::publish::observe) async fn services_at_least(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+        since: Moment,
+    ) -> Result<(), Failure> {
         self.recall(registry, keys).await?;
-        self.read_instances(registry, keys).await;
+        self.at_least(registry, keys, since).await;
         let gone = missing(registry, keys);
         if self.look_up(registry, &gone, self.began).await? {
             self.read_instances(registry, &gone).await;
@@ -158,13 +169,6 @@ impl SharedRegistry {
         let found = |key: &ServiceKey| Some((key.clone(), mirror.service(key, self.began)?));
         registry.services.extend(keys.iter().filter_map(found));
         Ok(is_new)
-    }
-
-    /// The services under `keys` that were read in this invocation, with their instances.
-    pub(in crate::publish::observe) fn read_so_far(&self, keys: &BTreeSet<ServiceKey>) -> Services {
-        let mirror = self.memory.mirror();
-        let read = keys.iter().filter(|key| mirror.is_read_since(key, self.began));
-        read.filter_map(|key| Some((key.clone(), mirror.service(key, self.began)?))).collect()
     }
 }
 

@@ -1,7 +1,8 @@
 //! What holds at every moment: nothing foreign is touched, a registered endpoint stays registered while it is ready and
 //! its Service alone claims the name, or held it when an older one began to claim it, and a name that such a Service
-//! holds is not empty while any of its endpoints is ready. An endpoint that was away for a moment is left out until its
-//! removal cannot be under way any more (docs/guarantees.md), and what is registered was there a moment ago.
+//! holds is not empty while any of its endpoints is ready that its records take. An endpoint that was away for a moment
+//! is left out until its removal cannot be under way any more (docs/guarantees.md), and what is registered was there a
+//! moment ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use super::super::world::{World, addresses};
 use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
+use testbed::cloud_map::RecordType;
 
 type Name = (usize, Key);
 type Names = BTreeMap<Name, BTreeSet<String>>;
@@ -71,7 +73,7 @@ impl Ledger {
         registry: &Registry,
         under_way: Duration,
     ) -> Result<(), String> {
-        let ready = self.ready_now(world);
+        let ready = self.ready_now(world, registry);
         let there = registered(world, registry);
         self.look_at_new(world, &there, under_way)?;
         for (name, was) in &self.ready {
@@ -158,7 +160,7 @@ impl Ledger {
     }
 
     /// The ready endpoints under each name that one Service of its cluster claims, or several that share it.
-    fn ready_now(&self, world: &World) -> Names {
+    fn ready_now(&self, world: &World, registry: &Registry) -> Names {
         let mut ready = Names::new();
         for cluster in (0..2).filter(|it| is_served(world, *it)) {
             let mut claimants: BTreeMap<Key, Vec<_>> = BTreeMap::new();
@@ -181,8 +183,14 @@ impl Ledger {
                     continue;
                 }
                 let seen = endpoints(cluster, claimants[0], false).into_iter();
-                let addresses = seen.flat_map(|it| it.v4.into_iter().chain(it.v6));
-                let addresses: BTreeSet<String> = addresses.collect();
+                // Records of one family take no address of the other one.
+                let records = registry.get(&key).and_then(|it| it.records.as_deref());
+                let addresses = seen.flat_map(|it| match records {
+                    Some([RecordType::A]) => [it.v4, None],
+                    Some([RecordType::Aaaa]) => [None, it.v6],
+                    _ => [it.v4, it.v6],
+                });
+                let addresses: BTreeSet<String> = addresses.flatten().collect();
                 if !addresses.is_empty() {
                     ready.insert((cluster, key), addresses);
                 }
