@@ -37,7 +37,7 @@ impl Function {
     ) -> RunResult {
         let registry_of = |index: usize| self.clients.registry_of(&self.settings.clusters[index]);
         let keys = selections.iter().map(|(index, _)| registry_of(index));
-        let time = self.time_to_read(invocation);
+        let time = time_to_read(invocation);
         let mut registries = self.registries(keys, time).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
@@ -116,17 +116,6 @@ impl Function {
         memories.entry(key.clone()).or_default().clone()
     }
 
-    /// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
-    /// confirms, adopts or asks for a plan has everything read.
-    fn time_to_read(&self, invocation: &Invocation<'_>) -> Option<Duration> {
-        let reads_all = invocation.mode != Mode::Sync
-            || invocation.adoption.is_some()
-            || invocation.confirmed
-            || invocation.is_fresh;
-        let stop = invocation.deadline.stop();
-        (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
-    }
-
     /// The registries of a run, each read at most once, in this time.
     pub(super) async fn registries(
         &self,
@@ -157,6 +146,17 @@ impl Function {
             None => 1,
         }
     }
+}
+
+/// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
+/// confirms, adopts or asks for a plan has everything read.
+fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
+    let reads_all = invocation.mode != Mode::Sync
+        || invocation.adoption.is_some()
+        || invocation.confirmed
+        || invocation.is_fresh;
+    let stop = invocation.deadline.stop();
+    (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
 }
 
 /// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.

@@ -47,13 +47,13 @@ impl Large {
     }
 
     /// A process that does not, and knows nothing yet.
-    async fn new(&self) -> Function {
+    async fn cold(&self) -> Function {
         self.whole().await.with_most_reads(READS)
     }
 
     /// The same once it has read each service.
     async fn warm(&self) -> Function {
-        let function = self.new().await;
+        let function = self.cold().await;
         for _ in 0..ROUND {
             sync(&function).await;
         }
@@ -104,7 +104,7 @@ async fn failed(function: &Function, service: &str) -> Vec<String> {
 #[tokio::test]
 async fn each_service_is_read_once_in_a_round_and_the_report_says_what_is_old() {
     let large = Large::start().await;
-    let function = large.new().await;
+    let function = large.cold().await;
     large.fleet.cloud_map.forget_calls();
 
     for left in [SERVICES - FIRST, 0] {
@@ -136,7 +136,9 @@ async fn each_service_is_read_once_in_a_round_and_the_report_says_what_is_old() 
 async fn drift_that_changes_no_number_is_repaired_within_a_round() {
     let large = Large::start().await;
     let function = large.warm().await;
-    [0, 5, 11].into_iter().for_each(|service| large.replace(service));
+    for service in [0, 5, 11] {
+        large.replace(service);
+    }
 
     for _ in 0..ROUND {
         assert!(sync(&function).await.ok);
@@ -181,7 +183,7 @@ async fn change_of_the_cluster_is_made_by_the_next_sync_whatever_is_due() {
 #[tokio::test]
 async fn emptied_cluster_is_held_as_a_whole() {
     let large = Large::start().await;
-    let (warm, new) = (large.warm().await, large.new().await);
+    let (warm, new) = (large.warm().await, large.cold().await);
     large.empty();
 
     for (function, known) in [(warm, SERVICES), (new, FIRST)] {
@@ -200,7 +202,7 @@ async fn emptied_cluster_is_held_as_a_whole() {
 #[tokio::test]
 async fn loss_among_services_that_were_never_read_waits_until_they_are() {
     let large = Large::start().await;
-    let function = large.new().await;
+    let function = large.cold().await;
     (0..SERVICES).for_each(|service| large.fleet.pods(&name(service), &[&address(service, 1)]));
 
     let report = sync(&function).await;
@@ -260,7 +262,7 @@ async fn loss_that_a_message_leaves_is_made_by_the_next_sync_and_is_no_verdict()
 #[tokio::test]
 async fn message_about_a_deletion_returns_until_its_instances_may_be_known() {
     let large = Large::start().await;
-    let function = large.new().await;
+    let function = large.cold().await;
     let gone = name(11);
     large.fleet.cluster.delete_service("shop", &gone);
 
@@ -279,7 +281,7 @@ async fn service_that_may_not_be_read_is_read_as_seldom_as_others() {
         let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&service);
         large.fleet.cloud_map.inject(denied.always());
     }
-    let function = large.new().await;
+    let function = large.cold().await;
     for _ in 0..ROUND + 2 {
         sync(&function).await;
     }
@@ -314,7 +316,7 @@ async fn ttl_is_not_raised_by_an_old_read() {
     large.fleet.cloud_map.instance(&service, "other", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
     large.fleet.cloud_map.tag(&service, "cloud-map-sync/owner", crate::fleet::OWNER);
     large.fleet.web(shared, "prod.local", &["10.0.99.1"]);
-    let function = large.new().await;
+    let function = large.cold().await;
     for _ in 0..=ROUND {
         sync(&function).await;
     }

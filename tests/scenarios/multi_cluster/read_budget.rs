@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Members, exported, imported, in_full, pods, sources};
 use crate::fleet::Fleet;
 use crate::run::sync;
+use testbed::cloud_map::Call;
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -67,7 +68,7 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
         assert_eq!(imported(&members.blue, "web"), web, "{}", in_full(&report));
     }
 
-    let writes = members.fleet.cloud_map.calls().into_iter().filter(|it| it.is_write());
-    let writes: Vec<String> = writes.map(|it| it.operation.to_owned()).collect();
+    let writes = members.fleet.cloud_map.calls().into_iter().filter(Call::is_write);
+    let writes: Vec<String> = writes.map(|it| it.operation).collect();
     assert_eq!(writes, ["RegisterInstance", "DeregisterInstance"]);
 }
