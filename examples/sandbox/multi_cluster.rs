@@ -1,7 +1,7 @@
 //! Services across clusters (docs/multi-cluster.md): `blue` and `green` are served, and `amber` is a cluster of AWS's
-//! controller that is known by its instances alone. Names are exported (`exports`), `messages` come in a batch, Cloud Map is away and green is lost
-//! (`lost`), then amber moves over and back (`moving`). After each step a further run writes nothing (`runs`), and
-//! everything that is not ours is as it was (`foreign`).
+//! controller that is known by its instances alone. Names are exported (`exports`), `messages` come in a batch, Cloud
+//! Map is away and green is lost (`lost`), then amber moves over and back (`moving`). After each step a further run
+//! writes nothing (`runs`), and everything that is not ours is as it was (`foreign`).
 
 mod exports;
 mod foreign;

@@ -1,6 +1,7 @@
 //! The tags of Cloud Map services. Those that we create get our owner tag and those of `CREATE_TAGS`. A change of a
-//! service requires our owner tag, and none may have that of ECS Service Connect. Each service takes one call, so tags are read only if a decision depends on them. The same holds for
-//! a service's own attributes, not those of its instances: one has a note for which no instance has room.
+//! service requires our owner tag, and none may have that of ECS Service Connect. Each service takes one call, so tags
+//! are read only if a decision depends on them. The same holds for a service's own attributes, not those of its
+//! instances: one has a note for which no instance has room.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -110,8 +110,8 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusa
     })
 }
 
-/// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
-/// can only select a scope; `confirm` and other actions are rejected.
+/// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other
+/// fields are ignored, since a message can only select a scope; `confirm` and other actions are rejected.
 fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if object.contains_key("confirm") {
         return Err(Unusable::ActionNotAllowed { action: "confirm" });

@@ -1,7 +1,8 @@
-//! The rules of the guard against mass deletion, for both flows: the limits of a loss ([`Guard`], from the settings), the loss of each name
-//! ([`Losses`]), the memory of a loss as one line of text ([`Sighting`]), and the verdict ([`Measure::judge`]) with its
-//! sentence ([`GuardStatus`]). Pure, and without a word about changes: `publish::plan` counts the instances that a plan
-//! would deregister, `import` the endpoints that would leave the imports, and each takes the held ones out of its plan.
+//! The rules of the guard against mass deletion, for both flows: the limits of a loss ([`Guard`], from the settings),
+//! the loss of each name ([`Losses`]), the memory of a loss as one line of text ([`Sighting`]), and the verdict
+//! ([`Measure::judge`]) with its sentence ([`GuardStatus`]). Pure, and without a word about changes: `publish::plan`
+//! counts the instances that a plan would deregister, `import` the endpoints that would leave the imports, and each
+//! takes the held ones out of its plan.
 
 mod sighting;
 mod status;

@@ -1,6 +1,7 @@
 //! One pod that changed, told by a message: its cost does not grow with the registry, and the message is done when the
-//! removal of the old instance is. The registry has 500 instances instead of the 20,000 of `crates/testbed/benches/syncs`: registering
-//! those would take most of the time of all scenarios, and one more read for each Service or page shows among 500 too.
+//! removal of the old instance is. The registry has 500 instances instead of the 20,000 of
+//! `crates/testbed/benches/syncs`: registering those would take most of the time of all scenarios, and one more read
+//! for each Service or page shows among 500 too.
 
 use std::time::Duration;
 

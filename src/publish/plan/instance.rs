@@ -57,9 +57,10 @@ pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> Strin
     }
 }
 
-/// The id of an instance of an annotated Service: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most 63 characters. The
-/// digits are a hash of owner, cluster, Service, address and port, so no other party and no other cluster makes the
-/// same id. The format must never change: a different id would register every pod a second time.
+/// The id of an instance of an annotated Service: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at
+/// most 63 characters. The digits are a hash of owner, cluster, Service, address and port, so no other party and no
+/// other cluster makes the same id. The format must never change: a different id would register every pod a second
+/// time.
 fn id_of_annotated(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
     let address = identity.addresses().next().map(|address| address.to_string());
     let address = address.unwrap_or_default();

@@ -6,7 +6,8 @@
 //! sentence and an effect, which changes the data and projects it onto the stand-ins. A `story` is drawn of them. `play`
 //! interleaves its moves with invocations (`processes`) in paused time; then trouble ends, and full syncs must reach what
 //! `oracle` allows (`rest`): `publish` for annotated Services, `clusterset` for exports and imports.
-//! `oracle::invariants` and the ledger in `oracle::clusterset` look every few milliseconds. Neither knows any code of the function. A world has annotated Services, exports, or both.
+//! `oracle::invariants` and the ledger in `oracle::clusterset` look every few milliseconds. Neither knows any code of
+//! the function. A world has annotated Services, exports, or both.
 //!
 //! To add a move: a function in a file of `moves` that returns a strategy of `Move`, and its line in the table of that
 //! file. To add a rule at rest: a section in `oracle/publish.rs` or `oracle/clusterset.rs`, called by `at_rest`. To add an

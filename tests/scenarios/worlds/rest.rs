@@ -24,8 +24,8 @@ const GUARD: Duration = Duration::from_mins(11);
 /// Longer than `PURGE_DEAD_CLUSTERS_AFTER`.
 const DAY: Duration = Duration::from_hours(25);
 
-/// A full sync that nothing disturbs makes at most so many calls for each flow, and so many more for each namespace, service and
-/// instance before and after it.
+/// A full sync that nothing disturbs makes at most so many calls for each flow, and so many more for each namespace,
+/// service and instance before and after it.
 const CALLS: usize = 20;
 const CALLS_OF_EACH: usize = 6;
 /// And in trouble so many times as many.

@@ -1,8 +1,9 @@
 //! Whole syncs, `cargo bench -p testbed --bench syncs`: the release binary of the function as a process of its own, started as
 //! Lambda starts it, against the sandbox's servers in this one, where every call to Cloud Map takes 20 ms. It writes
-//! BENCHMARKS.md, after each world anew, and target/benchmarks.md with every kind of call. `cargo bench -p testbed --bench syncs -- <part of a world's name>` runs those worlds and
-//! prints their tables and aims. `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an
-//! ExternalDNS that is measured beside it.
+//! BENCHMARKS.md, after each world anew, and target/benchmarks.md with every kind of call. `cargo bench -p testbed
+//! --bench syncs -- <part of a world's name>` runs those worlds and prints their tables and aims.
+//! `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an ExternalDNS that is measured
+//! beside it.
 
 mod aims;
 mod clustersets;

@@ -2,9 +2,9 @@
 //! runtime API of the testbed; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
 //! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads`, `log`,
 //! `two_releases` and `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals`,
-//! `multi_cluster`, `recorded_writes` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
-//! `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs another project's
-//! suite there. `chart` installs the forwarder as people do, and `commands` runs what the pages say.
+//! `multi_cluster`, `recorded_writes` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's
+//! (`real_cluster`, `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs
+//! another project's suite there. `chart` installs the forwarder as people do, and `commands` runs what the pages say.
 
 mod admission;
 mod audit_log;

@@ -1,4 +1,5 @@
-//! The description of a plan for people: the state of each endpoint under each name, remarks on a name, and the largest number of instances during a run.
+//! The description of a plan for people: the state of each endpoint under each name, remarks on a name, and the largest
+//! number of instances during a run.
 
 use insta::assert_snapshot;
 

@@ -1,6 +1,7 @@
 //! The blocks of the pages that call kubectl, its plugin, Helm or the function, run by bash as they stand: before a real
-//! API server, and with the function's binary behind the sandbox's Lambda. Then every manifest of `deploy`, by kubectl. `reader` is the
-//! shell of a reader; that other programs would take their arguments is tested in `crates/testbed/tests/documentation/commands`.
+//! API server, and with the function's binary behind the sandbox's Lambda. Then every manifest of `deploy`, by kubectl.
+//! `reader` is the shell of a reader; that other programs would take their arguments is tested in
+//! `crates/testbed/tests/documentation/commands`.
 
 #[path = "../../documentation/pages.rs"]
 #[allow(dead_code, reason = "shared with the tests of the pages, which look at more")]

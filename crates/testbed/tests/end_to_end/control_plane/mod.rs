@@ -4,8 +4,8 @@
 //! `binaries` finds or builds the programs, `programs` writes their files and command lines,
 //! `processes` runs them in a temporary folder until the value is dropped; `manifest` creates what a
 //! file says, `rbac` what the function's role may do, `multi_cluster` installs the Multi-Cluster Services API,
-//! `service_account` lets a pod in; `dns` and `kubelet` are what a node brings. No port is guessed: etcd listens on a socket in the folder, the webhook
-//! tells its port, and kube-apiserver shares one that is reserved beforehand.
+//! `service_account` lets a pod in; `dns` and `kubelet` are what a node brings. No port is guessed: etcd listens on a
+//! socket in the folder, the webhook tells its port, and kube-apiserver shares one that is reserved beforehand.
 
 mod binaries;
 mod certificates;
