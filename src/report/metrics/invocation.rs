@@ -113,7 +113,7 @@ fn is_about_a_member(report: &Report) -> bool {
 
 /// Clusters of one Cloud Map count the same services, and a run of a part of one does not know them all.
 fn unread(report: &Report) -> usize {
-    let whole = report.clusters.iter().filter(|cluster| cluster.whole && is_sync(report));
+    let whole = report.clusters.iter().filter(|cluster| cluster.whole);
     whole.map(|cluster| cluster.unread).max().unwrap_or_default()
 }
 
