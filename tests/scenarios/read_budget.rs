@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, held_back, report, settled, sync, writes};
+use crate::run::{converge, held_back, metric, report, settled, sync, writes};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::invoke;
@@ -110,6 +110,7 @@ async fn each_service_is_read_once_in_a_round_and_the_report_says_what_is_old() 
     for left in [SERVICES - FIRST, 0] {
         let report = sync(&function).await;
         assert_eq!((report.ok, unread(&report)), (true, left), "{report}");
+        assert_eq!(metric(&report, "Unread"), (left > 0).then_some(left as u64));
         large.clock.advance(Duration::from_mins(1));
     }
     assert_eq!(large.reads(), SERVICES);

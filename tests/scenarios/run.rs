@@ -1,7 +1,9 @@
 //! Verbs that start the function, and what its report and its calls to Cloud Map say of a run.
 
+use std::time::SystemTime;
+
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::Report;
+use cloud_map_sync::report::{Report, metrics};
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
@@ -46,6 +48,22 @@ pub async fn report(function: &Function, payload: &Value) -> Report {
     let answer = invoke(function, payload).await;
     answer.response.expect("a direct invocation answers with its report");
     answer.report.expect("a report")
+}
+
+/// A metric of the invocation.
+pub fn metric(report: &Report, name: &str) -> Option<u64> {
+    let mut output = Vec::new();
+    metrics::write(
+        report,
+        metrics::WrittenMetrics::All,
+        "sync",
+        SystemTime::UNIX_EPOCH,
+        &mut output,
+    )
+    .expect("memory");
+    let text = String::from_utf8(output).expect("text");
+    let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    last[name].as_u64()
 }
 
 /// The stable names of all that is held back, sorted.

@@ -115,3 +115,24 @@ fn stale_member_counts_once_in_each_clusterset() {
     let report = Report::new(Mode::Sync, clusters);
     assert_eq!(counted(&report, &OF_INVOCATION, "StaleClusters"), 3);
 }
+
+#[test]
+fn the_most_services_that_a_full_sync_left_unread_are_told_and_none_are_not() {
+    let metric = OF_INVOCATION.iter().find(|metric| metric.name == "Unread").expect("the metric");
+    for (whole, unread, expected) in [
+        ([true, true], [3, 5], Some(5)),
+        ([true, true], [0, 0], None),
+        ([true, false], [3, 5], Some(3)),
+        ([false, false], [3, 5], None),
+    ] {
+        let clusters = whole.into_iter().zip(unread);
+        let clusters = clusters.map(|(whole, unread)| ClusterReport {
+            unread,
+            whole,
+            ..ClusterReport::default()
+        });
+        let report = Report::new(Mode::Sync, clusters.collect());
+        let told = (metric.is_reported)(&report).then(|| (metric.count)(&report));
+        assert_eq!(told, expected, "{whole:?} {unread:?}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::model::{Outcome, Verb};
 use crate::report::{ClusterReport, Report};
 
 /// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 16] = [
+pub const OF_INVOCATION: [Metric<Report>; 17] = [
     Metric::counted(
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
@@ -27,6 +27,12 @@ pub const OF_INVOCATION: [Metric<Report>; 16] = [
     Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
         report.counts.unreadable
     }),
+    Metric::counted(
+        "Unread",
+        "`unread` of the cluster with the most [unread services](docs/runbook.md#unread-services); written only above 0",
+        unread,
+    )
+    .reported_if(|report| unread(report) > 0),
     Metric::counted("Changes", "drift repaired: all changes that were made", |report| {
         changes(report, &Outcome::Applied)
     }),
@@ -103,6 +109,12 @@ fn is_about_a_cluster_that_pages(report: &Report) -> bool {
 
 fn is_about_a_member(report: &Report) -> bool {
     report.clusters.iter().any(|cluster| cluster.whole && cluster.multi_cluster.is_some())
+}
+
+/// Clusters of one Cloud Map count the same services, and a run of a part of one does not know them all.
+fn unread(report: &Report) -> usize {
+    let whole = report.clusters.iter().filter(|cluster| cluster.whole);
+    whole.map(|cluster| cluster.unread).max().unwrap_or_default()
 }
 
 /// Each once: all members of a clusterset see the same.

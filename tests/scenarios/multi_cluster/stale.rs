@@ -1,12 +1,11 @@
 //! A member whose function does not run any more: it is told, stays in the imports, and expires only if that is set.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use cloud_map_sync::report::{Report, metrics};
-use serde_json::Value;
+use cloud_map_sync::report::Report;
 
 use super::{Members, exported, imported, in_full, part, sources, web};
-use crate::run::sync;
+use crate::run::{metric, sync};
 use testbed::kubernetes::ClusterIp;
 
 const OLD: &str = "2026-01-01T00:00:00Z";
@@ -23,22 +22,6 @@ impl Members {
         members.converge().await;
         members
     }
-}
-
-/// A metric of the invocation.
-fn metric(report: &Report, name: &str) -> Option<u64> {
-    let mut output = Vec::new();
-    metrics::write(
-        report,
-        metrics::WrittenMetrics::All,
-        "sync",
-        SystemTime::UNIX_EPOCH,
-        &mut output,
-    )
-    .expect("memory");
-    let text = String::from_utf8(output).expect("text");
-    let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
-    last[name].as_u64()
 }
 
 fn stale(report: &Report) -> Vec<(&str, bool)> {
