@@ -75,7 +75,7 @@ pub struct Scene {
     /// What the last look rested on.
     seen: Option<(u64, [u64; 2], bool)>,
     /// How long a change takes at most, from its call to its end, if that is known.
-    slowest: Duration,
+    pub slowest: Duration,
     /// Whether any call failed or was slow.
     pub is_disturbed: bool,
 }

@@ -406,6 +406,20 @@ pub fn has_records(scene: &Scene) -> bool {
     (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
 }
 
+/// Whether a cluster has a record under the id of the other one, which waits for a sync that takes it away.
+pub fn has_taken_id(scene: &Scene) -> bool {
+    let (cloud_map, ids) = (&scene.fleet.cloud_map, &scene.world.clusterset.ids);
+    let named = format!("clusterset.{CLUSTERSET}");
+    let namespaces = cloud_map.namespaces().into_iter().filter(|(_, name)| *name == named);
+    namespaces.flat_map(|(id, _)| cloud_map.services(&id)).any(|service| {
+        (0..CLUSTERS.len()).filter(|it| *service.name == *ids[1 - it]).any(|it| {
+            let arn = scene.fleet.sandbox.cluster_arn(CLUSTERS[it]);
+            let mut instances = cloud_map.instances(&service.id).into_values();
+            instances.any(|it| it.get("cloud-map-sync/cluster") == Some(&arn))
+        })
+    })
+}
+
 // Obstacles: a member that cannot go on says why, and its sync is not good.
 pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
     let (clusterset, elsewhere) = (&scene.world.clusterset, OTHER_REGION);
