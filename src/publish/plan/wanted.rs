@@ -27,6 +27,7 @@ use crate::model::{
 pub struct WantedInstances<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
+    pub kind: ServiceKind,
     /// The Cloud Map service to create first, if it does not exist.
     pub create: Option<NewService>,
     /// The changes of an existing Cloud Map service.
@@ -90,14 +91,18 @@ impl WantedInstances<'_> {
     }
 
     /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then
-    /// `present` ones.
+    /// `present` ones, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
         let Some(Maximum { count, set_by }) = self.maximum.filter(exceeded) else {
             return BTreeSet::new();
         };
-        let mut in_order = in_order(self.instances.keys(), present);
-        in_order.sort_by_key(|id| health::initial(&self.instances[*id].1));
+        let mut in_order = in_order(self.instances.keys(), &present);
+        in_order.sort_by_key(|id| {
+            let (_, attributes) = &self.instances[*id];
+            let is_refused = Reason::of_one_family(self.kind, attributes).is_some();
+            (health::initial(attributes), is_refused && !present(id))
+        });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
         let wanted = self.instances.len();
         self.held_back.push(Reason::Maximum { maximum: count, set_by, wanted });
@@ -211,6 +216,7 @@ fn nothing_wanted<'a>(holder: &ServiceRef, shape: &InstanceTemplate<'a>) -> Want
     let InstanceTemplate { published, claims, permit, .. } = *shape;
     WantedInstances {
         holder: holder.clone(),
+        kind: shape.kind,
         create: None,
         update: None,
         note: None,

@@ -273,3 +273,14 @@ fn pods_that_a_health_check_cannot_call_are_one_line_and_their_instances_stay() 
     ! shop/web dns/web: private addresses (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 192.0.2.0/24) are not registered here: Cloud Map refuses them in a service with a Route 53 health check; choose another name, or have the check removed (AddressNotCheckable)
     ");
 }
+
+/// Cloud Map refuses an instance of one family there, which would keep the only place.
+#[test]
+fn a_maximum_prefers_endpoints_that_the_records_of_both_families_take() {
+    for number in 1..10 {
+        let ready = [pod("one", &format!("10.0.0.{number}")), pod("both", "10.0.1.1+fd00::1")];
+        let web = service("shop/web", "dns/web").levers(true, Some(1)).ready(ready);
+        let told = World::new().service(web).cloud_map("dns/web", BOTH, []).told();
+        assert!(told.contains("register dns/web: 10.0.1.1 and fd00::1 (pod both)"), "{told}");
+    }
+}
