@@ -39,19 +39,10 @@ fn registry(sandbox: &Sandbox) {
         ("web", "8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d", "10.0.91.12"),
         ("cart", "c0ffee00c0ffee00c0ffee00c0ffee00", "10.0.90.21"),
     ];
-    for (service, task, address) in tasks {
+    for (service, task_id, address) in tasks {
         let id = cloud_map.find_service("shop.local", service);
         let id = id.unwrap_or_else(|| cloud_map.service(&dns, service, records()));
-        let attributes = [
-            ("AWS_INSTANCE_IPV4", address),
-            ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
-            ("AVAILABILITY_ZONE", "eu-central-1a"),
-            ("REGION", "eu-central-1"),
-            ("ECS_CLUSTER_NAME", "shop"),
-            ("ECS_SERVICE_NAME", service),
-            ("ECS_TASK_DEFINITION_FAMILY", service),
-        ];
-        cloud_map.instance(&id, task, &attributes);
+        cloud_map.instance(&id, task_id, &task(service, address));
     }
     let legacy = cloud_map.service(
         &dns,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
+use crate::run;
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
@@ -16,19 +17,7 @@ use testbed::function::{event, invoke};
 
 /// The documents of an answer: those of the clusters by their names, and that of the invocation.
 fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {
-    let report = answer.report.as_ref().expect("a report");
-    let mut output = Vec::new();
-    metrics::write(
-        report,
-        metrics::WrittenMetrics::All,
-        "sync",
-        SystemTime::UNIX_EPOCH,
-        &mut output,
-    )
-    .expect("memory");
-    let text = String::from_utf8(output).expect("text");
-    let mut lines: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mut lines = run::documents(answer.report.as_ref().expect("a report"));
     let invocation = lines.pop().expect("the invocation's");
     let name = |line: Value| {
         let arn = line["cluster"].as_str().expect("a cluster");

@@ -1,15 +1,13 @@
 //! What Cloud Map refuses for good, and what it refuses for now: the one is held back and counted, the other fails.
 
-use std::time::SystemTime;
-
 use cloud_map_sync::function::Answer;
 use cloud_map_sync::model::{Outcome, Verb};
-use cloud_map_sync::report::{Report, metrics};
+use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, held_back, said_of, sync};
+use crate::run::{converge, documents, held_back, said_of, sync};
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::invoke;
 
@@ -17,18 +15,7 @@ const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute 
 
 /// What the metrics of the only cluster say.
 fn metric(report: &Report, name: &str) -> Value {
-    let mut output = Vec::new();
-    metrics::write(
-        report,
-        metrics::WrittenMetrics::All,
-        "sync",
-        SystemTime::UNIX_EPOCH,
-        &mut output,
-    )
-    .expect("memory");
-    let text = String::from_utf8(output).expect("text");
-    let line = text.lines().next().expect("the cluster's line");
-    serde_json::from_str::<Value>(line).expect("JSON")[name].clone()
+    documents(report).first().expect("the cluster's document")[name].clone()
 }
 
 async fn message_about_web(fleet: &Fleet) -> Answer {

@@ -50,8 +50,8 @@ pub async fn report(function: &Function, payload: &Value) -> Report {
     answer.report.expect("a report")
 }
 
-/// A metric of the invocation.
-pub fn metric(report: &Report, name: &str) -> Option<u64> {
+/// The documents of metrics: one for each cluster, and that of the invocation.
+pub fn documents(report: &Report) -> Vec<Value> {
     let mut output = Vec::new();
     metrics::write(
         report,
@@ -62,8 +62,12 @@ pub fn metric(report: &Report, name: &str) -> Option<u64> {
     )
     .expect("memory");
     let text = String::from_utf8(output).expect("text");
-    let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
-    last[name].as_u64()
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// A metric of the invocation.
+pub fn metric(report: &Report, name: &str) -> Option<u64> {
+    documents(report).last().expect("a document")[name].as_u64()
 }
 
 /// The stable names of all that is held back, sorted.

@@ -14,7 +14,6 @@ mod part;
 mod records;
 mod registry;
 mod source;
-
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +35,6 @@ pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
 pub use source::Source;
-
 pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
