@@ -82,6 +82,17 @@ pub enum Change {
 }
 
 impl Change {
+    /// A rewrite that neither adopts an instance nor exchanges it for another one.
+    pub fn rewrite(
+        place: Place,
+        instance: String,
+        attributes: Attributes,
+        differences: Vec<Difference>,
+    ) -> Self {
+        let (exchange, adopted) = (None, None);
+        Self::Rewrite { place, instance, attributes, differences, exchange, adopted }
+    }
+
     pub fn place(&self) -> &Place {
         match self {
             Self::CreateNamespace { place, .. }

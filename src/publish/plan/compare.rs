@@ -371,15 +371,7 @@ impl InstanceDiff {
             }
             Self::Differs { attributes, differences, .. } => {
                 let (attributes, differences) = (take(attributes), take(differences));
-                let instance = instance();
-                Some(Change::Rewrite {
-                    place,
-                    instance,
-                    attributes,
-                    differences,
-                    exchange: None,
-                    adopted: None,
-                })
+                Some(Change::rewrite(place, instance(), attributes, differences))
             }
             Self::HealthDiffers { address, difference } => {
                 let HealthDifference { present, wanted } = *difference;

@@ -162,16 +162,7 @@ fn put_on_instance(
             let mut attributes = health::as_it_is(service, &at.id, present);
             set(&mut attributes, mark, text);
             let place = Place::of(&at.service, &observation.registry);
-            let instance = at.id.clone();
-            let differences = vec![difference];
-            let change = Change::Rewrite {
-                place,
-                instance,
-                attributes,
-                differences,
-                exchange: None,
-                adopted: None,
-            };
+            let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);
             let marked = observation.owner.service_of(present);
             if let Some(marked) = marked.filter(|_| observation.rules.policy.allows(&change)) {
                 // In the turn that deregisters it: a rewrite in another turn could register it again afterwards.

@@ -93,13 +93,6 @@ impl WantedRecords {
         attributes.retain(|key, _| !self.taken_off.contains(&key));
         let differences = Difference::between(present, &attributes);
         let differs = !differences.is_empty();
-        differs.then_some(Change::Rewrite {
-            place,
-            instance,
-            attributes,
-            differences,
-            exchange: None,
-            adopted: None,
-        })
+        differs.then(|| Change::rewrite(place, instance, attributes, differences))
     }
 }
