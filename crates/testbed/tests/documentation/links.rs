@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::pages::{README, all_pages, entries, links, pages};
+use crate::pages::{README, all_pages, entries, links, pages, quoted};
 
 #[test]
 fn the_readme_leads_to_every_page() {
@@ -38,29 +38,66 @@ fn every_link_leads_to_a_file_and_a_section() {
 /// A message that names a page helps only while the page is there.
 #[test]
 fn every_page_that_code_and_manifests_name_exists() {
-    let root = Path::new(testbed::ROOT);
-    let mut folders: Vec<PathBuf> =
-        ["src", "crates", "deploy", "examples"].map(|it| root.join(it)).into();
-    let mut files = vec![root.join("template.yaml"), root.join("samconfig.example.toml")];
-    while let Some(folder) = folders.pop() {
-        for path in entries(&folder) {
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
-        }
-    }
+    let mut files = texts(&["src", "crates", "deploy", "examples"]);
+    files.extend(["template.yaml", "samconfig.example.toml"].map(text));
     let mut found = 0;
-    for path in files {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+    for (path, text) in files {
         for rest in text.split("docs/").skip(1) {
             let of_name = |c: char| c.is_ascii_lowercase() || matches!(c, '-' | '/' | '.');
             let name = rest.split(|c: char| !of_name(c)).next().unwrap_or_default();
             if let Some((page, _)) = name.split_once(".md") {
                 let page = format!("docs/{page}.md");
-                assert!(root.join(&page).exists(), "{}: {page}", path.display());
+                assert!(
+                    Path::new(testbed::ROOT).join(&page).exists(),
+                    "{}: {page}",
+                    path.display()
+                );
                 found += 1;
             }
         }
     }
     assert!(found > 20, "{found}");
+}
+
+/// A break that was found is a test, which RELIABILITY.md has in the last column.
+#[test]
+fn every_test_that_a_break_became_exists() {
+    let sources = texts(&["src", "tests", "crates"]);
+    let (_, page) = text("RELIABILITY.md");
+    let last = |line: &str| line.strip_suffix(" |")?.rsplit_once(" | ").map(|it| it.1.to_owned());
+    let cells: Vec<String> =
+        page.lines().filter_map(last).filter(|it| it.starts_with('`')).collect();
+    assert!(cells.len() > 20, "{cells:?}");
+    for name in cells.iter().flat_map(|cell| quoted(cell)) {
+        let function = format!("fn {name}(");
+        let is_made =
+            |text: &str| text.contains(&function) || text.contains(&format!("    {name};"));
+        assert!(sources.iter().any(|(_, text)| is_made(text)), "no test {name}");
+    }
+}
+
+/// A file by its path from the root.
+fn text(file: &str) -> (PathBuf, String) {
+    let path = Path::new(testbed::ROOT).join(file);
+    let text = std::fs::read_to_string(&path).expect("text");
+    (path, text)
+}
+
+/// The files below these folders that are text.
+fn texts(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let mut folders: Vec<PathBuf> =
+        folders.iter().map(|it| Path::new(testbed::ROOT).join(it)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                files.push((path, text));
+            }
+        }
+    }
+    files
 }
 
 /// The path that a link of a page means.
