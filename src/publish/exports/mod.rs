@@ -175,7 +175,7 @@ impl Exporting<'_> {
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
         let introduced = match options.mode {
-            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await.0,
+            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await?.0,
             _ => ClusterReport::default(),
         };
         let refused = kept.refused(&observation.desired);
@@ -257,7 +257,7 @@ impl Exporting<'_> {
         if is_unfamiliar && self.imports.stand(world).await && !self.is_shown(sources).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let (mut report, failure) = kept.write_own(selection, options).await;
+        let (mut report, failure) = kept.write_own(selection, options).await?;
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
             return Err(Refused::NoRecord(error));
         }

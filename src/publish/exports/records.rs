@@ -109,14 +109,25 @@ impl<'w> Kept<'w> {
     }
 
     /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
+    ///
+    /// # Errors
+    /// Returns the holder of the id if its record came after the read: of two new clusters that state one id, in one run.
     pub(super) async fn write_own(
         &mut self,
         selection: &Selection,
         options: Options,
-    ) -> (ClusterReport, Option<ExportOutcome>) {
+    ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
         let wanted = self.cluster_record(selection, options.now);
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
-        (report, failures.remove(CLUSTER_RECORD))
+        let failure = failures.remove(CLUSTER_RECORD);
+        if failure.is_some() {
+            let read = self.world.observe_records_again(self.member).await?;
+            let again = Self::new(self.world, self.member, read, &Selection::nothing()).await;
+            if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {
+                return Err(taken);
+            }
+        }
+        Ok((report, failure))
     }
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is

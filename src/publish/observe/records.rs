@@ -30,11 +30,34 @@ impl World<'_> {
         member: &Member,
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Option<(Observation, ServiceKey)>, Error> {
-        let (mut registry, is_whole) = if let Some(known) = self.registry.known().await {
-            (known, true)
-        } else {
-            let namespaces = self.registry.some_namespaces().await?;
-            (Registry { namespaces, ..Registry::default() }, false)
+        let known = self.registry.known().await;
+        self.read_records(known, member, names).await
+    }
+
+    /// All records of the member as they are by now, whatever this run has read before.
+    ///
+    /// # Errors
+    /// Returns an error if Cloud Map could not be read.
+    pub async fn observe_records_again(
+        &self,
+        member: &Member,
+    ) -> Result<Option<(Observation, ServiceKey)>, Error> {
+        self.read_records(None, member, None).await
+    }
+
+    async fn read_records(
+        &self,
+        known: Option<Registry>,
+        member: &Member,
+        names: Option<&BTreeSet<ServiceRef>>,
+    ) -> Result<Option<(Observation, ServiceKey)>, Error> {
+        let is_whole = known.is_some();
+        let mut registry = match known {
+            Some(known) => known,
+            None => {
+                let namespaces = self.registry.some_namespaces().await?;
+                Registry { namespaces, ..Registry::default() }
+            }
         };
         let name = record::namespace(&member.clusterset);
         let reference = NamespaceReference::NameOrId(name.clone());

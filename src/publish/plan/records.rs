@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Change, Difference};
 use super::instance::carry_over;
 use super::observation::Observation;
+use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::clusterset::id::CLUSTER_RECORD;
@@ -60,7 +61,10 @@ impl WantedRecords {
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, attributes)) = self.wanted.get(id) else { return };
         let turn = if self.in_one_turn { no_service() } else { service.clone() };
-        plan.changes.entry(turn).or_default().extend(self.write(observation, id, attributes));
+        match self.write(observation, id, attributes) {
+            Ok(change) => plan.changes.entry(turn).or_default().extend(change),
+            Err(reason) => plan.hold_back(service, &self.place, reason),
+        }
     }
 
     fn creation(&self, observation: &Observation) -> Option<Change> {
@@ -80,19 +84,27 @@ impl WantedRecords {
         Some(Change::CreateService { place: self.place.clone(), service })
     }
 
-    /// `None` if the record is as it should be, or another owner's.
-    fn write(&self, observation: &Observation, id: &str, wanted: &Attributes) -> Option<Change> {
+    /// `None` if the record is as it should be.
+    ///
+    /// # Errors
+    /// Returns the reason if it is another owner's.
+    fn write(
+        &self,
+        observation: &Observation,
+        id: &str,
+        wanted: &Attributes,
+    ) -> Result<Option<Change>, Reason> {
         let (place, instance) = (self.place.clone(), id.to_owned());
         let Some(present) = observation.registry.instance(&place.key, id) else {
-            return Some(Change::Register { place, instance, attributes: wanted.clone() });
+            return Ok(Some(Change::Register { place, instance, attributes: wanted.clone() }));
         };
         if !observation.owner.owns(present) {
-            return None;
+            return Err(Reason::IdTaken(instance));
         }
         let mut attributes = carry_over(present, wanted);
         attributes.retain(|key, _| !self.taken_off.contains(&key));
         let differences = Difference::between(present, &attributes);
         let differs = !differences.is_empty();
-        differs.then(|| Change::rewrite(place, instance, attributes, differences))
+        Ok(differs.then(|| Change::rewrite(place, instance, attributes, differences)))
     }
 }

@@ -85,6 +85,26 @@ async fn cluster_id_of_another_cluster_exports_nothing() {
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
 }
 
+/// Neither has a record yet, so each would write the same one in its first sync.
+#[tokio::test]
+async fn of_two_new_clusters_that_state_one_id_one_becomes_a_member() {
+    let members = Members::start().await;
+    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+    members.amber("web", &["10.2.0.1"]);
+
+    let report = sync(&members.function).await;
+
+    let taken: Vec<&str> =
+        ["blue", "green"].into_iter().filter(|it| !obstacles(&report, it).is_empty()).collect();
+    let [taken] = taken[..] else { panic!("{}", in_full(&report)) };
+    assert_eq!(obstacles(&report, taken), ["ClusterIdTaken"], "{}", in_full(&report));
+    let cluster = if taken == "blue" { &members.blue } else { &members.green };
+    assert!(imported(cluster, "web").is_empty(), "{}", in_full(&report));
+    cluster.cluster_property("cluster.clusterset.k8s.io", "green");
+    members.converge().await;
+    assert_eq!(imported(cluster, "web"), sources([("amber", &["10.2.0.1:8080"])]));
+}
+
 #[tokio::test]
 async fn cluster_of_awss_controller_is_left_to_it() {
     let members = Members::start().await;

@@ -82,14 +82,17 @@ fn record_that_is_right_stays_and_an_ended_one_goes() {
 }
 
 #[test]
-fn records_of_others_stay() {
+fn records_of_others_stay_and_ours_are_held_back() {
     let theirs = [
         ("export-web", record("green", "shop/web", "old")),
         ("export-old", record("green", "shop/old", "old")),
         own("export-mail", "shop/mail", "10.0.0.1"),
     ];
     let world = world().cloud_map("http/blue", HTTP, theirs);
-    assert_eq!(tell(&plan(&world, &records(&world))), "");
+    insta::assert_snapshot!(tell(&plan(&world, &records(&world))), @"
+    ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
+    ! shop/web http/blue: instance export-web exists and belongs to another endpoint; it is not overwritten (IdTaken)
+    ");
 }
 
 #[test]
