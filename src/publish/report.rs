@@ -122,13 +122,13 @@ impl From<HeldBack> for HeldBackLine {
 
 impl From<&GuardStatus> for GuardReport {
     fn from(status: &GuardStatus) -> Self {
-        let services = status
-            .losses
-            .iter()
-            .map(|loss| LosingService { service: loss.service.clone(), instances: loss.instances });
+        let services = status.losses.iter().map(|(service, loss)| LosingService {
+            service: service.clone(),
+            instances: loss.lost,
+        });
         Self {
             state: status.state,
-            loss: status.loss,
+            loss: status.losses.total(),
             instances: status.instances,
             share: status.share,
             minimum: status.minimum,

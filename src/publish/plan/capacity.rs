@@ -128,7 +128,7 @@ fn take_pending(
     }
     for (place, pending) in &mut places {
         let staying =
-            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, Comparison::staying);
+            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, |it| it.staying);
         sort(pending, staying);
     }
     places

@@ -35,8 +35,9 @@ pub struct Ours<'a> {
 type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
 
 impl<'a> Present<'a> {
-    /// Our instances among those that were read under a key.
-    pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
+    /// Our instances among those that were read under a key, compared as the holders of the name want theirs.
+    pub fn of(observation: &'a Observation, key: &ServiceKey, all: &[WantedInstances]) -> Self {
+        let tells_ports_apart = all.first().is_some_and(|it| it.template.tells_ports_apart());
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
         for (id, attributes) in observation.ours(key) {
@@ -176,7 +177,7 @@ fn leave_out_beyond_maximum(
     present: &Present,
     holders: &BTreeSet<ServiceRef>,
 ) {
-    let Some(maximum) = wanted.maximum else { return };
+    let Some(maximum) = wanted.maximum() else { return };
     let kept = present.kept_for([&*wanted]).into_iter();
     let kept: BTreeMap<String, &String> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
     let holder = wanted.holder.clone();

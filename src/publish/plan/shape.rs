@@ -17,6 +17,7 @@ use crate::model::{
 };
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
+#[derive(Clone, Copy, Debug)]
 pub struct InstanceTemplate<'a> {
     pub kind: ServiceKind,
     /// Whether Route 53 checks the health of the instances. It needs their port, and an address that it can call.
