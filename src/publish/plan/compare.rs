@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use super::change::{Change, Difference, describe};
-use super::health::HealthDifference;
 use super::instance::{Identity, beyond_limits, carry_over};
 use super::observation::Observation;
 use super::present::{Present, assign_shared};
@@ -84,8 +83,9 @@ impl Comparing<'_> {
         let serves = !stale_address && wanted.serves(attributes);
         comparison.has_registered |= serves && self.is_held(id);
         comparison.staying += 1;
-        let attributes = wanted.attributes_over(attributes, self.present.health(id));
-        let health = self.present.health_difference(id, &attributes);
+        let present = self.present.health(id);
+        let attributes = wanted.attributes_over(attributes, present);
+        let health = self.present.health_to_report(id, &attributes);
         // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the time.
         let again = (*ours.attributes != *attributes)
             .then(|| carry_over(ours.attributes, &attributes))
@@ -95,7 +95,11 @@ impl Comparing<'_> {
             let refused = wanted.refused.clone().into_iter();
             let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
             if reasons.is_empty() {
-                differences.extend(health.map(HealthDifference::into));
+                differences.extend(health.map(|wanted| Difference {
+                    attribute: "health".into(),
+                    present: Some(present.to_string()),
+                    wanted: Some(wanted.to_string()),
+                }));
                 comparison.is_missing |= stale_address;
                 let change = Change::rewrite(place, instance, attributes, differences);
                 comparison.instances.insert(id.clone(), change);
@@ -104,7 +108,7 @@ impl Comparing<'_> {
             comparison.held_back.extend(reasons);
         }
         match health {
-            Some(HealthDifference { present, wanted }) => {
+            Some(wanted) => {
                 let address = describe(ours.attributes);
                 let change = Change::Health { place, instance, address, present, wanted };
                 comparison.instances.insert(id.clone(), change);

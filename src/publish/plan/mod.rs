@@ -68,7 +68,7 @@ pub use adopt::{
     Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
     to_adopt,
 };
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
 use super::health;
-use super::health::HealthDifference;
 use super::instance::{Identity, new_id};
 use super::observation::Observation;
 use super::wanted::WantedInstances;
@@ -96,14 +95,10 @@ impl<'a> Present<'a> {
         !self.ours[id].attributes.contains_key(HEALTH) || self.health(id) == Health::Healthy
     }
 
-    /// The difference between its health and these attributes, if we report its health and it could be read.
-    pub fn health_difference(
-        &self,
-        id: &String,
-        attributes: &Attributes,
-    ) -> Option<HealthDifference> {
-        let difference = health::difference(attributes, self.health(id));
-        difference.filter(|_| self.health_unreadable().is_none())
+    /// The health to report, if it differs from the known one and that could be read.
+    pub fn health_to_report(&self, id: &String, attributes: &Attributes) -> Option<Health> {
+        let wanted = health::difference(attributes, self.health(id));
+        wanted.filter(|_| self.health_unreadable().is_none())
     }
 
     /// The reason why the health of the instances could not be read.
