@@ -38,9 +38,10 @@ fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let scope = object.as_object().ok_or(Unusable::UnknownShape).and_then(read_reference);
     // The exporter always writes clusterName; it is empty if it is not configured.
     let is_named = record.get("clusterName").is_some_and(|name| name != "");
-    let cluster = || match is_named {
-        true => object::read_text(record, "clusterName", object::check_cluster),
-        false => Ok(None),
+    let cluster = || {
+        let named =
+            is_named.then(|| object::read_text(record, "clusterName", object::check_cluster));
+        named.transpose().map(Option::flatten)
     };
     Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }

@@ -90,7 +90,6 @@ impl Comparing<'_> {
         let again = (*ours.attributes != *attributes)
             .then(|| carry_over(ours.attributes, &attributes))
             .map(|again| (Difference::between(ours.attributes, &again), again));
-        let (place, instance) = (self.place.clone(), id.clone());
         if let Some((mut differences, attributes)) = again.filter(|(it, _)| !it.is_empty()) {
             let refused = wanted.refused.clone().into_iter();
             let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
@@ -101,6 +100,7 @@ impl Comparing<'_> {
                     wanted: Some(wanted.to_string()),
                 }));
                 comparison.is_missing |= stale_address;
+                let (place, instance) = (self.place.clone(), id.clone());
                 let change = Change::rewrite(place, instance, attributes, differences);
                 comparison.instances.insert(id.clone(), change);
                 return;
@@ -109,6 +109,7 @@ impl Comparing<'_> {
         }
         match health {
             Some(wanted) => {
+                let (place, instance) = (self.place.clone(), id.clone());
                 let address = describe(ours.attributes);
                 let change = Change::Health { place, instance, address, present, wanted };
                 comparison.instances.insert(id.clone(), change);

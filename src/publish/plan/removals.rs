@@ -212,7 +212,7 @@ impl<'a> Removals<'a> {
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
-            None => self.of_nobody(key, candidate),
+            None => self.without_holder(key, candidate),
         }
     }
 
@@ -294,7 +294,11 @@ impl<'a> Removals<'a> {
     }
 
     /// An instance under a name that no Service of the cluster claims, or only an unclear one.
-    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<RemovalDecision> {
+    fn without_holder(
+        &self,
+        key: &ServiceKey,
+        candidate: &MarkedInstance,
+    ) -> Option<RemovalDecision> {
         let marked = &candidate.service;
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));
