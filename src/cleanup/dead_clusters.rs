@@ -14,7 +14,7 @@ use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
     Extent, Observation, OrphanStep, Orphans, Policy, marked_owners, not_shown,
 };
-use crate::publish::{self, Execution, Order, Task};
+use crate::publish::{self, Execution, Task, shuffle};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
 use crate::settings::{Cluster, Role};
@@ -232,7 +232,7 @@ impl Existences {
             kept.map(|(it, (_, answer))| (it.clone(), answer.clone())).collect();
         let due = clusters.iter().filter(|cluster| !kept.contains_key(cluster));
         // A process that has asked about none begins with others in each minute.
-        let mut due = Order::at(now).put(due.cloned().collect());
+        let mut due = shuffle(now, due.cloned().collect());
         due.sort_by_key(|cluster| known.get(cluster).map(|(asked, _)| *asked));
         (kept, due)
     }

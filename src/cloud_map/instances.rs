@@ -165,7 +165,7 @@ impl CloudMap {
         place: &Place,
         instance: &str,
     ) -> Result<Option<Attributes>, Error> {
-        self.quotas.token(Call::GetInstance, self.urgency).await.spend();
+        self.token(Call::GetInstance).await.spend();
         let action = format!("get the instance {instance} of {place}");
         match self.get_instance(service, instance, action).await {
             Err(error) if error.class == Class::NotFound => Ok(None),

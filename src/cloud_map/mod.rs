@@ -29,7 +29,7 @@ use aws_sdk_servicediscovery::{Client, config};
 
 pub use call::Call;
 pub use error::{Class, Error};
-pub use priority_queue::{Planned, Token};
+pub use priority_queue::{Token, Waiting};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
 pub use tag::{CustomTags, OWNER_TAG};
 
@@ -66,14 +66,14 @@ impl CloudMap {
         Self { urgency, ..self.clone() }
     }
 
-    /// Waits until a call of a new turn can be made at once.
-    pub async fn gate(&self, call: Call) -> Token {
-        self.quotas.gate(call, self.urgency).await
-    }
-
     /// Waits until the rate allows one call, which need not be made.
     pub async fn token(&self, call: Call) -> Token {
-        self.quotas.token(call, self.urgency).await
+        self.quotas.token(call, self.urgency.later_calls()).await
+    }
+
+    /// The same for the first call of a turn.
+    pub async fn first_token(&self, call: Call) -> Token {
+        self.quotas.token(call, self.urgency.first_call()).await
     }
 
     /// The permit to make the call of a token.
@@ -82,8 +82,8 @@ impl CloudMap {
     }
 
     /// Counts a call that waits for something else first, so that no turn begins before it.
-    pub fn plan(&self, call: Call) -> Planned<'_> {
-        self.quotas.plan(call)
+    pub fn plan(&self, call: Call) -> Waiting<'_> {
+        self.quotas.plan(call, self.urgency)
     }
 
     /// Waits for a permit to make one call.

@@ -1,6 +1,6 @@
 //! A priority queue before the token bucket of one kind of call. Urgent calls come before bulk calls, these before the
-//! reads of the rest, and the first two before turns that have not begun, which wait at a gate. Within a priority,
-//! calls are served in order of arrival: the first one polls the bucket and the others wait for its lock.
+//! reads of the rest, and of each urgency the calls of turns that have begun before the first calls of others. Within a
+//! priority, calls are served in order of arrival: the first one polls the bucket and the others wait for its lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,6 @@ use super::quota::Urgency;
 /// A token, which is returned when this is dropped without a call.
 #[derive(Debug)]
 pub struct Token(Option<Arc<PriorityQueue>>);
-
-/// A call that waits for something else before it waits for its token.
-#[derive(Debug)]
-pub struct Planned<'a>(#[expect(dead_code, reason = "counted until it is dropped")] Waiting<'a>);
 
 impl Token {
     pub(super) fn new(queue: Arc<PriorityQueue>) -> Self {
@@ -43,12 +39,9 @@ impl Drop for Token {
 #[derive(Debug)]
 pub(super) struct PriorityQueue {
     bucket: Mutex<Bucket>,
-    /// By urgency.
-    queues: [FairMutex<()>; 3],
-    waiting: [AtomicUsize; 3],
-    /// The number of calls that wait for something else first.
-    planned: AtomicUsize,
-    gates: [FairMutex<()>; 3],
+    /// By priority, the highest first.
+    queues: [FairMutex<()>; Urgency::PRIORITIES],
+    waiting: [AtomicUsize; Urgency::PRIORITIES],
     /// Notifies waiting calls of a token that arrives before the time that they computed.
     tokens_added: Notify,
 }
@@ -56,37 +49,23 @@ pub(super) struct PriorityQueue {
 impl PriorityQueue {
     pub(super) fn new(bucket: Bucket) -> Self {
         let (queues, waiting) = Default::default();
-        let (bucket, planned) = (Mutex::new(bucket), AtomicUsize::new(0));
-        let (gates, tokens_added) = (Default::default(), Notify::new());
-        Self { bucket, queues, waiting, planned, gates, tokens_added }
+        Self { bucket: Mutex::new(bucket), queues, waiting, tokens_added: Notify::new() }
     }
 
-    pub(super) async fn take_token(&self, urgency: Urgency) {
-        let index = urgency as usize;
-        let _waiting = Waiting::new(&self.waiting[index]);
-        let _first = self.queues[index].lock().await;
-        self.take_token_unless(|| self.waiting[..index].iter().any(has_any)).await;
+    /// Counts a call of this priority that waits for something else first.
+    pub(super) fn plan(&self, priority: usize) -> Waiting<'_> {
+        Waiting::new(&self.waiting[priority])
     }
 
-    pub(super) fn plan(&self) -> Planned<'_> {
-        Planned(Waiting::new(&self.planned))
-    }
-
-    /// Takes a token after all waiting calls of the same or a higher priority, and after all planned calls.
-    pub(super) async fn take_token_last(&self, urgency: Urgency) {
-        let index = urgency as usize;
-        let _first = self.gates[index].lock().await;
-        let has_to_yield = || has_any(&self.planned) || self.waiting[..=index].iter().any(has_any);
-        self.take_token_unless(has_to_yield).await;
-    }
-
-    /// Waits for a token. While `has_to_yield` holds, a call of a higher priority is served first.
-    async fn take_token_unless(&self, has_to_yield: impl Fn() -> bool) {
+    /// Waits for a token. While calls of a higher priority wait, one of them is served first.
+    pub(super) async fn take_token(&self, priority: usize) {
+        let _waiting = self.plan(priority);
+        let _first = self.queues[priority].lock().await;
         loop {
             let tokens_added = self.tokens_added.notified();
             let taken = {
                 let mut bucket = self.lock_bucket();
-                if has_to_yield() {
+                if self.waiting[..priority].iter().any(|it| it.load(Ordering::Relaxed) > 0) {
                     Err(bucket.time_to_next())
                 } else {
                     bucket.take_token(Instant::now())
@@ -107,13 +86,9 @@ impl PriorityQueue {
     }
 }
 
-fn has_any(count: &AtomicUsize) -> bool {
-    count.load(Ordering::Relaxed) > 0
-}
-
 /// Counts a call until this is dropped: when it has its token, or is cancelled.
 #[derive(Debug)]
-struct Waiting<'a>(&'a AtomicUsize);
+pub struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn new(count: &'a AtomicUsize) -> Self {

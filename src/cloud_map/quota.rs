@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
-use super::priority_queue::{Planned, PriorityQueue, Token};
+use super::priority_queue::{PriorityQueue, Token, Waiting};
 use crate::model::Traffic;
 
 /// The concurrency limit of all calls together. Each has its own connection, and a function on Lambda has 1,024 file
@@ -84,12 +84,30 @@ pub enum Urgency {
     Rest,
 }
 
+impl Urgency {
+    pub(super) const PRIORITIES: usize = 6;
+
+    /// The priority of the first call of a turn. A turn ends before the next one begins: the plan of a turn that has begun
+    /// grows old, and other runs meet it.
+    pub(super) fn first_call(self) -> usize {
+        2 * self as usize + 1
+    }
+
+    /// The priority of all other calls.
+    pub(super) fn later_calls(self) -> usize {
+        2 * self as usize
+    }
+}
+
 /// The rate limits of one account in one Region.
 #[derive(Debug)]
 pub struct Quotas {
     queues: BTreeMap<Call, Arc<PriorityQueue>>,
     concurrency: Semaphore,
-    meter: Meter,
+    /// The calls since the start of the process, including the retries of the SDK; the traffic of one invocation is a
+    /// difference of two reads.
+    calls: AtomicUsize,
+    throttles: AtomicUsize,
 }
 
 /// A permit to make one call; held until the call has ended.
@@ -105,11 +123,12 @@ impl Quotas {
             (call, Arc::new(PriorityQueue::new(Bucket::new(share.apply_to(call.rate()), now))))
         };
         let queues = Call::ALL.into_iter().map(queue).collect();
-        Self { queues, concurrency: Semaphore::new(MAX_CONCURRENCY), meter: Meter::default() }
+        let (calls, throttles) = Default::default();
+        Self { queues, concurrency: Semaphore::new(MAX_CONCURRENCY), calls, throttles }
     }
 
     pub(super) async fn permit(&self, call: Call, urgency: Urgency) -> Permit<'_> {
-        let token = self.token(call, urgency).await;
+        let token = self.token(call, urgency.later_calls()).await;
         self.permit_with(token).await
     }
 
@@ -121,33 +140,23 @@ impl Quotas {
         Permit { _held: held }
     }
 
-    /// Waits until no other call has priority and a token is free. So a turn begins just before its calls, not long
-    /// before.
-    pub(super) async fn gate(&self, call: Call, urgency: Urgency) -> Token {
-        let queue = self.queues[&call].clone();
-        queue.take_token_last(urgency).await;
-        Token::new(queue)
-    }
-
     /// Counts a call that waits for something else first, so that no turn begins before it.
-    pub(super) fn plan(&self, call: Call) -> Planned<'_> {
-        self.queues[&call].plan()
+    pub(super) fn plan(&self, call: Call, urgency: Urgency) -> Waiting<'_> {
+        self.queues[&call].plan(urgency.later_calls())
     }
 
     /// Waits for the rate limit only, not for the concurrency limit.
-    pub(super) async fn token(&self, call: Call, urgency: Urgency) -> Token {
+    pub(super) async fn token(&self, call: Call, priority: usize) -> Token {
         let queue = self.queues[&call].clone();
-        queue.take_token(urgency).await;
+        queue.take_token(priority).await;
         Token::new(queue)
     }
 
     /// The calls of this process since its start.
     pub fn traffic(&self) -> Traffic {
-        self.meter.read()
-    }
-
-    pub(super) fn record_attempt(&self) {
-        self.meter.count_call();
+        let [calls, throttles] =
+            [&self.calls, &self.throttles].map(|it| it.load(Ordering::Relaxed));
+        Traffic { calls, throttles }
     }
 
     /// A retry of the SDK, which does not wait for a token.
@@ -160,7 +169,7 @@ impl Quotas {
     }
 
     pub(super) fn record_throttle(&self, call: Call) {
-        self.meter.count_throttle();
+        self.throttles.fetch_add(1, Ordering::Relaxed);
         self.queues[&call].lock_bucket().record_throttle(Instant::now());
     }
 }
@@ -185,7 +194,7 @@ impl Intercept for AttemptObserver {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.0.record_attempt();
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
         let is_retry = config.load::<RequestAttempts>().is_some_and(|it| it.attempts() > 1);
         if let Some(call) = call(config).filter(|_| is_retry) {
             self.0.record_retry(call);
@@ -216,30 +225,6 @@ fn is_throttle(response: &HttpResponse) -> bool {
     let has_code = |text: &str| THROTTLES.iter().any(|throttle| text.contains(throttle));
     !response.status().is_success()
         && response.body().bytes().is_some_and(|body| has_code(&String::from_utf8_lossy(body)))
-}
-
-/// Counts the calls of one account in one Region, including the retries of the SDK, and how many of them are throttled.
-/// The counters never reset while the process lives; the traffic of one invocation is a difference of two reads.
-#[derive(Debug, Default)]
-struct Meter {
-    calls: AtomicUsize,
-    throttles: AtomicUsize,
-}
-
-impl Meter {
-    fn count_call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn count_throttle(&self) {
-        self.throttles.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> Traffic {
-        let [calls, throttles] =
-            [&self.calls, &self.throttles].map(|it| it.load(Ordering::Relaxed));
-        Traffic { calls, throttles }
-    }
 }
 
 #[cfg(test)]
@@ -275,10 +260,10 @@ mod tests {
     async fn urgent_call_is_served_before_waiting_bulk_calls() {
         let quotas = Arc::new(Quotas::new(QuotaShare::WHOLE));
         let order = Arc::new(Mutex::new(Vec::new()));
-        let spawn_call = |name: &'static str, urgency| {
+        let spawn_call = |name: &'static str, urgency: Urgency| {
             let (quotas, order) = (quotas.clone(), order.clone());
             tokio::spawn(async move {
-                quotas.token(Call::CreateService, urgency).await.spend();
+                quotas.token(Call::CreateService, urgency.later_calls()).await.spend();
                 quotas.record_success(Call::CreateService);
                 order.lock().expect("no panic").push(name);
             })
@@ -301,13 +286,14 @@ mod tests {
         let wait = std::time::Duration::from_millis(10);
         for urgency in [Urgency::Urgent, Urgency::Bulk] {
             while let Ok(token) =
-                tokio::time::timeout(wait, quotas.token(Call::ListServices, urgency)).await
+                tokio::time::timeout(wait, quotas.token(Call::ListServices, urgency.later_calls()))
+                    .await
             {
                 token.spend();
             }
         }
         let start = Instant::now();
-        quotas.token(Call::ListServices, Urgency::Bulk).await.spend();
+        quotas.token(Call::ListServices, Urgency::Bulk.later_calls()).await.spend();
         assert!(start.elapsed() <= std::time::Duration::from_millis(500));
     }
 }

@@ -2,7 +2,6 @@
 //! `ListNamespaces`, `ListServices` and `GetService`. A read returns all pages or an error: a partial list would look
 //! like deleted services. A summary without the fields that identify its namespace or service is dropped.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::pin::pin;
 
@@ -19,8 +18,8 @@ use futures_util::{Stream, TryStreamExt, stream};
 
 use super::{Call, Class, CloudMap, Error};
 use crate::model::{
-    CloudMapService, HealthCheck, KnownHealth, Namespace, NamespaceKind, Records, RoutingPolicy,
-    ServiceAttributes, ServiceKey, ServiceKind, Tags,
+    CloudMapService, HealthCheck, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKey,
+    ServiceKind,
 };
 
 /// A namespace of a list. Cloud Map's count of its services may lag behind changes.
@@ -227,24 +226,15 @@ fn service(summary: ServiceSummary) -> Option<CloudMapService> {
     Some(CloudMapService {
         kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
         ttls: ttls.collect(),
-        ttls_asked: BTreeMap::new(),
         routing_policy: policy.and_then(routing_policy),
         health_check: summary.health_check_config.map(health_check),
         arn: summary.arn?,
         name: summary.name?,
         description: summary.description,
         instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
-        instances: None,
         created_by: summary.created_by_account,
-        registered_by: BTreeSet::new(),
-        read_before: None,
-        unreadable: None,
-        is_denied: false,
-        was_ours: false,
         custom_health: summary.health_check_custom_config.is_some(),
-        health: KnownHealth::Unread,
-        tags: Tags::Unread,
-        attributes: ServiceAttributes::Unread,
+        ..CloudMapService::default()
     })
 }
 

@@ -1,14 +1,14 @@
 //! Creates, updates and deletes a service: one call each, whose result is returned. The plan has decided whether the
 //! call may be made.
 
-use aws_sdk_servicediscovery::error::{BuildError, SdkError};
+use aws_sdk_servicediscovery::error::BuildError;
 use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckCustomConfig,
     HealthCheckType, RecordType, RoutingPolicy as ApiPolicy, ServiceChange, ServiceTypeOption,
 };
 
-use super::write::{Accepted, operation};
+use super::write::{Accepted, accepted};
 use super::{CloudMap, Error, Permit};
 use crate::model::{
     HealthCheck, NamespaceKind, NewService, Place, Records, RoutingPolicy, ServiceKind,
@@ -65,13 +65,12 @@ impl CloudMap {
     ) -> Result<Accepted, Error> {
         let action = || format!("update the Cloud Map service {place}");
         let change = service_change(update).map_err(|error| Error::input(action(), &error))?;
-        match self.client.update_service().id(arn).service(change).send().await {
-            Ok(accepted) => operation(accepted.operation_id, action),
-            Err(error) => match duplicate(&error) {
-                Some(operation) => Ok(Accepted::Busy(operation)),
-                None => Err(Error::new(action(), &error)),
-            },
-        }
+        let answer = self.client.update_service().id(arn).service(change).send().await;
+        let duplicate = |error: &UpdateServiceError| match error {
+            UpdateServiceError::DuplicateRequest(it) => it.duplicate_operation_id.clone(),
+            _ => None,
+        };
+        accepted(answer.map(|it| it.operation_id), duplicate, action)
     }
 
     /// # Errors
@@ -85,15 +84,6 @@ impl CloudMap {
         let deleted = self.client.delete_service().id(arn).send().await;
         let action = || format!("delete the Cloud Map service {place}");
         deleted.map(|_| ()).map_err(|error| Error::new(action(), &error))
-    }
-}
-
-fn duplicate<R>(error: &SdkError<UpdateServiceError, R>) -> Option<String> {
-    match error.as_service_error()? {
-        UpdateServiceError::DuplicateRequest(duplicate) => {
-            duplicate.duplicate_operation_id().map(str::to_owned)
-        }
-        _ => None,
     }
 }
 

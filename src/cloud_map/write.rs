@@ -1,7 +1,9 @@
 //! Registers and deregisters an instance: one call each, whose result is returned. The plan has decided whether the
 //! call may be made.
 
-use aws_sdk_servicediscovery::error::SdkError;
+use std::fmt::Debug;
+
+use aws_sdk_servicediscovery::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstanceError;
 use aws_sdk_servicediscovery::operation::register_instance::RegisterInstanceError;
 
@@ -34,14 +36,12 @@ impl CloudMap {
         self.reported.forget(service, instance);
         let owned = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let answer = request.set_attributes(Some(owned.collect())).send().await;
+        let duplicate = |error: &RegisterInstanceError| match error {
+            RegisterInstanceError::DuplicateRequest(it) => it.duplicate_operation_id.clone(),
+            _ => None,
+        };
         let action = || format!("register {instance} in {place}");
-        match answer {
-            Ok(accepted) => operation(accepted.operation_id, action),
-            Err(error) => match duplicate_register(&error) {
-                Some(operation) => Ok(Accepted::Busy(operation)),
-                None => Err(Error::new(action(), &error)),
-            },
-        }
+        accepted(answer.map(|it| it.operation_id), duplicate, action)
     }
 
     /// # Errors
@@ -55,39 +55,31 @@ impl CloudMap {
     ) -> Result<Accepted, Error> {
         let request = self.client.deregister_instance().service_id(service).instance_id(instance);
         let answer = request.send().await;
+        let duplicate = |error: &DeregisterInstanceError| match error {
+            DeregisterInstanceError::DuplicateRequest(it) => it.duplicate_operation_id.clone(),
+            _ => None,
+        };
         let action = || format!("deregister {instance} from {place}");
-        match answer {
-            Ok(accepted) => operation(accepted.operation_id, action),
-            Err(error) => match duplicate_deregister(&error) {
-                Some(operation) => Ok(Accepted::Busy(operation)),
-                None => Err(Error::new(action(), &error)),
-            },
-        }
+        accepted(answer.map(|it| it.operation_id), duplicate, action)
     }
 }
 
-pub(super) fn operation(
-    id: Option<String>,
+/// The operation that Cloud Map began, or the one that is in its way.
+pub(super) fn accepted<E, R>(
+    answer: Result<Option<String>, SdkError<E, R>>,
+    duplicate: impl Fn(&E) -> Option<String>,
     action: impl Fn() -> String,
-) -> Result<Accepted, Error> {
-    let id = id.ok_or_else(|| Error::input(action(), &"Cloud Map returned no operation"))?;
-    Ok(Accepted::Operation(id))
-}
-
-fn duplicate_register<R>(error: &SdkError<RegisterInstanceError, R>) -> Option<String> {
-    match error.as_service_error()? {
-        RegisterInstanceError::DuplicateRequest(duplicate) => {
-            duplicate.duplicate_operation_id().map(str::to_owned)
-        }
-        _ => None,
-    }
-}
-
-fn duplicate_deregister<R>(error: &SdkError<DeregisterInstanceError, R>) -> Option<String> {
-    match error.as_service_error()? {
-        DeregisterInstanceError::DuplicateRequest(duplicate) => {
-            duplicate.duplicate_operation_id().map(str::to_owned)
-        }
-        _ => None,
+) -> Result<Accepted, Error>
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+    R: Debug + Send + Sync + 'static,
+{
+    match answer {
+        Ok(Some(operation)) => Ok(Accepted::Operation(operation)),
+        Ok(None) => Err(Error::input(action(), &"Cloud Map returned no operation")),
+        Err(error) => match error.as_service_error().and_then(duplicate) {
+            Some(operation) => Ok(Accepted::Busy(operation)),
+            None => Err(Error::new(action(), &error)),
+        },
     }
 }

@@ -59,50 +59,46 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
 
 /// Reads the Region of the scope's cluster.
 fn region(object: &Map<String, Value>, scope: &Scope) -> Result<Option<String>, Error> {
-    let expected = match object.get("region") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(region)) if is_region(region) => match scope.cluster {
-            ClusterName::Named(_) => return Ok(Some(region.clone())),
-            ClusterName::Every | ClusterName::Only => "absent, or given with a cluster",
-        },
-        Some(_) => "an AWS Region, such as eu-central-1",
-    };
-    Err(Error::InvalidField { field: "region", expected })
+    let expected = "an AWS Region, such as eu-central-1";
+    let is_region = |it: &&str| is_region(it);
+    let region =
+        field(object, "region", expected, |it| Some(it.as_str().filter(is_region)?.to_owned()))?;
+    if region.is_some() && !matches!(scope.cluster, ClusterName::Named(_)) {
+        let expected = "absent, or given with a cluster";
+        return Err(Error::InvalidField { field: "region", expected });
+    }
+    Ok(region)
 }
 
 /// Reads an `OWNER_ID`.
 fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
-    match object.get("owner") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(id))
-            if (1..=256).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_graphic()) =>
-        {
-            Ok(Some(id.clone()))
-        }
-        Some(_) => {
-            let expected = "1 to 256 printable ASCII characters without spaces";
-            Err(Error::InvalidField { field: "owner", expected })
-        }
-    }
+    let is_id =
+        |id: &&str| (1..=256).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let expected = "1 to 256 printable ASCII characters without spaces";
+    field(object, "owner", expected, |it| Some(it.as_str().filter(is_id)?.to_owned()))
 }
 
 /// Reads the name of a Cloud Map.
 fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> {
-    let name = match object.get("registry") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(value) => value.as_str().and_then(RegistryName::parse),
-    };
     let expected = "ACCOUNT/REGION, such as 111122223333/eu-central-1";
-    name.map(Some).ok_or(Error::InvalidField { field: "registry", expected })
+    field(object, "registry", expected, |it| it.as_str().and_then(RegistryName::parse))
 }
 
 /// Reads a field such as the confirmation. Only `true` confirms: a text or a number is an error.
-fn flag(object: &Map<String, Value>, field: &'static str) -> Result<bool, Error> {
-    match object.get(field) {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(is_set)) => Ok(*is_set),
-        Some(_) => Err(Error::InvalidField { field, expected: "true or false" }),
-    }
+fn flag(object: &Map<String, Value>, name: &'static str) -> Result<bool, Error> {
+    Ok(field(object, name, "true or false", Value::as_bool)?.unwrap_or_default())
+}
+
+/// Reads a field that may be absent.
+fn field<T>(
+    object: &Map<String, Value>,
+    field: &'static str,
+    expected: &'static str,
+    parse: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    let value = object.get(field).filter(|value| !value.is_null());
+    let invalid = Error::InvalidField { field, expected };
+    value.map(|value| parse(value).ok_or(invalid)).transpose()
 }
 
 fn unknown_fields(object: &Map<String, Value>, known: &[&str]) -> Vec<String> {

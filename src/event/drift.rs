@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Unusable;
 use crate::model::Timestamp;
-use crate::model::cluster::is_region;
+use crate::model::cluster::{is_account, is_region};
 
 /// The source of these events. No other sender than AWS can write it to a bus.
 const SOURCE: &str = "aws.servicediscovery";
@@ -110,10 +110,6 @@ impl<'a> Subject<'a> {
             _ => None,
         }
     }
-}
-
-fn is_account(text: &str) -> bool {
-    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_id(text: &str) -> bool {

@@ -22,35 +22,34 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
 /// Whether a record is, or holds, an Event that this function created: each would cost a run. Of v1 Events and of those of
 /// events.k8s.io.
 fn is_own_event(record: &Map<String, Value>) -> bool {
-    let inside = ["body", "oldBody", "obj", "oldObj"]
-        .into_iter()
-        .filter_map(|it| record.get(it)?.as_object());
-    let mut objects = [record].into_iter().chain(inside);
-    let reporter = |object: &Map<String, Value>| {
-        let of = |field: &str| text(object, field).map(str::to_owned);
-        let source = object.get("source").and_then(Value::as_object);
-        of("reportingComponent")
-            .or_else(|| of("reportingController"))
-            .or_else(|| text(source?, "component").map(str::to_owned))
+    let inside = ["body", "oldBody", "obj", "oldObj"];
+    let inside = inside.into_iter().filter_map(|field| record.get(field)?.as_object());
+    let reporter = |object| {
+        let new = text(object, "reportingComponent").or(text(object, "reportingController"));
+        new.or_else(|| text(object.get("source")?.as_object()?, "component"))
     };
-    objects.any(|object| reporter(object).as_deref() == Some(REPORTER))
+    [record].into_iter().chain(inside).any(|object| reporter(object) == Some(REPORTER))
 }
 
 /// A v1 Event with the cluster's name, and with labels and owners added to its `involvedObject`:
 /// <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
 fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let object = record.get("involvedObject")?;
-    Some(read_exporter(record, object))
+    let scope = object.as_object().ok_or(Unusable::UnknownShape).and_then(read_reference);
+    // The exporter always writes clusterName; it is empty if it is not configured.
+    let is_named = record.get("clusterName").is_some_and(|name| name != "");
+    let cluster = || {
+        let named =
+            is_named.then(|| object::read_text(record, "clusterName", object::check_cluster));
+        named.transpose().map(Option::flatten)
+    };
+    Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }
 
-fn read_exporter(record: &Map<String, Value>, object: &Value) -> Result<Scope, Unusable> {
-    let reference = object.as_object().ok_or(Unusable::UnknownShape)?;
+fn read_reference(reference: &Map<String, Value>) -> Result<Scope, Unusable> {
     let kind = text(reference, "kind").ok_or(Unusable::IncompleteScope { missing: "kind" })?;
     let metadata = EventMetadata::read(reference)?;
-    let scope = object::scope(kind, text(reference, "apiVersion"), &metadata)?;
-    // The exporter always writes clusterName; it is empty if it is not configured.
-    let named = object::read_text(record, "clusterName")?.filter(|name| !name.is_empty());
-    Ok(scope.in_cluster(named.map(object::check_cluster).transpose()?))
+    object::scope(kind, text(reference, "apiVersion"), &metadata)
 }
 
 /// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and `metadata` with the fields that the event source is
@@ -63,14 +62,11 @@ fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let group = text(record, "group").map_or_else(String::new, |group| format!("{group}/"));
     let version = format!("{group}{}", text(record, "version").unwrap_or_default());
     let scope = read_object(body, Some(resource), Some(&version));
-    Some(scope.and_then(|scope| Ok(scope.in_cluster(argo_cluster(record)?))))
-}
-
-fn argo_cluster(record: &Map<String, Value>) -> Result<Option<String>, Unusable> {
-    let Some(metadata) = record.get("metadata").and_then(Value::as_object) else {
-        return Ok(None);
+    let cluster = || match record.get("metadata").and_then(Value::as_object) {
+        Some(metadata) => object::read_text(metadata, "cluster", object::check_cluster),
+        None => Ok(None),
     };
-    object::read_text(metadata, "cluster")?.map(object::check_cluster).transpose()
+    Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }
 
 /// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record itself has

@@ -157,57 +157,46 @@ pub(super) fn open(value: &Value) -> Result<Option<Opened<'_>>, Unusable> {
         return Ok(None);
     };
     let field = |name: &str| object.get(name).and_then(Value::as_str);
-    if let (Some("Notification"), Some(message)) = (field("Type"), field("Message")) {
-        return parse(message).map(|content| Some(unnamed(content)));
-    }
-    if let (Some(_), Some(_), Some(detail)) =
-        (field("detail-type"), field("source"), object.get("detail"))
-    {
-        return parse_text(detail).map(|content| Some(unnamed(content)));
-    }
-    if let (Some(_), Some(_)) = (field("specversion"), field("type")) {
-        return open_cloud_event(object).map(Some);
-    }
-    Ok(None)
-}
-
-fn unnamed(content: Cow<'_, Value>) -> Opened<'_> {
-    Opened { content, cluster: None }
+    let notified = field("Message").filter(|_| field("Type") == Some("Notification"));
+    let detail =
+        object.get("detail").filter(|_| field("source").and(field("detail-type")).is_some());
+    let content = match (notified, detail) {
+        (Some(message), _) => parse(message.as_bytes())?,
+        (None, Some(detail)) => parse_text(detail)?,
+        _ if field("specversion").and(field("type")).is_some() => {
+            return open_cloud_event(object).map(Some);
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Opened { content, cluster: None }))
 }
 
 fn open_cloud_event(event: &Map<String, Value>) -> Result<Opened<'_>, Unusable> {
     let content = match (event.get("data"), event.get("data_base64")) {
         (Some(data), _) => parse_text(data)?,
-        (None, Some(Value::String(encoded))) => decode(encoded)?,
+        (None, Some(Value::String(encoded))) => {
+            parse(&STANDARD.decode(encoded).map_err(|_| Unusable::NotJson)?)?
+        }
         _ => return Err(Unusable::UnknownShape),
     };
-    let mut cluster = None;
-    for extension in CLUSTER_EXTENSIONS {
-        if let Some(text) = object::read_text(event, extension)? {
-            cluster = Some(object::check_cluster(text)?);
-            break;
-        }
-    }
+    let [cluster, name] = CLUSTER_EXTENSIONS;
+    let cluster = match object::read_text(event, cluster, object::check_cluster)? {
+        None => object::read_text(event, name, object::check_cluster)?,
+        cluster => cluster,
+    };
     Ok(Opened { content, cluster })
 }
 
 /// Parses content that some senders pass as JSON text instead of an object.
 fn parse_text(content: &Value) -> Result<Cow<'_, Value>, Unusable> {
     match content {
-        Value::String(text) => parse(text),
+        Value::String(text) => parse(text.as_bytes()),
         other => Ok(Cow::Borrowed(other)),
     }
 }
 
-fn parse<'a>(text: &str) -> Result<Cow<'a, Value>, Unusable> {
-    let content = serde_json::from_str(text).map_err(|_| Unusable::NotJson)?;
-    Ok(Cow::Owned(content))
-}
-
-fn decode<'a>(encoded: &str) -> Result<Cow<'a, Value>, Unusable> {
-    let bytes = STANDARD.decode(encoded).map_err(|_| Unusable::NotJson)?;
-    let content = serde_json::from_slice(&bytes).map_err(|_| Unusable::NotJson)?;
-    Ok(Cow::Owned(content))
+fn parse<'a>(text: &[u8]) -> Result<Cow<'a, Value>, Unusable> {
+    serde_json::from_slice(text).map(Cow::Owned).map_err(|_| Unusable::NotJson)
 }
 
 /// The reason that a message is unusable. A retry does not help.

@@ -197,14 +197,15 @@ const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both end
 const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
 const KIND: &str = "a Kubernetes kind such as Service";
 
-/// The text of a field, if it is there and not null.
-pub(super) fn read_text<'a>(
-    object: &'a Map<String, Value>,
+/// The checked text of a field, if it is there and not null.
+pub(super) fn read_text(
+    object: &Map<String, Value>,
     field: &'static str,
-) -> Result<Option<&'a str>, Unusable> {
+    check: fn(&str) -> Result<String, Unusable>,
+) -> Result<Option<String>, Unusable> {
     match object.get(field) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::String(text)) => check(text).map(Some),
         Some(_) => Err(Unusable::InvalidName { field, expected: "a string" }),
     }
 }

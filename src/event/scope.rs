@@ -74,12 +74,9 @@ impl Scope {
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
     /// since that would widen the scope.
     pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Self, Unusable> {
-        let cluster =
-            object::read_text(object, "cluster")?.map(object::check_cluster).transpose()?;
-        let namespace =
-            object::read_text(object, "namespace")?.map(object::check_namespace).transpose()?;
-        let service =
-            object::read_text(object, "service")?.map(object::check_service).transpose()?;
+        let cluster = object::read_text(object, "cluster", object::check_cluster)?;
+        let namespace = object::read_text(object, "namespace", object::check_namespace)?;
+        let service = object::read_text(object, "service", object::check_service)?;
         match (namespace, service) {
             (Some(namespace), service) => Ok(Self::inside(namespace, service).in_cluster(cluster)),
             (None, None) => Ok(Self::every().in_cluster(cluster)),

@@ -17,7 +17,7 @@ use crate::model::{ClusterArn, ServiceRef, Timestamp};
 pub use crate::model::Guard;
 
 pub use sighting::{Age, Sighting};
-pub use status::{GuardStatus, ServiceLoss, Subject};
+pub use status::{GuardStatus, Subject};
 pub use verdict::{Measure, Verdict};
 
 /// The part of a cluster that a plan covers; it decides the rules of the guard.
@@ -40,32 +40,31 @@ impl Extent {
 }
 
 /// The circumstances of a run that a verdict depends on.
-pub trait Circumstances {
-    fn guard(&self) -> Guard;
-    fn now(&self) -> Timestamp;
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    pub guard: Guard,
+    pub now: Timestamp,
     /// The cluster that would lose something.
-    fn cluster(&self) -> &ClusterArn;
+    pub cluster: &'a ClusterArn,
     /// What it would lose.
-    fn subject(&self) -> Subject;
-    /// Whether this run read that the name itself still stands, so that its loss is no accident of a read.
-    fn was_read(&self, service: &ServiceRef) -> bool;
-    /// Whether the first look of this run held the loss of the name.
-    fn was_held(&self, _: &ServiceRef) -> bool {
-        false
-    }
+    pub subject: Subject,
 }
 
 /// The loss of one Service or import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
     /// The number of instances or endpoints lost.
     pub lost: usize,
     /// The number of those left.
     pub left: usize,
+    /// Whether this run read that the name itself still stands, so that its loss is no accident of a read.
+    pub was_read: bool,
+    /// Whether the first look of this run held the loss of the name.
+    pub was_held: bool,
 }
 
 /// Every Service or import that would lose something.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Losses(BTreeMap<ServiceRef, Loss>);
 
 impl Losses {
@@ -89,10 +88,8 @@ impl Losses {
 
     /// Whether a single name loses something and was itself read in this run. Then a read error is not the cause, and
     /// no other name is concerned.
-    pub fn is_of_one_that_was_read(&self, run: &impl Circumstances) -> bool {
-        let mut services = self.0.keys();
-        let one = services.next().filter(|_| services.next().is_none());
-        one.is_some_and(|service| run.was_read(service))
+    pub fn is_of_one_that_was_read(&self) -> bool {
+        self.services() == 1 && self.0.values().all(|loss| loss.was_read)
     }
 
     /// Splits the losses into those for which `belongs` holds, and the others.

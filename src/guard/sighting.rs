@@ -151,15 +151,19 @@ impl Display for Sighting {
 mod tests {
     use super::*;
 
-    fn losses(count: usize, loss: impl Fn(usize) -> Loss) -> Losses {
+    fn loss((lost, left): (usize, usize)) -> Loss {
+        Loss { lost, left, was_read: true, was_held: false }
+    }
+
+    fn losses(count: usize, counts: impl Fn(usize) -> (usize, usize)) -> Losses {
         let service = |index| ServiceRef::new("shop", format!("web-{index}"));
-        (0..count).map(|index| (service(index), loss(index))).collect()
+        (0..count).map(|index| (service(index), loss(counts(index)))).collect()
     }
 
     #[test]
     fn what_is_written_is_what_is_read() {
         let first_seen = "2026-11-21T10:51:00Z".parse().expect("a time");
-        let sighting = Sighting::of(&losses(2, |index| Loss { lost: 3, left: index }), first_seen);
+        let sighting = Sighting::of(&losses(2, |index| (3, index)), first_seen);
         assert_eq!(sighting.to_string(), "2026-11-21T10:51:00Z 4ffac5+1 885ac1");
         assert_eq!(Sighting::parse(&sighting.to_string()), Some(sighting));
         for text in ["", "soon", "2026-11-21T10:51:00Z 3fa9c1+x", "3fa9c1"] {
@@ -169,8 +173,7 @@ mod tests {
 
     #[test]
     fn loss_was_seen_if_its_service_was_left_with_no_more_then() {
-        let sighting =
-            Sighting::of(&losses(1, |_| Loss { lost: 3, left: 2 }), Timestamp::UNIX_EPOCH);
+        let sighting = Sighting::of(&losses(1, |_| (3, 2)), Timestamp::UNIX_EPOCH);
         let cases = [
             ("web-0", 2, (true, true)),
             ("web-0", 3, (true, true)),
@@ -179,8 +182,7 @@ mod tests {
         ];
         for (name, left, expected) in cases {
             let service = ServiceRef::new("shop", name);
-            let seen =
-                (sighting.has(&service), sighting.has_seen(&service, Loss { lost: 9, left }));
+            let seen = (sighting.has(&service), sighting.has_seen(&service, loss((9, left))));
             assert_eq!(seen, expected, "{name} {left}");
         }
     }
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn of_too_many_services_those_that_lose_most_are_remembered() {
-        let many = losses(400, |index| Loss { lost: index + 1, left: 0 });
+        let many = losses(400, |index| (index + 1, 0));
         let sighting = Sighting::of(&many, Timestamp::UNIX_EPOCH);
         let text = sighting.to_string();
         assert!((1018..=1024).contains(&text.len()), "{}", text.len());

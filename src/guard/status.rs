@@ -4,8 +4,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::Guard;
-use crate::model::{ClusterArn, GuardState, ServiceRef, Timestamp};
+use super::{Guard, Losses};
+use crate::model::{ClusterArn, GuardState, Timestamp};
 
 /// The number of Services that a sentence names.
 const NAMED: usize = 3;
@@ -52,26 +52,14 @@ impl Subject {
     }
 }
 
-/// A Service or import that would lose something.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceLoss {
-    pub service: ServiceRef,
-    /// The number of instances or endpoints that it would lose.
-    pub instances: usize,
-    /// Whether this run read the name itself.
-    pub was_read: bool,
-}
-
 /// The status of the guard in one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuardStatus {
     pub subject: Subject,
     /// Whether the loss is held or let pass, and why.
     pub state: GuardState,
-    /// The Services that lose instances, in order.
-    pub losses: Vec<ServiceLoss>,
-    /// The number of instances lost by all Services.
-    pub loss: usize,
+    /// The Services that lose instances.
+    pub losses: Losses,
     /// The number of instances that the loss is measured against.
     pub instances: usize,
     /// The number of further instances, in Cloud Map services that could not be read.
@@ -106,16 +94,14 @@ impl GuardStatus {
 
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
-        let names = self.losses.iter().take(NAMED).map(|loss| loss.service.to_string());
-        let names: Vec<String> = names.collect();
         let Words { owner, absent, .. } = self.subject.words();
-        match self.losses.as_slice() {
-            [one] if one.was_read => format!("{owner} {}", one.service),
-            [one] => format!("{owner} {}, {absent},", one.service),
-            all if all.len() > NAMED => {
-                format!("{owner}s {} and {} more", names.join(", "), all.len() - NAMED)
-            }
-            _ => format!("{owner}s {}", names.join(", ")),
+        let names = self.losses.iter().take(NAMED).map(|(service, _)| service.to_string());
+        let names = names.collect::<Vec<_>>().join(", ");
+        match self.losses.services() {
+            1 if self.losses.is_of_one_that_was_read() => format!("{owner} {names}"),
+            1 => format!("{owner} {names}, {absent},"),
+            all if all > NAMED => format!("{owner}s {names} and {} more", all - NAMED),
+            _ => format!("{owner}s {names}"),
         }
     }
 
@@ -123,11 +109,11 @@ impl GuardStatus {
     pub fn is_past(&self) -> bool {
         let Self { share, minimum, .. } = *self;
         let guard = Guard { share, minimum, ..Guard::default() };
-        guard.is_passed_by(self.loss, self.instances)
+        guard.is_passed_by(self.losses.total(), self.instances)
     }
 
     fn limits(&self) -> String {
-        let Self { loss, instances, share, minimum, .. } = self;
+        let (loss, Self { instances, share, minimum, .. }) = (self.losses.total(), self);
         let noun = self.subject.words().noun;
         format!(
             "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
@@ -152,7 +138,7 @@ impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (who, limits) = (self.who(), self.limits());
         let Words { noun, leave, unread: parts, .. } = self.subject.words();
-        let Self { loss, instances, unread, share, minimum, .. } = self;
+        let (loss, Self { instances, unread, share, minimum, .. }) = (self.losses.total(), self);
         match self.state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
             GuardState::Lifted => {

@@ -1,42 +1,21 @@
 //! Verdicts, each with the whole of what it has: which names are held, which pass, and what the report says of it.
 
-use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::model::GuardState;
 
+/// The loss of a name that was not read.
+const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, was_held: false };
+
 /// A run at ten o'clock, with the default limits: more than ten instances and more than half of them.
-struct AtTen {
-    cluster: ClusterArn,
-    was_read: BTreeSet<ServiceRef>,
-}
-
-impl Circumstances for AtTen {
-    fn guard(&self) -> Guard {
-        Guard::default()
-    }
-
-    fn now(&self) -> Timestamp {
-        at("10:00")
-    }
-
-    fn cluster(&self) -> &ClusterArn {
-        &self.cluster
-    }
-
-    fn subject(&self) -> Subject {
-        Subject::Instances
-    }
-
-    fn was_read(&self, service: &ServiceRef) -> bool {
-        self.was_read.contains(service)
-    }
-}
-
-fn run() -> AtTen {
-    let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
-    let cluster = ClusterArn::parse(cluster).expect("well formed");
-    AtTen { cluster, was_read: BTreeSet::new() }
+fn run() -> Circumstances<'static> {
+    static CLUSTER: LazyLock<ClusterArn> = LazyLock::new(|| {
+        let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+        ClusterArn::parse(cluster).expect("well formed")
+    });
+    let (guard, subject) = (Guard::default(), Subject::Instances);
+    Circumstances { guard, now: at("10:00"), cluster: &CLUSTER, subject }
 }
 
 fn at(time: &str) -> Timestamp {
@@ -46,7 +25,7 @@ fn at(time: &str) -> Timestamp {
 /// Names that lose so many instances, and have none left.
 fn losses(all: &[(&str, usize)]) -> Losses {
     let loss = |(name, lost): &(&str, usize)| {
-        (ServiceRef::new("shop", *name), Loss { lost: *lost, left: 0 })
+        (ServiceRef::new("shop", *name), Loss { lost: *lost, left: 0, ..UNREAD })
     };
     all.iter().map(loss).collect()
 }
@@ -133,7 +112,8 @@ fn sighting_that_is_as_long_as_an_attribute_may_be_has_all_services() {
     // 142 entries of 7 characters and one of 10, after a time of 20.
     let all = |count: usize| -> Losses {
         let loss = |index: usize| {
-            let loss = Loss { lost: 1000 - index, left: if index == 0 { 10 } else { 0 } };
+            let left = if index == 0 { 10 } else { 0 };
+            let loss = Loss { lost: 1000 - index, left, ..UNREAD };
             (ServiceRef::new("shop", format!("web-{index}")), loss)
         };
         (0..count).map(loss).collect()

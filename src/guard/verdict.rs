@@ -1,7 +1,7 @@
 //! The verdict of the guard on a loss: held, let pass, or no verdict if the loss is within the limits. The time is a
 //! value here, so every case is a row of a table.
 
-use super::{Age, Circumstances, Extent, GuardStatus, Losses, ServiceLoss, Sighting};
+use super::{Age, Circumstances, Extent, GuardStatus, Losses, Sighting};
 use crate::model::{GuardState, Timestamp};
 
 /// The verdict on a loss.
@@ -38,26 +38,26 @@ pub struct Measure {
 
 impl Measure {
     /// Whether a loss exceeds the limits. A single Service that was read may lose all its instances.
-    pub fn is_past(self, run: &impl Circumstances, losses: &Losses) -> bool {
-        let guard = run.guard();
+    pub fn is_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
+        let guard = run.guard;
         let excused = match self.extent {
             Extent::Part => losses.services() <= 1,
-            _ => losses.is_of_one_that_was_read(run),
+            _ => losses.is_of_one_that_was_read(),
         };
         guard.is_passed_by(losses.total(), self.instances) && !excused
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
-    fn may_be_past(self, run: &impl Circumstances, losses: &Losses) -> bool {
+    fn may_be_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
         let (lost, unread) = (losses.total(), self.unread);
-        let guard = run.guard();
+        let guard = run.guard;
         let together = guard.is_passed_by(lost + unread, self.instances + unread);
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }
 
     pub fn judge(
         self,
-        run: &impl Circumstances,
+        run: &Circumstances<'_>,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
@@ -71,7 +71,7 @@ impl Measure {
     /// that could not be read may be lost as well: they are added if another loss exists.
     fn of_everything(
         self,
-        run: &impl Circumstances,
+        run: &Circumstances<'_>,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
@@ -84,7 +84,7 @@ impl Measure {
             let passed = Verdict::pass(GuardState::Confirmed, losses, instances);
             return Some(Verdict { first_seen, ..passed });
         }
-        let aged = sighting.map(|sighting| (sighting, sighting.age(run.guard(), run.now())));
+        let aged = sighting.map(|sighting| (sighting, sighting.age(run.guard, run.now)));
         let (seen, new) = match aged {
             Some((_, Age::Early)) if self.is_past(run, losses) => {
                 let losses = losses.clone();
@@ -97,7 +97,7 @@ impl Measure {
         };
         let rest = Self { instances: instances.saturating_sub(seen.total()), ..self };
         if rest.is_past(run, &new) {
-            let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(run.now()));
+            let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(run.now));
             return Some(Verdict { passed: seen, is_new: true, ..held });
         }
         if rest.may_be_past(run, &new) {
@@ -112,7 +112,7 @@ impl Measure {
     /// instance that a full sync holds, by its sighting or in this run, which may not have written it yet.
     fn of_a_part(
         self,
-        run: &impl Circumstances,
+        run: &Circumstances<'_>,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
@@ -121,11 +121,9 @@ impl Measure {
             let losses = losses.clone();
             return Some(Verdict::hold(GuardState::LeftToFullSync, losses, instances, None));
         }
-        let sighting =
-            sighting.filter(|sighting| sighting.age(run.guard(), run.now()) != Age::Stale);
-        let (held, _) = losses.partition(|service, _| {
-            run.was_held(service) || sighting.is_some_and(|it| it.has(service))
-        });
+        let sighting = sighting.filter(|sighting| sighting.age(run.guard, run.now) != Age::Stale);
+        let (held, _) = losses
+            .partition(|service, loss| loss.was_held || sighting.is_some_and(|it| it.has(service)));
         let first_seen = sighting.map(|sighting| sighting.first_seen);
         let verdict = Verdict::hold(GuardState::HeldByFullSync, held, instances, first_seen);
         (verdict.held.services() > 0).then_some(verdict)
@@ -149,27 +147,20 @@ impl Verdict {
     }
 
     /// The verdict in words and numbers.
-    pub fn status(&self, run: &impl Circumstances) -> GuardStatus {
-        let guard = run.guard();
+    pub fn status(&self, run: &Circumstances<'_>) -> GuardStatus {
         let about = if self.state.holds() { &self.held } else { &self.passed };
-        let losses = about.iter().map(|(service, loss)| ServiceLoss {
-            service: service.clone(),
-            instances: loss.lost,
-            was_read: run.was_read(service),
-        });
         GuardStatus {
-            subject: run.subject(),
+            subject: run.subject,
             state: self.state,
-            losses: losses.collect(),
-            loss: about.total(),
+            losses: about.clone(),
             instances: self.instances,
             unread: self.unread,
-            share: guard.share,
-            minimum: guard.minimum,
+            share: run.guard.share,
+            minimum: run.guard.minimum,
             first_seen: self.first_seen,
-            later_look: self.first_seen.is_some_and(|first_seen| first_seen < run.now()),
-            lifts_from: self.first_seen.map(|first_seen| guard.lifts_from(first_seen)),
-            cluster: run.cluster().clone(),
+            later_look: self.first_seen.is_some_and(|first_seen| first_seen < run.now),
+            lifts_from: self.first_seen.map(|first_seen| run.guard.lifts_from(first_seen)),
+            cluster: run.cluster.clone(),
             no_note: None,
         }
     }

@@ -53,55 +53,28 @@ impl Run<'_> {
         sighting: Option<&Sighting>,
     ) -> Judgement {
         let losses = tallies.iter().filter(|(_, tally)| tally.lost > 0);
-        let losses = losses
-            .map(|(name, tally)| (name.clone(), Loss { lost: tally.lost, left: tally.left }))
-            .collect();
+        let losses = losses.map(|(name, tally)| {
+            let Tally { lost, left, .. } = *tally;
+            // An import that stays is still exported, so its export was scaled down, if that was seen in the exporters:
+            // Cloud Map may be another one, or not show all.
+            let was_read = !tally.ends && tally.is_read_there;
+            let was_held = self.held.contains(name);
+            (name.clone(), Loss { lost, left, was_read, was_held })
+        });
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
         let unread = sum(|tally| tally.unread);
         // Those that could not be read are among the present ones; the limits count them apart.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let measure = Measure { extent: self.extent, instances, unread, may_be_noted: false };
-        let judged = Judged { run: self, tallies };
-        let verdict = measure.judge(&judged, &losses, sighting);
-        let mut status = verdict.as_ref().map(|verdict| verdict.status(&judged));
+        let Self { guard, now, cluster, .. } = *self;
+        let run = Circumstances { guard, now, cluster, subject: Subject::Endpoints };
+        let verdict = measure.judge(&run, &losses.collect(), sighting);
+        let mut status = verdict.as_ref().map(|verdict| verdict.status(&run));
         // A cluster without a record cannot remember a loss, so only a person lets it pass.
         for status in status.iter_mut().filter(|it| !self.remembers && it.state.holds()) {
             (status.first_seen, status.lifts_from, status.later_look) = (None, None, true);
         }
         Judgement { verdict, status, is_partial: unread > 0 }
-    }
-}
-
-struct Judged<'a> {
-    run: &'a Run<'a>,
-    tallies: &'a BTreeMap<ServiceRef, Tally>,
-}
-
-impl Circumstances for Judged<'_> {
-    fn guard(&self) -> Guard {
-        self.run.guard
-    }
-
-    fn now(&self) -> Timestamp {
-        self.run.now
-    }
-
-    fn cluster(&self) -> &ClusterArn {
-        self.run.cluster
-    }
-
-    fn subject(&self) -> Subject {
-        Subject::Endpoints
-    }
-
-    /// An import that stays is still exported, so its export was scaled down, if that was seen in the exporters: Cloud
-    /// Map may be another one, or not show all.
-    fn was_read(&self, service: &ServiceRef) -> bool {
-        self.tallies.get(service).is_some_and(|tally| !tally.ends && tally.is_read_there)
-    }
-
-    fn was_held(&self, service: &ServiceRef) -> bool {
-        self.run.held.contains(service)
     }
 }
 

@@ -24,8 +24,7 @@ impl ClusterArn {
             && is_region(partition)
             && *service == "eks"
             && is_region(region)
-            && account.len() == 12
-            && account.bytes().all(|byte| byte.is_ascii_digit())
+            && is_account(account)
             && is_cluster_name(name);
         well_formed.then(|| Self(text.to_owned()))
     }
@@ -59,6 +58,11 @@ impl fmt::Display for ClusterArn {
 pub fn is_region(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(is_part)
+}
+
+/// Whether a text is the number of an account.
+pub(crate) fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// EKS's pattern: `^[0-9A-Za-z][A-Za-z0-9\-_]*$`, at most 100 characters.

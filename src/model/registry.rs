@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::cluster::{is_account, is_region};
 use super::{
     Attributes, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference,
     ServiceRef, Timestamp, UnresolvedNamespace,
@@ -252,12 +253,8 @@ impl RegistryName {
     /// Returns `None` if the text is not `ACCOUNT/REGION`.
     pub fn parse(text: &str) -> Option<Self> {
         let (account, region) = text.split_once('/')?;
-        let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
-        let in_region =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let is_region = (1..=32).contains(&region.len()) && region.bytes().all(in_region);
         let name = || Self { account: account.to_owned(), region: region.to_owned() };
-        (is_account && is_region).then(name)
+        (is_account(account) && is_region(region)).then(name)
     }
 }
 

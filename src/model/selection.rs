@@ -23,19 +23,20 @@ pub enum Selection {
 
 impl Selection {
     pub fn namespace(name: impl Into<String>) -> Self {
-        let (namespaces, services, held) = ([name.into()].into(), [].into(), [].into());
-        Self::Only { namespaces, services, held }
+        Self::of([name.into()].into(), BTreeSet::new())
     }
 
     pub fn service(service: ServiceRef) -> Self {
-        let (namespaces, services, held) = ([].into(), [service].into(), [].into());
-        Self::Only { namespaces, services, held }
+        Self::of(BTreeSet::new(), [service].into())
     }
 
     /// No Service.
     pub fn nothing() -> Self {
-        let (namespaces, services, held) = ([].into(), [].into(), [].into());
-        Self::Only { namespaces, services, held }
+        Self::of(BTreeSet::new(), BTreeSet::new())
+    }
+
+    fn of(namespaces: BTreeSet<String>, services: BTreeSet<ServiceRef>) -> Self {
+        Self::Only { namespaces, services, held: BTreeSet::new() }
     }
 
     /// The selected Services, if they are selected by name alone.

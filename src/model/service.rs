@@ -9,7 +9,7 @@ use super::words::{display_words, words};
 use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
 
 /// A Cloud Map service and the instances in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudMapService {
     pub arn: String,
     /// The name as spelled in Cloud Map.
@@ -70,48 +70,26 @@ impl CloudMapService {
     /// Its entry in the list of services alone.
     #[must_use]
     pub fn without_reads(&self) -> Self {
-        let (arn, name, kind) = (self.arn.clone(), self.name.clone(), self.kind);
-        let (ttls, routing_policy) = (self.ttls.clone(), self.routing_policy);
-        let (health_check, custom_health) = (self.health_check.clone(), self.custom_health);
-        let (description, created_by) = (self.description.clone(), self.created_by.clone());
         Self {
-            description,
-            ttls,
-            routing_policy,
-            health_check,
+            arn: self.arn.clone(),
+            name: self.name.clone(),
+            kind: self.kind,
+            description: self.description.clone(),
+            ttls: self.ttls.clone(),
+            routing_policy: self.routing_policy,
+            health_check: self.health_check.clone(),
             instance_count: self.instance_count,
-            instances: None,
-            created_by,
-            custom_health,
-            health: KnownHealth::Unread,
-            ..Self::created(arn, &name, kind)
+            created_by: self.created_by.clone(),
+            custom_health: self.custom_health,
+            ..Self::default()
         }
     }
 
     /// A service that was just created, so it has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
-        Self {
-            arn,
-            name: name.to_owned(),
-            kind,
-            description: None,
-            ttls: BTreeSet::new(),
-            ttls_asked: BTreeMap::new(),
-            routing_policy: None,
-            health_check: None,
-            instance_count: 0,
-            instances: Some(Instances::default()),
-            created_by: None,
-            registered_by: BTreeSet::new(),
-            read_before: None,
-            unreadable: None,
-            is_denied: false,
-            was_ours: false,
-            custom_health: false,
-            health: KnownHealth::Read(BTreeMap::new()),
-            tags: Tags::Unread,
-            attributes: ServiceAttributes::Unread,
-        }
+        let (name, instances) = (name.to_owned(), Some(Instances::default()));
+        let health = KnownHealth::Read(BTreeMap::new());
+        Self { arn, name, kind, instances, health, ..Self::default() }
     }
 }
 
@@ -206,9 +184,10 @@ pub struct HealthCheck {
 }
 
 /// The ways to discover the instances of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServiceKind {
     /// By discovery calls only.
+    #[default]
     Http,
     /// By discovery calls and DNS records.
     Dns(Records),

@@ -104,7 +104,8 @@ fn report_of(world: &World<'_>, made: FirstPart) -> Option<ClusterReport> {
     if made.is_empty() {
         return None;
     }
-    let mut lines: ChangeLines = made.into_applied().collect();
+    let mut lines = ChangeLines::default();
+    lines.extend(made.into_applied());
     lines.sort();
     Some(report::of_results(world.owner.cluster.as_str(), Plan::default(), lines))
 }

@@ -41,7 +41,7 @@ pub use execution::{Execution, claims, share_ttls};
 pub use first::Failed;
 pub use plan::Task;
 use turn::Beginnings;
-pub use turn::Order;
+pub use turn::shuffle;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
 const TURNS_SIDE_BY_SIDE: usize = 256;
@@ -154,8 +154,8 @@ async fn carry_out_plan(
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
-    let (mut results, mut lines) =
-        (Results::default(), made.superseded().cloned().collect::<ChangeLines>());
+    let (mut results, mut lines) = (Results::default(), ChangeLines::default());
+    lines.extend(made.superseded().cloned());
     let judged = judged.as_ref();
     take_turns(execution, observation, changes, judged, (options, made), |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
@@ -191,9 +191,8 @@ async fn take_turns(
     let registers = |change: &&Change| change.stage() == Stage::Register;
     let registrations = changes.values().flatten().filter(registers).count();
     let options = Options { is_bulk: registrations > MANY, ..options };
-    let turns = Order::at(options.now)
-        .put(passes::by_turn(&observation.holders, changes, judged))
-        .into_iter();
+    let turns = passes::by_turn(&observation.holders, changes, judged);
+    let turns = shuffle(options.now, turns).into_iter();
     let beginnings = &Beginnings::default();
     let turns = turns.map(|changes| {
         let turn = Turn::of(execution.task, observation, changes, judged);

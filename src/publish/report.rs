@@ -28,7 +28,8 @@ pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
         };
         changes.into_iter().map(planned)
     });
-    let lines = planned.collect();
+    let mut lines = ChangeLines::default();
+    lines.extend(planned);
     of_results(cluster, plan, lines)
 }
 
@@ -53,7 +54,7 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
     }
     let mut held_back = plan.held_back;
     let mut refusals = BTreeSet::new();
-    for (place, mut lines) in lines {
+    for (place, mut lines) in lines.0 {
         let service = at(&mut services, &place);
         service.refused = std::mem::take(&mut lines.refused);
         let (changes, refused) = lines.into_lines();
@@ -122,13 +123,13 @@ impl From<HeldBack> for HeldBackLine {
 
 impl From<&GuardStatus> for GuardReport {
     fn from(status: &GuardStatus) -> Self {
-        let services = status
-            .losses
-            .iter()
-            .map(|loss| LosingService { service: loss.service.clone(), instances: loss.instances });
+        let services = status.losses.iter().map(|(service, loss)| LosingService {
+            service: service.clone(),
+            instances: loss.lost,
+        });
         Self {
             state: status.state,
-            loss: status.loss,
+            loss: status.losses.total(),
             instances: status.instances,
             share: status.share,
             minimum: status.minimum,
@@ -223,23 +224,6 @@ impl LinesAt {
 impl Extend<SettledChange> for ChangeLines {
     fn extend<I: IntoIterator<Item = SettledChange>>(&mut self, outcomes: I) {
         outcomes.into_iter().for_each(|it| self.add(it));
-    }
-}
-
-impl FromIterator<SettledChange> for ChangeLines {
-    fn from_iter<I: IntoIterator<Item = SettledChange>>(outcomes: I) -> Self {
-        let mut lines = Self::default();
-        lines.extend(outcomes);
-        lines
-    }
-}
-
-impl IntoIterator for ChangeLines {
-    type Item = (Place, LinesAt);
-    type IntoIter = std::collections::btree_map::IntoIter<Place, LinesAt>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
     }
 }
 

@@ -93,6 +93,12 @@ fn plan() -> Plan {
     }
 }
 
+fn lines(applied: impl IntoIterator<Item = SettledChange>) -> report::ChangeLines {
+    let mut lines = report::ChangeLines::default();
+    lines.extend(applied);
+    lines
+}
+
 fn applied(change: Change, outcome: Result<Outcome, Reason>) -> SettledChange {
     SettledChange { service: web(), change, outcome }
 }
@@ -140,7 +146,7 @@ fn a_plan_prints_itself_as_a_table() {
 
 #[test]
 fn a_sync_says_what_became_of_every_change() {
-    let cluster = report::of_results("blue", rest(), outcomes().into_iter().collect());
+    let cluster = report::of_results("blue", rest(), lines(outcomes()));
     assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
     cluster blue
       prod/api
@@ -216,11 +222,7 @@ fn what_was_done_in_a_service_serialises() {
     let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
     let failed = Ok(Outcome::failed("cannot rewrite: throttled"));
     let removed = applied(deregister(None), Ok(Outcome::Applied));
-    let report = report::of_results(
-        "blue",
-        plan,
-        vec![removed, applied(rewrite(), failed)].into_iter().collect(),
-    );
+    let report = report::of_results("blue", plan, lines(vec![removed, applied(rewrite(), failed)]));
     assert_snapshot!(serde_json::to_string_pretty(&report.services).expect("JSON"), @r#"
     [
       {
@@ -287,9 +289,8 @@ fn what_is_not_there_is_not_serialised() {
 
 #[test]
 fn every_change_is_counted_by_what_became_of_it() {
-    let counts = |plan, applied: Vec<SettledChange>| {
-        report::of_results("blue", plan, applied.into_iter().collect()).counts
-    };
+    let counts =
+        |plan, applied: Vec<SettledChange>| report::of_results("blue", plan, lines(applied)).counts;
     let planned = report::of_plan("blue", Plan { held_back: Vec::new(), ..plan() }).counts;
     let expected = Counts {
         created: 1,
@@ -338,11 +339,8 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
     ];
     for (held_back, applied, expected) in cases {
         let told = format!("{held_back:?} {applied:?}");
-        let report = report::of_results(
-            "blue",
-            Plan { held_back, ..Plan::default() },
-            applied.into_iter().collect(),
-        );
+        let report =
+            report::of_results("blue", Plan { held_back, ..Plan::default() }, lines(applied));
         assert_eq!(report.is_complete(), expected, "{told}");
         let open = Unfinished::of(&report);
         assert_eq!(open.is_complete_for(&Selection::service(web())), expected, "{told}");
@@ -377,7 +375,7 @@ fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
         let unchanged =
             BTreeMap::from([(place("web"), Unchanged { present, ..Unchanged::default() })]);
         let plan = Plan { unchanged, ..Plan::default() };
-        let report = report::of_results("blue", plan, applied.into_iter().collect());
+        let report = report::of_results("blue", plan, lines(applied));
         let emptied = report.services.iter().any(|service| service.emptied);
         assert_eq!(emptied, expected, "{told}");
         assert_eq!(report.counts.emptied, usize::from(expected), "{told}");

@@ -14,7 +14,7 @@ use super::Options;
 use super::execution::Execution;
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
-use crate::model::{Desired, Outcome, Timestamp};
+use crate::model::{Desired, Outcome, Timestamp, fingerprint};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, FirstPart, NO_TIME, Results, Step, Turn};
@@ -149,9 +149,9 @@ impl Shell<'_> {
     async fn begin(&self, call: Call) -> (Call, Token) {
         // A service is created when its instances can be registered right after.
         if call == Call::CreateService {
-            drop(self.cloud_map.gate(Call::RegisterInstance).await);
+            drop(self.cloud_map.first_token(Call::RegisterInstance).await);
         }
-        (call, self.cloud_map.gate(call).await)
+        (call, self.cloud_map.first_token(call).await)
     }
 
     /// Whether the plan is made again before it registers anything.
@@ -232,56 +232,14 @@ async fn read_again(execution: &Execution<'_>, services: Desired) -> Result<Desi
     execution.read_endpoints(services).await.map_err(|error| Outcome::failed(chain(&error)))
 }
 
-/// The golden ratio and the square root of two, each less one: their multiples do not stay close to each other for
-/// long.
-const STARTS: f64 = 0.618_033_988_749_895;
-const STRIDES: f64 = 0.414_213_562_373_095;
-
-/// The first turn of a run and the stride from one turn to the next, each as a part of their count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Order {
-    start: f64,
-    stride: f64,
-}
-
-impl Order {
-    /// The order of a run that begins at this time. A run in the next minute has another one.
-    #[expect(clippy::cast_precision_loss, reason = "the minutes of millennia fit")]
-    pub fn at(now: Timestamp) -> Self {
-        let minute = (now.as_second() / 60) as f64;
-        let part = |of: f64| (minute * of).fract().abs();
-        Self { start: part(STARTS), stride: part(STRIDES) }
-    }
-
-    /// Puts turns into the order.
-    pub fn put<T>(self, turns: Vec<T>) -> Vec<T> {
-        let count = turns.len();
-        let (start, stride) = (share(self.start, count), coprime(share(self.stride, count), count));
-        let mut turns: Vec<Option<T>> = turns.into_iter().map(Some).collect();
-        let places = (0..count).map(|index| (start + index * stride) % count);
-        places.filter_map(|place| turns[place].take()).collect()
-    }
-}
-
-/// A part of a count.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "a place among the turns"
-)]
-fn share(part: f64, count: usize) -> usize {
-    ((part * count as f64) as usize).min(count.saturating_sub(1))
-}
-
-/// The next number that has no divisor in common with `count`: strides of that length reach every place.
-fn coprime(from: usize, count: usize) -> usize {
-    let mut all = from.max(1)..;
-    all.find(|number| greatest_common_divisor(*number, count) == 1).unwrap_or(1)
-}
-
-fn greatest_common_divisor(one: usize, other: usize) -> usize {
-    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+/// Puts turns into the order of a run that begins at this time: by hash, so a run in the next minute has another one.
+pub fn shuffle<T>(now: Timestamp, turns: Vec<T>) -> Vec<T> {
+    let minute = (now.as_second() / 60).to_string();
+    let hash = |place: usize| fingerprint::<8>(&[&minute, &place.to_string()]);
+    let mut turns: Vec<(String, T)> =
+        turns.into_iter().enumerate().map(|(place, turn)| (hash(place), turn)).collect();
+    turns.sort_by(|(one, _), (other, _)| one.cmp(other));
+    turns.into_iter().map(|(_, turn)| turn).collect()
 }
 
 #[cfg(test)]
@@ -290,7 +248,7 @@ mod tests {
 
     fn order(minute: i64, count: usize) -> Vec<usize> {
         let now = Timestamp::from_second(minute * 60).expect("a time");
-        Order::at(now).put((0..count).collect())
+        shuffle(now, (0..count).collect())
     }
 
     #[test]

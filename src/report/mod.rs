@@ -33,7 +33,7 @@ pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 pub type Word = Cow<'static, str>;
 
 /// The result of one invocation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Whether the run changes Cloud Map or only plans.
@@ -97,8 +97,10 @@ pub struct Dropped {
 
 words! {
     /// Whether a run changes Cloud Map.
+    #[derive(Default)]
     pub enum Mode {
         /// Changes were made.
+        #[default]
         Sync = "sync",
         /// A plan was requested.
         Plan = "plan",
@@ -158,25 +160,7 @@ impl Report {
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
-        let (dropped, orphans, cut) = (Vec::new(), Vec::new(), None);
-        let empty_services = EmptyServices::default();
-        let (traffic, oldest) = Default::default();
-        Self {
-            mode,
-            whole: false,
-            scope: None,
-            cleanup: false,
-            remark: None,
-            ok,
-            counts,
-            clusters,
-            empty_services,
-            orphans,
-            dropped,
-            cut,
-            traffic,
-            oldest,
-        }
+        Self { mode, ok, counts, clusters, ..Self::default() }
     }
 
     /// Adds the orphans.

@@ -115,8 +115,8 @@ impl ClusterReport {
 
 impl MultiClusterReport {
     fn lines(&self) -> usize {
-        let told = self.conflicts.len() + self.held_back.len();
-        told + self.export_changes.len() + self.changes.len()
+        let reasons = self.conflicts.len() + self.held_back.len();
+        reasons + self.export_changes.len() + self.changes.len()
     }
 
     fn shorten(&mut self, left: &mut usize) {

@@ -4,8 +4,10 @@
 use serde::Deserialize;
 
 use super::parameter_store::{SCHEME, Text};
+use super::value::word;
 use crate::model::cluster::{is_cluster_name, is_region};
 use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::words::words;
 use crate::model::{ClusterArn, NamespaceReference, SignedDuration};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +82,7 @@ enum ClusterEntry {
 }
 
 /// An entry with more than a name, of which `docs/schemas` has a schema.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterObject {
     cluster: String,
@@ -158,18 +160,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
 fn parse_cluster(entry: ClusterEntry, region: Option<&str>) -> Result<Cluster, String> {
     let object = match entry {
         ClusterEntry::Object(object) => *object,
-        ClusterEntry::Text(cluster) => ClusterObject {
-            cluster,
-            role_arn: None,
-            external_id: None,
-            registry_role_arn: None,
-            registry_region: None,
-            default_namespace: None,
-            multi_cluster: None,
-            cluster_id: None,
-            clusterset: None,
-            page: None,
-        },
+        ClusterEntry::Text(cluster) => ClusterObject { cluster, ..ClusterObject::default() },
     };
     let (arn, name, region) = identify(&object.cluster, region)?;
     let role = |arn: Option<String>| {
@@ -262,22 +253,20 @@ fn find_repetition<'a>(
 /// `STALE_CLUSTERS_AFTER`, unless it is set.
 pub const STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
-/// The part that a cluster takes in the Multi-Cluster Services API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MultiCluster {
-    #[default]
-    Off,
-    /// It exports and imports.
-    On,
-    Export,
-    Import,
+words! {
+    /// The part that a cluster takes in the Multi-Cluster Services API.
+    #[derive(Default)]
+    pub enum MultiCluster {
+        #[default]
+        Off = "off",
+        /// It exports and imports.
+        On = "on",
+        Export = "export",
+        Import = "import",
+    }
 }
 
 impl MultiCluster {
-    pub const ALL: [(Self, &str); 4] =
-        [(Self::Off, "off"), (Self::On, "on"), (Self::Export, "export"), (Self::Import, "import")];
-
     pub fn exports(self) -> bool {
         matches!(self, Self::On | Self::Export)
     }
@@ -304,10 +293,7 @@ pub struct Membership {
 ///
 /// Returns the words that it takes if it has another one.
 pub fn parse_multi_cluster(text: Option<&str>) -> Result<MultiCluster, String> {
-    let Some(text) = text else { return Ok(MultiCluster::default()) };
-    let found = MultiCluster::ALL.into_iter().find(|(_, word)| *word == text);
-    let problem = || format!("{text:?} is not one of off, on, export, import");
-    found.map(|(multi_cluster, _)| multi_cluster).ok_or_else(problem)
+    word(text, MultiCluster::parse, "not one of off, on, export, import")
 }
 
 /// Parses the ids of a cluster object.

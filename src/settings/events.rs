@@ -1,14 +1,17 @@
 //! The Events that are created in the clusters.
 
 use crate::model::Tone;
+use crate::model::words::words;
 
-/// `EVENTS`: all, warnings alone, or none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Events {
-    #[default]
-    All,
-    Warnings,
-    None,
+words! {
+    /// `EVENTS`: all, warnings alone, or none.
+    #[derive(Default)]
+    pub enum Events {
+        #[default]
+        All = "all",
+        Warnings = "warnings",
+        None = "none",
+    }
 }
 
 impl Events {

@@ -16,7 +16,7 @@ pub mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::{CustomTags, QuotaShare};
-use crate::model::{Guard, Rules, ServiceLimit, SignedDuration};
+use crate::model::{Guard, Policy, Rules, ServiceLimit, SignedDuration};
 use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
@@ -102,8 +102,12 @@ impl Settings {
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             create_tags: reader.read("CREATE_TAGS", value::tags),
-            metrics: reader.read("METRICS", value::metrics),
-            events: reader.read("EVENTS", value::events),
+            metrics: reader.read("METRICS", |text| {
+                value::word(text, WrittenMetrics::parse, "neither all nor function")
+            }),
+            events: reader.read("EVENTS", |text| {
+                value::word(text, Events::parse, "not one of all, warnings, none")
+            }),
             multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
             stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {
                 value::duration(text, clusters::STALE_CLUSTERS_AFTER)
@@ -148,7 +152,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             namespaces: self.read("CLOUD_MAP_NAMESPACES", value::namespaces),
             create_namespaces: self.read("CREATE_NAMESPACES", value::boolean),
             delete_empty_services: self.read("DELETE_EMPTY_SERVICES", value::boolean),
-            policy: self.read("POLICY", value::policy),
+            policy: self.read("POLICY", |text| {
+                value::word(text, Policy::parse, "not one of sync, upsert-only, create-only")
+            }),
             guard: Guard {
                 share: self.read("GUARD_SHARE", |text| value::per_cent(text, share)),
                 minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),

@@ -9,10 +9,8 @@ use super::Documented;
 use super::documented::RETIRED;
 use crate::error::{printable, shorten_to};
 
-use super::events::Events;
 use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
-use crate::model::{NamespaceReference, Policy, SignedDuration};
-use crate::report::metrics::WrittenMetrics;
+use crate::model::{NamespaceReference, SignedDuration};
 
 /// Cloud Map allows 50 tags, of which one is ours.
 const MOST_TAGS: usize = 49;
@@ -68,29 +66,14 @@ pub fn alias(text: Option<&str>) -> Result<Option<String>, String> {
     }
 }
 
-pub fn policy(text: Option<&str>) -> Result<Policy, String> {
-    let Some(text) = text else {
-        return Ok(Policy::default());
-    };
-    let found = Policy::parse(text);
-    found.ok_or_else(|| format!("{text:?} is not one of sync, upsert-only, create-only"))
-}
-
-pub fn events(text: Option<&str>) -> Result<Events, String> {
-    match text {
-        None | Some("all") => Ok(Events::All),
-        Some("warnings") => Ok(Events::Warnings),
-        Some("none") => Ok(Events::None),
-        Some(text) => Err(format!("{text:?} is not one of all, warnings, none")),
-    }
-}
-
-pub fn metrics(text: Option<&str>) -> Result<WrittenMetrics, String> {
-    match text {
-        None | Some("all") => Ok(WrittenMetrics::All),
-        Some("function") => Ok(WrittenMetrics::OfFunction),
-        Some(text) => Err(format!("{text:?} is neither all nor function")),
-    }
+/// A word of a closed set.
+pub fn word<T: Default>(
+    text: Option<&str>,
+    parse: fn(&str) -> Option<T>,
+    problem: &str,
+) -> Result<T, String> {
+    let Some(text) = text else { return Ok(T::default()) };
+    parse(text).ok_or_else(|| format!("{text:?} is {problem}"))
 }
 
 /// Tags as `KEY=VALUE`, separated by commas, which neither may contain.

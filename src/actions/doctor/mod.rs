@@ -12,7 +12,7 @@ use crate::clients::Connection;
 use crate::error::chain;
 use crate::model::{Guard, Selection};
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::{self, Peak, Quota};
+use crate::publish::plan::{self, Peak};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
 
@@ -93,23 +93,17 @@ fn note_every_name() -> Check {
     Check::note("names", detail, fix)
 }
 
-fn check_capacity(Peak { of, count, quota }: &Peak) -> Check {
-    match quota {
-        Quota::Service(quota) | Quota::Namespace(quota) if count <= quota => {
-            Check::ok("quota", format!("{of} needs up to {count} instances; the quota is {quota}"))
-        }
-        Quota::Service(quota) => {
-            let detail = format!("{of} needs up to {count} instances; the quota is {quota}");
-            let fix =
-                "use more than one name, or lower max-instances: AWS does not raise this quota";
-            Check::failed("quota", detail, fix)
-        }
-        Quota::Namespace(quota) => {
-            let detail =
-                format!("{of} needs up to {count} instances; the default quota is {quota}");
-            let fix = "check \"instances per namespace\" of this account in Service Quotas; if it is too low, request an increase, use more than one namespace, or lower max-instances";
-            Check::note("quota", detail, fix)
-        }
+fn check_capacity(Peak { of, count, quota, is_fixed }: &Peak) -> Check {
+    let default = if *is_fixed || count <= quota { "" } else { "default " };
+    let detail = format!("{of} needs up to {count} instances; the {default}quota is {quota}");
+    if count <= quota {
+        Check::ok("quota", detail)
+    } else if *is_fixed {
+        let fix = "use more than one name, or lower max-instances: AWS does not raise this quota";
+        Check::failed("quota", detail, fix)
+    } else {
+        let fix = "check \"instances per namespace\" of this account in Service Quotas; if it is too low, request an increase, use more than one namespace, or lower max-instances";
+        Check::note("quota", detail, fix)
     }
 }
 

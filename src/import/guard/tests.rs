@@ -139,7 +139,12 @@ fn part_that_could_not_be_read_adds_to_a_loss_and_removes_no_note() {
     let judged = run(&blue).judge(&all, None);
     assert_eq!(state(&judged), None);
     let sighting = Sighting::of(
-        &[(ServiceRef::new("shop", "a"), Loss { lost: 4, left: 0 })].into_iter().collect(),
+        &[(
+            ServiceRef::new("shop", "a"),
+            Loss { lost: 4, left: 0, was_read: false, was_held: false },
+        )]
+        .into_iter()
+        .collect(),
         at(0),
     );
     assert_eq!(judged.note(&run(&blue), Some(&sighting), true), None);

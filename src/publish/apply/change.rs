@@ -1,5 +1,5 @@
 //! One change, one call and its effect. Nothing is decided here: each answer only becomes the effect on the change. The
-//! calls themselves are in `service` and `instance`.
+//! calls that create and delete are in `service`.
 
 use tokio::time::timeout_at;
 
@@ -10,7 +10,7 @@ use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Class, Error, Permit};
 use crate::model::{NamespaceKind, Outcome, ServiceKey};
 use crate::publish::passes::{Effect, NO_TIME};
-use crate::publish::plan::{Change, Reason};
+use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
@@ -19,8 +19,8 @@ impl TurnCalls<'_> {
     pub(super) async fn make(&self, change: &Change, lead: Option<&Lead>) -> Effect {
         let effect = self.make_leading(change, lead).await;
         if let Some(lead) = lead {
-            // Without an answer each other change makes its own call; a later answer changes nothing.
-            lead.settle();
+            // Without an answer each other change makes its own call.
+            _ = lead.set(true);
         }
         effect
     }
@@ -53,10 +53,14 @@ impl TurnCalls<'_> {
         };
         // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
         let made = Box::pin(async {
+            if let Some(effect) = self.contradiction(&permit, change, arn).await {
+                return effect;
+            }
             let called = Box::pin(self.call(permit, change, arn)).await;
             if let Some(lead) = lead {
-                lead.answer(!matches!(called, Ok(Accepted::Busy(_))));
+                _ = lead.set(!matches!(called, Ok(Some(Accepted::Busy(_)))));
             }
+            let called = called.map_err(|error| self.refusal(change, &error));
             if let Some(admission) = admission {
                 match &called {
                     Ok(_) => admission.accepted(),
@@ -65,43 +69,92 @@ impl TurnCalls<'_> {
                 }
             }
             match called {
-                Ok(accepted) => self.finish(accepted, change).await,
+                Ok(Some(accepted)) => self.finish(accepted, change).await,
+                Ok(None) => Effect::Is(Outcome::Applied),
                 Err(effect) => effect,
             }
         });
         timeout_at(deadline.end(), made).await.unwrap_or_else(|_| late(change))
     }
 
-    /// Makes the call. Returns the operation that Cloud Map accepted, or the immediate effect.
+    /// Makes the call. Returns the operation that Cloud Map accepted, if the call begins one.
     async fn call(
         &self,
         permit: Permit<'_>,
         change: &Change,
         arn: &str,
-    ) -> Result<Accepted, Effect> {
-        match change {
-            Change::CreateNamespace { .. } | Change::CreateService { .. } => {
-                Err(Effect::Is(Outcome::Applied))
+    ) -> Result<Option<Accepted>, Error> {
+        let cloud_map = self.calls.cloud_map;
+        let accepted = match change {
+            Change::CreateNamespace { .. } | Change::CreateService { .. } => return Ok(None),
+            Change::NoteOnService { place, difference: Difference { attribute, .. }, text } => {
+                let (at, text) = ((arn, place), text.as_deref());
+                let written = cloud_map.write_service_attribute(permit, at, attribute, text).await;
+                return written.map(|()| None);
+            }
+            Change::Health { place, instance, wanted, .. } => {
+                let reported = cloud_map.report_health(permit, arn, place, instance, *wanted).await;
+                return reported.map(|()| None);
             }
             Change::UpdateService { place, update } => {
-                self.update(permit, arn, place, update).await
-            }
-            Change::NoteOnService { place, difference, text } => {
-                Err(self.note(permit, (arn, place), &difference.attribute, text.as_deref()).await)
-            }
-            Change::Rewrite { place, instance, attributes, adopted: Some(adopted), .. } => {
-                self.adopt(permit, arn, place, instance, (&adopted.present, attributes)).await
+                cloud_map.update_service(permit, arn, place, update).await
             }
             Change::Register { place, instance, attributes, .. }
             | Change::Rewrite { place, instance, attributes, .. } => {
-                self.register(permit, arn, place, instance, attributes).await
-            }
-            Change::Health { place, instance, wanted, .. } => {
-                Err(self.report_health(permit, arn, place, instance, *wanted).await)
+                cloud_map.register(permit, arn, place, instance, attributes).await
             }
             Change::Deregister { place, instance, .. } => {
-                self.deregister(permit, arn, place, instance).await
+                cloud_map.deregister(permit, arn, place, instance).await
             }
+        };
+        accepted.map(Some)
+    }
+
+    /// The effect of an adoption if the instance is not as the plan saw it. Another writer is not noticed between this
+    /// check and the registration: Cloud Map has no compare-and-swap.
+    async fn contradiction(
+        &self,
+        permit: &Permit<'_>,
+        change: &Change,
+        arn: &str,
+    ) -> Option<Effect> {
+        let Change::Rewrite { place, instance, adopted: Some(adopted), .. } = change else {
+            return None;
+        };
+        match self.calls.cloud_map.instance(permit, arn, place, instance).await {
+            Ok(Some(now)) if now == adopted.present => None,
+            Ok(_) => {
+                let (instance, why) = (instance.clone(), NotAdopted::Changed);
+                Some(Effect::HeldBack(Reason::NotAdopted { instance, why }))
+            }
+            Err(error) => Some(failed(&error)),
+        }
+    }
+
+    /// The effect of an error.
+    fn refusal(&self, change: &Change, error: &Error) -> Effect {
+        match (error.class, change) {
+            // A missing instance or note is the wanted result. An instance that this run registered is never deregistered
+            // in it, so "not found" cannot mean "not visible yet".
+            (
+                Class::NotFound,
+                Change::Deregister { .. } | Change::NoteOnService { text: None, .. },
+            ) => Effect::Is(Outcome::Applied),
+            (Class::LimitExceeded, change) if change.is_registration() => {
+                Effect::Full(error.source.to_string())
+            }
+            // The only expected refusal of an input: an endpoint of one family in a service with records of both.
+            (
+                Class::Invalid,
+                Change::Register { place, attributes, .. }
+                | Change::Rewrite { place, attributes, .. },
+            ) => {
+                let service = self.turn.observation().registry.services.get(&place.key);
+                let mismatch = service.and_then(|it| Reason::of_one_family(it.kind, attributes));
+                let refused = || Reason::InvalidInput(error.in_full());
+                Effect::HeldBack(mismatch.unwrap_or_else(refused))
+            }
+            _ => failed(error),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Apply: makes the changes that a turn hands out, each by one call (`change`, with `service` and `instance`), at the
+//! Apply: makes the changes that a turn hands out, each by one call (`change`, with `service`), at the
 //! `pace` that the rate allows. It plans nothing; if a change could be wrong, the rule against it belongs in the plan.
 
 mod change;
@@ -71,12 +71,11 @@ pub async fn apply<'a>(
     // No other turn begins before the calls of this one have their tokens.
     let is_next = token.is_some();
     let pace = Mutex::new(Pace::new(token, calls.observed));
-    let (of_turn, lead) = (&TurnCalls { calls, turn, services, pace }, &Lead::default());
-    let is_free = || async {
-        let _planned = is_next.then(|| calls.cloud_map.plan(Call::RegisterInstance));
-        lead.is_free().await
+    let (of_turn, lead) = (&TurnCalls { calls, turn, services, pace }, &Lead::new());
+    let is_free = &|| async {
+        let _waiting = is_next.then(|| calls.cloud_map.plan(Call::RegisterInstance));
+        *lead.wait().await
     };
-    let is_free = &is_free;
     stream::iter(changes.into_iter().enumerate())
         .map(|(index, change)| async move {
             let effect = match (leads, index) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
 use super::{Calls, TurnCalls};
@@ -71,7 +71,7 @@ impl TurnCalls<'_> {
         let admission = match change {
             // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
             Change::Register { place, .. } if !self.knows_full(&place.key) => {
-                let _planned = cloud_map.plan(call);
+                let _waiting = cloud_map.plan(call);
                 let admitted = admissions.admit(&place.key.namespace).await;
                 Some(admitted.map_err(Effect::Full)?)
             }
@@ -82,31 +82,5 @@ impl TurnCalls<'_> {
     }
 }
 
-/// The answer to the first registration.
-#[derive(Debug)]
-pub(super) struct Lead(watch::Sender<Option<bool>>);
-
-impl Default for Lead {
-    fn default() -> Self {
-        Self(watch::channel(None).0)
-    }
-}
-
-impl Lead {
-    /// Records the answer to the first registration; `is_free` is whether no other run was at the same instance.
-    pub(super) fn answer(&self, is_free: bool) {
-        self.0.send_replace(Some(is_free));
-    }
-
-    /// Ends the wait of the others if there was no answer.
-    pub(super) fn settle(&self) {
-        self.0.send_if_modified(|answer| answer.is_none() && answer.replace(true).is_none());
-    }
-
-    /// Waits for the answer.
-    pub(super) async fn is_free(&self) -> bool {
-        let mut answers = self.0.subscribe();
-        let answer = answers.wait_for(Option::is_some).await;
-        answer.is_ok_and(|answer| *answer == Some(true))
-    }
-}
+/// The answer to the first registration: whether no other run was at the same instance.
+pub(super) type Lead = SetOnce<bool>;

@@ -1,5 +1,5 @@
-//! The calls that create, change or delete a Cloud Map service, create the namespace that it needs, or change an instance,
-//! and the effects of their answers on the change.
+//! The calls that create a Cloud Map service and the namespace that it needs, or delete a service, and the effects of their
+//! answers.
 
 use std::cell::Cell;
 
@@ -8,11 +8,10 @@ use tokio::time::timeout_at;
 use super::change::failed;
 use super::{Calls, TurnCalls};
 use crate::cloud_map::new_service::Created;
-use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Call, Class, CloudMap, Permit};
-use crate::model::{Attributes, Health, NewService, Outcome, Place, ServiceUpdate};
+use crate::cloud_map::{Call, Class, CloudMap};
+use crate::model::{NewService, Outcome, Place};
 use crate::publish::passes::{Effect, NO_TIME};
-use crate::publish::plan::{NotAdopted, Reason};
+use crate::publish::plan::Reason;
 use crate::time::Deadline;
 
 impl TurnCalls<'_> {
@@ -76,117 +75,6 @@ impl TurnCalls<'_> {
             Class::Exists => Effect::Contested,
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
             Class::Invalid => Effect::HeldBack(Reason::InvalidInput(error.in_full())),
-            _ => failed(&error),
-        })
-    }
-
-    pub(super) async fn update(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        update: &ServiceUpdate,
-    ) -> Result<Accepted, Effect> {
-        let accepted = self.calls.cloud_map.update_service(permit, arn, place, update).await;
-        accepted.map_err(|error| failed(&error))
-    }
-
-    pub(super) async fn note(
-        &self,
-        permit: Permit<'_>,
-        service: (&str, &Place),
-        attribute: &str,
-        text: Option<&str>,
-    ) -> Effect {
-        let cloud_map = self.calls.cloud_map;
-        match cloud_map.write_service_attribute(permit, service, attribute, text).await {
-            Ok(()) => Effect::Is(Outcome::Applied),
-            Err(error) if text.is_none() && error.class == Class::NotFound => {
-                Effect::Is(Outcome::Applied)
-            }
-            Err(error) => failed(&error),
-        }
-    }
-}
-
-impl TurnCalls<'_> {
-    pub(super) async fn register(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        instance: &str,
-        attributes: &Attributes,
-    ) -> Result<Accepted, Effect> {
-        let accepted =
-            self.calls.cloud_map.register(permit, arn, place, instance, attributes).await;
-        accepted.map_err(|error| {
-            let message = error.source.to_string();
-            match error.class {
-                Class::LimitExceeded => Effect::Full(message),
-                Class::Invalid => {
-                    let refused = || Reason::InvalidInput(error.in_full());
-                    Effect::HeldBack(self.mismatch(place, attributes).unwrap_or_else(refused))
-                }
-                _ => failed(&error),
-            }
-        })
-    }
-
-    /// Registers over an instance that is not ours, if it is still as the plan saw it. Another writer is not noticed
-    /// between that check and the registration: Cloud Map has no compare-and-swap.
-    pub(super) async fn adopt(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        instance: &str,
-        (present, attributes): (&Attributes, &Attributes),
-    ) -> Result<Accepted, Effect> {
-        match self.calls.cloud_map.instance(&permit, arn, place, instance).await {
-            Ok(Some(now)) if now == *present => {
-                self.register(permit, arn, place, instance, attributes).await
-            }
-            Ok(_) => {
-                let (instance, why) = (instance.to_owned(), NotAdopted::Changed);
-                Err(Effect::HeldBack(Reason::NotAdopted { instance, why }))
-            }
-            Err(error) => Err(failed(&error)),
-        }
-    }
-
-    /// The only expected refusal of an input: an endpoint of one family in a service with records of both.
-    fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
-        let service = self.turn.observation().registry.services.get(&place.key)?;
-        Reason::of_one_family(service.kind, attributes)
-    }
-
-    pub(super) async fn report_health(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        instance: &str,
-        health: Health,
-    ) -> Effect {
-        match self.calls.cloud_map.report_health(permit, arn, place, instance, health).await {
-            Ok(()) => Effect::Is(Outcome::Applied),
-            Err(error) => failed(&error),
-        }
-    }
-
-    pub(super) async fn deregister(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        instance: &str,
-    ) -> Result<Accepted, Effect> {
-        let accepted = self.calls.cloud_map.deregister(permit, arn, place, instance).await;
-        accepted.map_err(|error| match error.class {
-            // A missing instance is the wanted result. An instance that this run registered is never deregistered in
-            // it, so "not found" cannot mean "not visible yet".
-            Class::NotFound => Effect::Is(Outcome::Applied),
             _ => failed(&error),
         })
     }

@@ -141,7 +141,7 @@ impl<'w> Kept<'w> {
         let exported = &observed.desired.services;
         let held = plan.guard.iter().filter(|guard| guard.state.holds());
         let held: BTreeSet<&ServiceRef> =
-            held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
+            held.flat_map(|guard| guard.losses.iter().map(|(service, _)| service)).collect();
         let mut ended: BTreeSet<ServiceRef> = self.exports().collect();
         ended.retain(|service| {
             selection.contains(service)

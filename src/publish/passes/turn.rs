@@ -336,13 +336,13 @@ impl Turn<'_> {
     fn settle_refused(&mut self) {
         for change in std::mem::take(&mut self.refused) {
             let service = self.record.service(&change);
-            let is_told = self.record.results.held_back.iter().any(|line| {
+            let is_reported = self.record.results.held_back.iter().any(|line| {
                 let is_here =
                     line.service == *service && line.place.as_ref() == Some(change.place());
                 is_here && line.reason.is_about_capacity()
             });
             let refusal = self.observation.registry.capacity.refusal(&change.place().key);
-            if let Some(message) = refusal.filter(|_| !is_told) {
+            if let Some(message) = refusal.filter(|_| !is_reported) {
                 let reason = Reason::QuotaExceeded(message.to_owned());
                 self.settle(change, Err(reason));
             }

@@ -82,9 +82,8 @@ fn wanted_to_adopt<'a>(
     holders: &[ServiceRef],
 ) -> Result<Vec<WantedInstances<'a>>, Reason> {
     let mut all = wanted(observation, key, holders)?;
-    if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
-        assign_shared(&mut all, &Present::of(observation, key, tells_ports_apart));
-    }
+    let present = Present::of(observation, key, &all);
+    assign_shared(&mut all, &present);
     let service = &observation.registry.services[key];
     if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
         return Err(Reason::ServiceConnect);

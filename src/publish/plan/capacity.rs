@@ -33,9 +33,7 @@ pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
             if free > 0 && (!is_full || *freed > 0) {
                 free -= 1;
                 *freed = freed.saturating_sub(1);
-                let WaitingRegistration { service, instance, attributes } = pending;
-                let register = Change::Register { place: place.clone(), instance, attributes };
-                plan.changes.entry(service).or_default().push(register);
+                plan.changes.entry(pending.service).or_default().push(pending.register);
             } else {
                 without.push(pending);
             }
@@ -86,12 +84,10 @@ fn hold_back(
 }
 
 /// A registration that was taken out of the plan.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct WaitingRegistration {
     /// The Service with the turn in which it is registered.
     service: ServiceRef,
-    instance: String,
-    attributes: Attributes,
+    register: Change,
 }
 
 /// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
@@ -115,20 +111,14 @@ fn take_pending(
     };
     let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
     for (service, changes) in &mut plan.changes {
-        for change in changes.extract_if(.., is_pending) {
-            if let Change::Register { place, instance, attributes } = change {
-                let service = service.clone();
-                places.entry(place).or_default().push(WaitingRegistration {
-                    service,
-                    instance,
-                    attributes,
-                });
-            }
+        for register in changes.extract_if(.., is_pending) {
+            let pending = places.entry(register.place().clone()).or_default();
+            pending.push(WaitingRegistration { service: service.clone(), register });
         }
     }
     for (place, pending) in &mut places {
         let staying =
-            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, Comparison::staying);
+            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, |it| it.staying);
         sort(pending, staying);
     }
     places
@@ -139,7 +129,10 @@ fn take_pending(
 /// In the order of names, `api` with 100 new pods would get all of 10 free places, and `web` with 2 would not be found at
 /// all. By turns, each of them gets its first instance before any gets a second.
 fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> usize) {
-    pending.sort_by(|a, b| hash_of(&a.instance).cmp(hash_of(&b.instance)).then_with(|| a.cmp(b)));
+    pending.sort_by_cached_key(|WaitingRegistration { service, register }| {
+        let instance = register.instance().unwrap_or_default();
+        (hash_of(instance).to_owned(), service.clone(), instance.to_owned())
+    });
     let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
     pending.sort_by_cached_key(|pending| {
         let service = &pending.service;
@@ -161,15 +154,20 @@ fn exchange(
     let mut refused = Vec::new();
     for pending in pending {
         let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
-        match own.or((!surplus.is_empty()).then_some(0)).map(|index| surplus.remove(index)) {
-            Some(Change::Deregister { instance, marked, address, because, .. }) => {
-                let newcomer = pending.instance;
+        let displaced = own.or((!surplus.is_empty()).then_some(0)).map(|it| surplus.remove(it));
+        match (displaced, pending) {
+            (
+                Some(Change::Deregister { instance, marked, address, because, .. }),
+                WaitingRegistration {
+                    service,
+                    register: Change::Register { instance: newcomer, attributes, .. },
+                },
+            ) => {
                 let exchange = Exchange { newcomer, marked, address, because };
-                let change =
-                    rewritten(observation, place, (instance, pending.attributes), exchange);
-                plan.changes.entry(pending.service).or_default().push(change);
+                let change = rewritten(observation, place, (instance, attributes), exchange);
+                plan.changes.entry(service).or_default().push(change);
             }
-            _ => refused.push(pending),
+            (_, pending) => refused.push(pending),
         }
     }
     refused
@@ -319,16 +317,9 @@ pub struct Peak {
     pub of: String,
     /// The largest number of instances during the run.
     pub count: usize,
-    pub quota: Quota,
-}
-
-/// A quota of Cloud Map for instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quota {
-    /// Per service: fixed.
-    Service(usize),
-    /// Per namespace, unless AWS has raised it: no API reports that.
-    Namespace(usize),
+    pub quota: usize,
+    /// Whether the quota is that of a service. AWS may have raised that of a namespace: no API reports it.
+    pub is_fixed: bool,
 }
 
 /// AWS's default of the quota "instances per namespace".
@@ -353,12 +344,18 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
         *namespaces.entry(&place.namespace).or_default() += count;
     }
     let service = services.iter().max_by_key(|(_, count)| **count);
-    let service = service.map(|(place, count)| {
-        (place.to_string(), *count, Quota::Service(observation.rules.service_limit.0))
+    let service = service.map(|(place, count)| Peak {
+        of: place.to_string(),
+        count: *count,
+        quota: observation.rules.service_limit.0,
+        is_fixed: true,
     });
     let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-    let namespace = namespace
-        .map(|(name, count)| (name.to_owned(), count, Quota::Namespace(DEFAULT_NAMESPACE_QUOTA)));
-    let peaks = service.into_iter().chain(namespace);
-    peaks.map(|(of, count, quota)| Peak { of, count, quota }).collect()
+    let namespace = namespace.map(|(name, count)| Peak {
+        of: name.to_owned(),
+        count,
+        quota: DEFAULT_NAMESPACE_QUOTA,
+        is_fixed: false,
+    });
+    service.into_iter().chain(namespace).collect()
 }

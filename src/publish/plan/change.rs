@@ -221,20 +221,6 @@ pub enum Stage {
     Forget,
 }
 
-impl Stage {
-    pub const ALL: [Self; 9] = [
-        Self::CreateNamespace,
-        Self::Create,
-        Self::Adopt,
-        Self::Register,
-        Self::Health,
-        Self::Update,
-        Self::Note,
-        Self::Deregister,
-        Self::Forget,
-    ];
-}
-
 impl Change {
     /// The stage in which the change is made.
     pub fn stage(&self) -> Stage {

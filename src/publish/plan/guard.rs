@@ -27,30 +27,15 @@ use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use super::result::{Plan, instances_unread};
 use crate::guard::{
-    Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
+    Age, Circumstances, Extent, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
 };
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, ClusterArn, GuardState, Owner, Place, ServiceRef, Timestamp};
+use crate::model::{Attributes, GuardState, Owner, Place, ServiceRef};
 
-impl Circumstances for Observation {
-    fn guard(&self) -> Guard {
-        self.rules.guard
-    }
-
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn cluster(&self) -> &ClusterArn {
-        &self.owner.cluster
-    }
-
-    fn subject(&self) -> Subject {
-        Subject::Instances
-    }
-
-    fn was_read(&self, service: &ServiceRef) -> bool {
-        self.desired.was_read(service)
+impl Observation {
+    fn circumstances(&self) -> Circumstances<'_> {
+        let (guard, cluster) = (self.rules.guard, &self.owner.cluster);
+        Circumstances { guard, now: self.now, cluster, subject: Subject::Instances }
     }
 }
 
@@ -92,20 +77,17 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
             (measure(observation), losses, recall_sighting(observation))
         }
     };
-    let verdict = measure.judge(observation, &losses, sighting.as_ref());
+    let run = observation.circumstances();
+    let verdict = measure.judge(&run, &losses, sighting.as_ref());
     let held = verdict.as_ref().map(|verdict| take_out(&verdict.held, plan)).unwrap_or_default();
-    // A run that read only a part does not remove the note.
-    let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
-    let is_noted = match (measure.extent, observation.extent) {
-        (Extent::Part, _) => true,
-        (_, Extent::Remainder) => remember_sighting(observation, verdict.as_ref(), &held, plan),
-        // The second judgement of this run may hold the noted loss.
-        _ if verdict.is_none() && GuardBaseline::of(observation, plan).is_some() => true,
-        _ if forgets => keep_sighting(observation, verdict.as_ref(), &held, plan),
-        _ => true,
-    };
+    // A run that read only a part does not remove the note, nor one of which the second judgement may hold the noted loss.
+    let is_final = observation.extent != Extent::Remainder && measure.unread == 0;
+    let is_final =
+        is_final && (verdict.is_some() || GuardBaseline::of(observation, plan).is_none());
+    let is_noted = measure.extent == Extent::Part
+        || note_sighting(observation, (verdict.as_ref(), &held), is_final, plan);
     if let Some(verdict) = verdict {
-        let status = verdict.status(observation);
+        let status = verdict.status(&run);
         let status =
             if is_noted { status } else { status.without_note(mark::unreadable(observation)) };
         let status = Arc::new(status);
@@ -179,7 +161,7 @@ impl GuardBaseline {
     pub fn of(observation: &Observation, plan: &Plan) -> Option<Self> {
         let measure = measure(observation);
         let gross = losses(observation, plan, Offset::Nothing);
-        if !measure.is_past(observation, &gross) {
+        if !measure.is_past(&observation.circumstances(), &gross) {
             return None;
         }
         let mut before = BTreeMap::new();
@@ -201,97 +183,74 @@ impl GuardBaseline {
 }
 
 /// The sighting that an earlier run stored.
-pub fn recall_sighting(observation: &Observation) -> Option<Sighting> {
+fn recall_sighting(observation: &Observation) -> Option<Sighting> {
     let marks = mark::carriers(observation, SIGHTING).filter_map(|(_, text)| Sighting::parse(text));
     marks.min_by_key(|sighting| sighting.first_seen)
 }
 
-/// Adds the note changes of a verdict to the plan; `held` are the removals that were taken out. Returns false if a new
-/// loss that is held has no place for its note.
-pub fn keep_sighting(
+/// Adds the changes of the note to the plan; `held` are the removals that were taken out, and only a verdict that is final
+/// removes a note. Returns false if a new loss that is held has no place for its note.
+fn note_sighting(
     observation: &Observation,
-    verdict: Option<&Verdict>,
-    held: &[Change],
+    (verdict, held): (Option<&Verdict>, &[Change]),
+    is_final: bool,
     plan: &mut Plan,
 ) -> bool {
-    let memory = SightingNotes(observation);
     match verdict {
-        None => memory.unmark(None, plan),
         Some(verdict) if verdict.state.holds() => {
-            return remember_sighting(observation, Some(verdict), held, plan);
+            let sighting = Sighting::of(&verdict.held, observation.now);
+            return !verdict.is_new || mark_sighting(observation, &sighting, held, |_| true, plan);
         }
+        _ if !is_final => {}
+        None => unmark_sighting(observation, None, plan),
         Some(verdict) => {
-            let goes = going(&verdict.passed, plan);
+            let changes = plan.changes.values().flatten();
+            let is_lost = |it: &&Change| it.loses().is_some_and(|it| verdict.passed.has(it));
+            let lost: Vec<Change> = changes.filter(is_lost).cloned().collect();
             // On a Cloud Map service it would outlast the instances, so there it is removed after them.
             let is_instance = |at: &NotePlace| matches!(at, NotePlace::Instance(_));
-            memory.mark(&memory.passed(verdict), &goes, is_instance, plan);
+            mark_sighting(observation, &passed(observation, verdict), &lost, is_instance, plan);
         }
     }
     true
 }
 
-/// Adds the note of a new loss that is held to the plan, and removes no note. Returns false if there is no place for it.
-pub fn remember_sighting(
+/// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the next
+/// one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole wait.
+fn passed(observation: &Observation, verdict: &Verdict) -> Sighting {
+    let Observation { now, rules, .. } = observation;
+    let ripe = now.saturating_sub(rules.guard.wait).unwrap_or(*now);
+    let first_seen = verdict.first_seen.map_or(ripe, |first_seen| first_seen.min(ripe));
+    recall_sighting(observation)
+        .filter(|sighting| sighting.first_seen <= ripe)
+        .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, loss)))
+        .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
+}
+
+/// Writes the note: on the instance that had it before, else on the first held one with room for it, else elsewhere.
+/// Returns false if there is no place for it.
+fn mark_sighting(
     observation: &Observation,
-    verdict: Option<&Verdict>,
+    sighting: &Sighting,
     held: &[Change],
+    may_be_at: impl Fn(&NotePlace) -> bool,
     plan: &mut Plan,
 ) -> bool {
-    let new = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new);
-    new.is_none_or(|verdict| {
-        let sighting = Sighting::of(&verdict.held, observation.now);
-        SightingNotes(observation).mark(&sighting, held, |_| true, plan)
-    })
+    let text = sighting.to_string();
+    let held = held.iter().filter_map(Change::instance_key);
+    let at = mark::place_for(observation, (SIGHTING, &text), held, plan).filter(may_be_at);
+    let mut noted = mark::carriers(observation, SIGHTING);
+    let is_noted = noted.any(|(place, noted)| Some(&place) == at.as_ref() && noted == text);
+    if let Some(at) = at.as_ref().filter(|_| !is_noted) {
+        mark::put(observation, at, (SIGHTING, Some(&text)), plan);
+    }
+    unmark_sighting(observation, at.as_ref(), plan);
+    at.is_some()
 }
 
-/// The removals that make up a loss.
-fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
-    let changes = plan.changes.values().flatten();
-    let goes = changes.filter(|change| change.loses().is_some_and(|it| losses.has(it)));
-    goes.cloned().collect()
-}
-
-struct SightingNotes<'a>(&'a Observation);
-
-impl SightingNotes<'_> {
-    /// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the
-    /// next one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
-    /// wait.
-    fn passed(&self, verdict: &Verdict) -> Sighting {
-        let Observation { now, rules, .. } = self.0;
-        let ripe = now.saturating_sub(rules.guard.wait).unwrap_or(*now);
-        let first_seen = verdict.first_seen.map_or(ripe, |first_seen| first_seen.min(ripe));
-        recall_sighting(self.0)
-            .filter(|sighting| sighting.first_seen <= ripe)
-            .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, loss)))
-            .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
-    }
-
-    /// Writes the note: on the instance that had it before, else on the first held one with room for it, else elsewhere.
-    /// Returns false if there is no place for it.
-    fn mark(
-        &self,
-        sighting: &Sighting,
-        held: &[Change],
-        may_be_at: impl Fn(&NotePlace) -> bool,
-        plan: &mut Plan,
-    ) -> bool {
-        let text = sighting.to_string();
-        let held = held.iter().filter_map(Change::instance_key);
-        let at = mark::place_for(self.0, (SIGHTING, &text), held, plan).filter(may_be_at);
-        let mut noted = mark::carriers(self.0, SIGHTING);
-        let is_noted = noted.any(|(place, noted)| Some(&place) == at.as_ref() && noted == text);
-        if let Some(at) = at.as_ref().filter(|_| !is_noted) {
-            mark::put(self.0, at, (SIGHTING, Some(&text)), plan);
-        }
-        self.unmark(at.as_ref(), plan);
-        at.is_some()
-    }
-
-    /// Removes the note from every place but one.
-    fn unmark(&self, except: Option<&NotePlace>, plan: &mut Plan) {
-        for (at, _) in mark::carriers(self.0, SIGHTING).filter(|(at, _)| Some(at) != except) {
-            mark::put(self.0, &at, (SIGHTING, None), plan);
-        }
+/// Removes the note from every place but one.
+fn unmark_sighting(observation: &Observation, except: Option<&NotePlace>, plan: &mut Plan) {
+    for (at, _) in mark::carriers(observation, SIGHTING).filter(|(at, _)| Some(at) != except) {
+        mark::put(observation, &at, (SIGHTING, None), plan);
     }
 }

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use super::change::Difference;
 use super::observation::Observation;
 use super::reason::Reason;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
@@ -15,15 +14,6 @@ use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
     ServiceRef,
 };
-
-/// A difference between an instance's health in Cloud Map and that of its endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthDifference {
-    /// The health in Cloud Map.
-    pub present: Health,
-    /// The health of the endpoint.
-    pub wanted: Health,
-}
 
 /// The health with which an endpoint is registered; `None` if it is not.
 pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {
@@ -114,17 +104,8 @@ pub fn as_it_is(
     again
 }
 
-/// The difference between the health in the attributes and `present`, if we report the health of this instance.
-pub fn difference(attributes: &Attributes, present: Health) -> Option<HealthDifference> {
+/// The health in the attributes, if we report the health of this instance and it differs from `present`.
+pub fn difference(attributes: &Attributes, present: Health) -> Option<Health> {
     let wanted = initial(attributes);
-    let ours = attributes.contains_key(HEALTH);
-    (ours && wanted != present).then_some(HealthDifference { present, wanted })
-}
-
-impl From<HealthDifference> for Difference {
-    fn from(health: HealthDifference) -> Self {
-        let text = |health: Health| Some(health.to_string());
-        let (present, wanted) = (text(health.present), text(health.wanted));
-        Self { attribute: "health".into(), present, wanted }
-    }
+    (attributes.contains_key(HEALTH) && wanted != present).then_some(wanted)
 }

@@ -12,13 +12,12 @@ use super::result::Plan;
 use crate::guard::{Loss, Losses};
 use crate::model::{Attributes, ServiceRef};
 
+/// The instances of one Service.
 #[derive(Default)]
 struct LossTally {
     present: usize,
     gone: usize,
     came: usize,
-    /// Of the added instances, those that displace another instance: the addition and the removal are one call.
-    displaced: usize,
     passed_on: usize,
 }
 
@@ -33,22 +32,29 @@ pub enum Offset<'a> {
     Registered(&'a BTreeMap<ServiceRef, usize>),
 }
 
-/// The losses of a plan.
+/// The losses of a plan: the instances that each Service had and loses, but for those that offset the loss.
 pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses {
     let tallies = tallies(observation, plan, offset).into_iter();
     let losses = tallies.filter_map(|(service, tally)| {
-        let loss = tally.loss(&service, offset)?;
-        Some((service, loss))
+        let LossTally { present, gone, came, passed_on } = tally;
+        let before = match offset {
+            Offset::Registered(counts) => counts.get(&service).copied().unwrap_or_default(),
+            Offset::Planned | Offset::Nothing => present,
+        };
+        let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
+        let left = (present + came).saturating_sub(gone + passed_on);
+        let was_read = observation.desired.was_read(&service);
+        Some((service, Loss { lost, left, was_read, was_held: false }))
     });
     losses.collect()
 }
 
-/// Counts the instances that each Service has and loses, and those that offset the loss.
 fn tallies(
     observation: &Observation,
     plan: &Plan,
     offset: Offset,
 ) -> BTreeMap<ServiceRef, LossTally> {
+    let is_planned = matches!(offset, Offset::Planned);
     let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
     let mut tallies: BTreeMap<ServiceRef, LossTally> = BTreeMap::new();
     for (_, service) in observation.all_marked_services() {
@@ -66,15 +72,15 @@ fn tallies(
             {
                 tally(Some(marked.clone()), |tally| &mut tally.gone);
             }
-            Change::Register { attributes, .. } => {
+            Change::Register { attributes, .. } if is_planned => {
                 tally(marked(attributes), |tally| &mut tally.came);
             }
+            // The addition and the removal are one call.
             Change::Rewrite { attributes, exchange: Some(exchange), .. } => {
                 tally(Some(exchange.marked.clone()), |tally| &mut tally.gone);
                 tally(marked(attributes), |tally| &mut tally.came);
-                tally(marked(attributes), |tally| &mut tally.displaced);
             }
-            Change::Rewrite { place, instance, attributes, .. } => {
+            Change::Rewrite { place, instance, attributes, .. } if is_planned => {
                 let before = observation.registry.instance(&place.key, instance);
                 let (before, after) = (before.and_then(&marked), marked(attributes));
                 if before != after {
@@ -86,22 +92,6 @@ fn tallies(
         }
     }
     tallies
-}
-
-impl LossTally {
-    fn loss(mut self, service: &ServiceRef, offset: Offset) -> Option<Loss> {
-        let mut before = self.present;
-        if !matches!(offset, Offset::Planned) {
-            (self.came, self.passed_on) = (self.displaced, 0);
-        }
-        if let Offset::Registered(counts) = offset {
-            before = counts.get(service).copied().unwrap_or_default();
-        }
-        let lost = (before + self.gone).checked_sub(self.present + self.came);
-        let lost = lost.filter(|lost| *lost > 0)?;
-        let left = (self.present + self.came).saturating_sub(self.gone + self.passed_on);
-        Some(Loss { lost, left })
-    }
 }
 
 impl Offset<'_> {

@@ -62,13 +62,13 @@ use wanted::wanted;
 
 use crate::model::{CloudMapService, Owner, Place, ServiceRef};
 
-pub use crate::guard::{Extent, GuardStatus, ServiceLoss};
+pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{
     Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
     to_adopt,
 };
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};
@@ -149,7 +149,7 @@ impl Plan {
                             self.add_comparison(&place, service, comparison);
                         }
                     }
-                    all.insert(key.clone(), compared);
+                    all.0.insert(key.clone(), compared);
                 }
                 Err(reason) => {
                     for service in asking {
@@ -163,12 +163,9 @@ impl Plan {
 
     fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &mut Comparison) {
         let unchanged = self.unchanged.entry(place.clone()).or_default();
-        unchanged.ours += comparison.unchanged();
+        unchanged.ours += comparison.unchanged;
         unchanged.notes.extend(comparison.note.clone());
-        let changes = comparison.take_changes(place);
-        if !changes.is_empty() {
-            self.changes.entry(holder.clone()).or_default().extend(changes);
-        }
+        self.changes.entry(holder.clone()).or_default().extend(comparison.take_changes());
         for reason in comparison.held_back.clone() {
             self.hold_back(holder, place, reason);
         }

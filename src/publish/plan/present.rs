@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
 use super::health;
-use super::health::HealthDifference;
 use super::instance::{Identity, new_id};
 use super::observation::Observation;
 use super::wanted::WantedInstances;
@@ -35,8 +34,9 @@ pub struct Ours<'a> {
 type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
 
 impl<'a> Present<'a> {
-    /// Our instances among those that were read under a key.
-    pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
+    /// Our instances among those that were read under a key, compared as the holders of the name want theirs.
+    pub fn of(observation: &'a Observation, key: &ServiceKey, all: &[WantedInstances]) -> Self {
+        let tells_ports_apart = all.first().is_some_and(|it| it.template.tells_ports_apart());
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
         for (id, attributes) in observation.ours(key) {
@@ -95,14 +95,10 @@ impl<'a> Present<'a> {
         !self.ours[id].attributes.contains_key(HEALTH) || self.health(id) == Health::Healthy
     }
 
-    /// The difference between its health and these attributes, if we report its health and it could be read.
-    pub fn health_difference(
-        &self,
-        id: &String,
-        attributes: &Attributes,
-    ) -> Option<HealthDifference> {
-        let difference = health::difference(attributes, self.health(id));
-        difference.filter(|_| self.health_unreadable().is_none())
+    /// The health to report, if it differs from the known one and that could be read.
+    pub fn health_to_report(&self, id: &String, attributes: &Attributes) -> Option<Health> {
+        let wanted = health::difference(attributes, self.health(id));
+        wanted.filter(|_| self.health_unreadable().is_none())
     }
 
     /// The reason why the health of the instances could not be read.
@@ -176,7 +172,7 @@ fn leave_out_beyond_maximum(
     present: &Present,
     holders: &BTreeSet<ServiceRef>,
 ) {
-    let Some(maximum) = wanted.maximum else { return };
+    let Some(maximum) = wanted.maximum() else { return };
     let kept = present.kept_for([&*wanted]).into_iter();
     let kept: BTreeMap<String, &String> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
     let holder = wanted.holder.clone();

@@ -188,9 +188,9 @@ type RemovalDecision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 impl<'a> Removals<'a> {
     /// The surplus instances of ours under a name.
     fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
-        let compared = self.compared.under(key);
+        let compared = self.compared.0.get(key);
         let is_surplus = |it: &MarkedInstance| {
-            compared.is_none_or(|all| all.values().any(|holder| holder.surplus(it.id).is_some()))
+            compared.is_none_or(|all| all.values().any(|holder| holder.surplus.contains_key(it.id)))
         };
         let ours = self.observation.marked(key);
         ours.filter(|it| self.observation.affected.contains(&it.service) && is_surplus(it))
@@ -212,7 +212,7 @@ impl<'a> Removals<'a> {
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
-            None => self.of_nobody(key, candidate),
+            None => self.without_holder(key, candidate),
         }
     }
 
@@ -225,7 +225,7 @@ impl<'a> Removals<'a> {
         is_last: bool,
     ) -> Option<RemovalDecision> {
         let comparison = self.compared.of(key, &candidate.service)?;
-        let because = comparison.surplus(candidate.id)?.clone();
+        let because = comparison.surplus.get(candidate.id)?.clone();
         let waits_for = match comparison.has_endpoints {
             true if comparison.has_registered => None,
             true => Some(WaitsFor::FirstRegistration),
@@ -237,13 +237,13 @@ impl<'a> Removals<'a> {
     /// The holder with ready endpoints that will have the first instance under a name, if none has one yet. A holder
     /// with an instance to rewrite is preferred, since that needs no capacity.
     fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
-        let compared = self.compared.under(key)?;
+        let compared = self.compared.0.get(key)?;
         if compared.values().any(|comparison| comparison.has_registered) {
             return None;
         }
         let holders = self.observation.holders.holders(key).iter();
         let asking = holders.filter(|holder| compared[*holder].has_endpoints);
-        asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
+        asking.min_by_key(|holder| compared[*holder].staying == 0).cloned()
     }
 
     /// An instance of a Service that lost the name, or left it to another. It is deregistered after a holder has an
@@ -257,7 +257,7 @@ impl<'a> Removals<'a> {
         }
         let mut holders = self.observation.holders.holders(key).iter();
         let holder = holders.find(|holder| self.observation.affected.contains(*holder))?;
-        let serves = self.compared.under(key)?.values().any(|comparison| comparison.has_registered);
+        let serves = self.compared.0.get(key)?.values().any(|comparison| comparison.has_registered);
         let follows = match self.first_to_serve(key) {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
@@ -294,7 +294,11 @@ impl<'a> Removals<'a> {
     }
 
     /// An instance under a name that no Service of the cluster claims, or only an unclear one.
-    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<RemovalDecision> {
+    fn without_holder(
+        &self,
+        key: &ServiceKey,
+        candidate: &MarkedInstance,
+    ) -> Option<RemovalDecision> {
         let marked = &candidate.service;
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));

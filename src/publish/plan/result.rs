@@ -140,16 +140,6 @@ pub enum ServiceNote {
     },
 }
 
-impl ServiceNote {
-    /// Its first word in a report.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Unread { .. } => "not read",
-            Self::TtlWaits { .. } => "waits",
-        }
-    }
-}
-
 /// The services that could not be read, each with the cause.
 fn unread(
     observation: &Observation,

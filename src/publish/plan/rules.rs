@@ -10,24 +10,18 @@ use crate::model::Policy;
 
 impl Policy {
     pub fn allows(self, change: &Change) -> bool {
-        match change {
-            Change::CreateNamespace { .. }
-            | Change::CreateService { .. }
-            | Change::Register { .. } => true,
-            Change::Rewrite { exchange: Some(exchange), .. } => match self {
-                Self::Sync => true,
-                Self::UpsertOnly => exchange.because.leaves_the_claim(),
-                Self::CreateOnly => false,
-            },
-            Change::Rewrite { .. }
-            | Change::UpdateService { .. }
-            | Change::NoteOnService { .. }
-            | Change::Health { .. } => self != Self::CreateOnly,
-            Change::Deregister { because, .. } => match self {
-                Self::Sync => true,
-                Self::UpsertOnly => because.leaves_the_claim(),
-                Self::CreateOnly => false,
-            },
+        match (self, change) {
+            (Self::Sync, _) => true,
+            (Self::UpsertOnly, Change::Deregister { because, .. }) => because.leaves_the_claim(),
+            (Self::UpsertOnly, change) => {
+                change.exchange().is_none_or(|it| it.because.leaves_the_claim())
+            }
+            (Self::CreateOnly, change) => matches!(
+                change,
+                Change::CreateNamespace { .. }
+                    | Change::CreateService { .. }
+                    | Change::Register { .. }
+            ),
         }
     }
 

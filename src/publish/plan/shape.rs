@@ -17,6 +17,7 @@ use crate::model::{
 };
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
+#[derive(Clone, Copy, Debug)]
 pub struct InstanceTemplate<'a> {
     pub kind: ServiceKind,
     /// Whether Route 53 checks the health of the instances. It needs their port, and an address that it can call.
@@ -86,8 +87,8 @@ impl InstanceTemplate<'_> {
             endpoint.addresses().partition(|address| is_publishable(*address));
         let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
             addresses.into_iter().partition(|address| self.permit.allows(*address));
-        let told = |address: &IpAddr| allowed.is_empty() || self.carries(*address);
-        let refused = refused.into_iter().filter(told);
+        let is_reported = |address: &IpAddr| allowed.is_empty() || self.carries(*address);
+        let refused = refused.into_iter().filter(is_reported);
         let refused = refused
             .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
         let malformed = endpoint.malformed.iter().cloned().map(Reason::AddressMalformed);

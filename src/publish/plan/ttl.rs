@@ -161,8 +161,8 @@ impl Plan {
         let has_say =
             |place: &Place| registers.contains(place) || has_ours(observation, &place.key);
         let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
-        let told = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
-        let places = updated.map(Change::place).chain(told.map(|(place, _)| place));
+        let noted = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
+        let places = updated.map(Change::place).chain(noted.map(|(place, _)| place));
         let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
         for changes in self.changes.values_mut() {
             changes.retain(|it| it.stage() != Stage::Update || !left.contains(it.place()));

@@ -27,26 +27,40 @@ pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -
     in_turns
 }
 
-/// The number of the turn of each Service that has changes, in their order.
+/// The number of the turn of each Service that has changes, in their order: a Service takes the turn of all that it
+/// leads to, step by step.
 fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<usize> {
-    let mut joined = join(changes, holders);
-    let mut turns = BTreeMap::new();
-    let roots = (0..changes.len()).map(|service| joined.root(service));
-    roots
-        .map(|root| {
-            let next = turns.len();
-            *turns.entry(root).or_insert(next)
-        })
-        .collect()
+    let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
+    for (one, other) in pairs(changes, holders) {
+        joined.entry(one).or_default().push(other);
+        joined.entry(other).or_default().push(one);
+    }
+    let (mut turns, mut next) = (BTreeMap::new(), 0);
+    for service in changes.keys() {
+        if turns.contains_key(service) {
+            continue;
+        }
+        let mut reached = vec![service];
+        while let Some(service) = reached.pop() {
+            if turns.insert(service, next).is_none() {
+                reached.extend(joined.get(service).into_iter().flatten());
+            }
+        }
+        next += 1;
+    }
+    changes.keys().map(|service| turns[service]).collect()
 }
 
-/// Joins the Services that take a turn together. Services with changes are numbered first, in their order; Services
-/// without changes that two others wait for follow.
-fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> DisjointSets {
+/// The pairs of Services that take a turn together. One of the two may have no changes.
+fn pairs<'a>(
+    changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
+    holders: &'a Holders,
+) -> Vec<(&'a ServiceRef, &'a ServiceRef)> {
     let (creators, crowds) = (creators(changes), crowds(changes));
     let new_names = new_names(changes, holders);
     let renamed: BTreeMap<_, _> = new_names.iter().map(|(service, key)| (*key, *service)).collect();
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<_> =
+        new_names.iter().map(|(service, key)| (*service, renamed[key])).collect();
     for (service, changes) in changes {
         let places = changes.iter().map(Change::place);
         let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
@@ -57,17 +71,7 @@ fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Disjo
             waits_for(changes).chain(crowded).chain(beside.chain(shared).flatten().copied());
         pairs.extend(others.map(|other| (service, other)));
     }
-    pairs.extend(new_names.iter().map(|(service, key)| (*service, renamed[key])));
-    let mut numbers: BTreeMap<&ServiceRef, usize> = changes.keys().zip(0..).collect();
-    for service in pairs.iter().flat_map(|(one, other)| [*one, *other]) {
-        let next = numbers.len();
-        numbers.entry(service).or_insert(next);
-    }
-    let mut joined = DisjointSets::new(numbers.len());
-    for (one, other) in pairs {
-        joined.join(numbers[one], numbers[other]);
-    }
-    joined
+    pairs
 }
 
 /// The oldest Service of each name that a Service shares with many.
@@ -120,60 +124,6 @@ fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
     waiting.flat_map(|waits_for| waits_for.services())
 }
 
-/// Disjoint sets of the numbers from 0, joined two at a time: a union-find. Every number begins in a set of its own.
-/// Joining thousands of them takes time in proportion to their number, in any order; with lists of sets, each join would
-/// search all of them.
-#[derive(Debug)]
-pub struct DisjointSets {
-    /// The next number on the way to the root of the set; a root is its own.
-    parents: Vec<usize>,
-    /// The size of the set, at its root.
-    sizes: Vec<usize>,
-    /// The number of parents looked up: the work done so far.
-    #[cfg(test)]
-    pub steps: usize,
-}
-
-impl DisjointSets {
-    /// One set for each number.
-    pub fn new(count: usize) -> Self {
-        Self {
-            parents: (0..count).collect(),
-            sizes: vec![1; count],
-            #[cfg(test)]
-            steps: 0,
-        }
-    }
-
-    /// The root of the set that holds a number: the same for all its numbers.
-    pub fn root(&mut self, mut number: usize) -> usize {
-        loop {
-            #[cfg(test)]
-            {
-                self.steps += 1;
-            }
-            let parent = self.parents[number];
-            if parent == number {
-                return number;
-            }
-            // Halves the path for the next search.
-            self.parents[number] = self.parents[parent];
-            number = parent;
-        }
-    }
-
-    /// Joins the sets of the two numbers.
-    pub fn join(&mut self, one: usize, other: usize) {
-        let (one, other) = (self.root(one), self.root(other));
-        if one != other {
-            let is_larger = self.sizes[one] >= self.sizes[other];
-            let (root, joined) = if is_larger { (one, other) } else { (other, one) };
-            self.parents[joined] = root;
-            self.sizes[root] += self.sizes[joined];
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -210,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_services_are_joined_in_a_few_steps_each() {
+    fn ten_thousand_services_take_their_turns_however_they_wait() {
         const COUNT: usize = 10_000;
         type Other = fn(usize) -> Option<usize>;
         let waits_for: [(&str, Other, usize); 4] = [
@@ -221,11 +171,6 @@ mod tests {
         ];
         for (case, waits_for, turns) in waits_for {
             let changes = removals((0..COUNT).map(|number| (number, waits_for(number))));
-            let mut joined = join(&changes, &Holders::default());
-            for number in 0..COUNT {
-                joined.root(number);
-            }
-            assert!((COUNT..8 * COUNT).contains(&joined.steps), "{case}: {} steps", joined.steps);
             assert_eq!(in_turns(changes, &Holders::default()).len(), turns, "{case}");
         }
     }
@@ -252,38 +197,6 @@ mod tests {
             let found = in_turns(changes, &Holders::default()).into_iter();
             let found: Vec<BTreeSet<ServiceRef>> = found.map(|turn| turn.into_keys().collect()).collect();
             prop_assert_eq!(found, turns);
-        }
-    }
-
-    #[test]
-    fn joined_numbers_have_one_root_and_others_keep_theirs() {
-        let mut sets = DisjointSets::new(6);
-        sets.join(0, 1);
-        sets.join(4, 3);
-        sets.join(3, 1);
-        sets.join(1, 1);
-        let roots: Vec<usize> = (0..6).map(|number| sets.root(number)).collect();
-        assert_eq!([roots[1], roots[3], roots[4]], [roots[0]; 3]);
-        assert_eq!([roots[2], roots[5]], [2, 5]);
-    }
-
-    #[test]
-    fn a_few_steps_a_number_join_all_in_any_order() {
-        const COUNT: usize = 10_000;
-        let chain = (1..COUNT).map(|number| (number - 1, number));
-        let backwards = (1..COUNT).rev().map(|number| (number, number - 1));
-        let star = (1..COUNT).map(|number| (number, 0));
-        let halves = (1..COUNT).map(|number| (number, number / 2));
-        let orders: [Vec<(usize, usize)>; 4] =
-            [chain.collect(), backwards.collect(), star.collect(), halves.collect()];
-        for pairs in orders {
-            let mut sets = DisjointSets::new(COUNT);
-            for (one, other) in pairs {
-                sets.join(one, other);
-            }
-            let root = sets.root(0);
-            assert!((0..COUNT).all(|number| sets.root(number) == root));
-            assert!(sets.steps < 8 * COUNT, "{} steps for {COUNT} numbers", sets.steps);
         }
     }
 }

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 
 use super::health;
 use super::instance::{Identity, hash_of, new_id};
-use super::name_policy::NamePermit;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::ServiceNote;
@@ -27,15 +26,13 @@ use crate::model::{
 pub struct WantedInstances<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
-    pub kind: ServiceKind,
+    pub template: InstanceTemplate<'a>,
     /// The Cloud Map service to create first, if it does not exist.
     pub create: Option<NewService>,
     /// The changes of an existing Cloud Map service.
     pub update: Option<ServiceUpdate>,
     /// A remark on the Cloud Map service for the report.
     pub note: Option<ServiceNote>,
-    /// Whether instances that differ only in their port are different instances.
-    pub tells_ports_apart: bool,
     /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
     /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
@@ -45,29 +42,12 @@ pub struct WantedInstances<'a> {
     pub unclear: BTreeSet<IpAddr>,
     /// Whether one of the endpoints is ready, including those without a derived instance.
     pub ready: bool,
-    /// The most instances to keep or register, and its source.
-    pub maximum: Option<Maximum>,
     /// The present instances of ours that exceed the maximum.
     pub beyond_maximum: BTreeMap<String, SetBy>,
-    /// The addresses that may be published.
-    pub permit: NamePermit<'a>,
-    /// Whether the Service requests no instances, and keeps its claim.
-    pub withdrawn: bool,
-    pub surplus: Surplus,
     /// The reason why no registration can succeed here.
     pub refused: Option<Reason>,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
-}
-
-/// The treatment of instances that no endpoint requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surplus {
-    Deregister,
-    /// Keep them while no endpoint is ready.
-    KeepIfNoneReady,
-    /// Keep them, since there may be more endpoints than were read.
-    Keep,
 }
 
 impl WantedInstances<'_> {
@@ -94,13 +74,13 @@ impl WantedInstances<'_> {
     /// `present` ones, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
-        let Some(Maximum { count, set_by }) = self.maximum.filter(exceeded) else {
+        let Some(Maximum { count, set_by }) = self.maximum().filter(exceeded) else {
             return BTreeSet::new();
         };
         let mut in_order = in_order(self.instances.keys(), &present);
         in_order.sort_by_key(|id| {
             let (_, attributes) = &self.instances[*id];
-            let is_refused = Reason::of_one_family(self.kind, attributes).is_some();
+            let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
             (health::initial(attributes), is_refused && !present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
@@ -112,7 +92,7 @@ impl WantedInstances<'_> {
 
     /// The attributes that it wants for the endpoint of an instance with these ones, if it wants one.
     pub fn attributes_of(&self, present: &Attributes) -> Option<&Attributes> {
-        let identity = Identity::of(present, self.tells_ports_apart);
+        let identity = Identity::of(present, self.template.tells_ports_apart());
         let mut instances = self.instances.values();
         instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
     }
@@ -136,6 +116,11 @@ impl WantedInstances<'_> {
         health::initial(attributes) == Health::Healthy || !self.ready
     }
 
+    /// The most instances to keep or register, and its source.
+    pub fn maximum(&self) -> Option<Maximum> {
+        smallest(self.template.claims.maximum, self.template.permit.maximum())
+    }
+
     /// Whether instances stay that no endpoint requests.
     pub fn keeps_surplus(&self) -> bool {
         self.keeps_all() || self.keeps_last_set()
@@ -143,12 +128,13 @@ impl WantedInstances<'_> {
 
     /// Whether they stay since there may be more endpoints than were read.
     pub fn keeps_all(&self) -> bool {
-        self.surplus == Surplus::Keep
+        self.template.claims.publish && self.template.published.truncated
     }
 
     /// Whether the last instances stay since no endpoint is ready.
     pub fn keeps_last_set(&self) -> bool {
-        self.surplus == Surplus::KeepIfNoneReady && !self.ready
+        let InstanceTemplate { claims, published, .. } = &self.template;
+        claims.publish && claims.keeps_last && !published.truncated && !self.ready
     }
 
     /// Whether an endpoint requests an instance, even if none could be derived or another holder registers it.
@@ -194,53 +180,33 @@ pub fn wanted_by_holder<'a>(
         .or(created)
         .unwrap_or((ServiceKind::Http, false));
     let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    let shape = InstanceTemplate { kind, is_checked, published, claims, permit };
-    let refused = refusal(observation, shape.kind);
-    let mut wanted = WantedInstances { create, refused, ..nothing_wanted(holder, &shape) };
+    let template = InstanceTemplate { kind, is_checked, published, claims, permit };
+    let mut wanted = WantedInstances {
+        holder: holder.clone(),
+        create,
+        update: None,
+        note: None,
+        instances: BTreeMap::new(),
+        owned_by_sharer: BTreeSet::new(),
+        unclear: BTreeSet::new(),
+        ready: false,
+        beyond_maximum: BTreeMap::new(),
+        refused: refusal(observation, kind),
+        held_back: template.remarks(),
+        template,
+    };
     if claims.publish {
-        wanted.add_endpoints(observation, &shape, has_check);
-    }
-    if let Some(service) = existing {
-        wanted.add_settings(service, key, observation, claims);
+        wanted.add_endpoints(observation, has_check);
     }
     let oldest = &holders[0];
+    if let Some(service) = existing {
+        wanted.add_settings(service, key, observation);
+    }
     if holder != oldest {
         (wanted.update, wanted.note) = (None, None);
         wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
     }
     Ok(wanted)
-}
-
-/// The settings of a holder for a name, without instances.
-fn nothing_wanted<'a>(holder: &ServiceRef, shape: &InstanceTemplate<'a>) -> WantedInstances<'a> {
-    let InstanceTemplate { published, claims, permit, .. } = *shape;
-    WantedInstances {
-        holder: holder.clone(),
-        kind: shape.kind,
-        create: None,
-        update: None,
-        note: None,
-        tells_ports_apart: shape.tells_ports_apart(),
-        instances: BTreeMap::new(),
-        owned_by_sharer: BTreeSet::new(),
-        unclear: BTreeSet::new(),
-        ready: false,
-        maximum: smallest(claims.maximum, permit.maximum()),
-        beyond_maximum: BTreeMap::new(),
-        permit,
-        withdrawn: !claims.publish,
-        surplus: surplus(published, claims),
-        refused: None,
-        held_back: shape.remarks(),
-    }
-}
-
-fn surplus(published: &PublishedService, claims: &Claims) -> Surplus {
-    match claims.publish {
-        true if published.truncated => Surplus::Keep,
-        true if claims.keeps_last => Surplus::KeepIfNoneReady,
-        _ => Surplus::Deregister,
-    }
 }
 
 fn claims<'a>(
@@ -258,13 +224,8 @@ fn claims<'a>(
 
 impl WantedInstances<'_> {
     /// Adds the instances of the endpoints.
-    fn add_endpoints(
-        &mut self,
-        observation: &Observation,
-        shape: &InstanceTemplate<'_>,
-        has_check: bool,
-    ) {
-        let InstanceTemplate { published, claims, .. } = shape;
+    fn add_endpoints(&mut self, observation: &Observation, has_check: bool) {
+        let template @ InstanceTemplate { published, claims, .. } = self.template;
         let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
             self.held_back.push(reason);
             false
@@ -272,7 +233,7 @@ impl WantedInstances<'_> {
         let mut held_back = BTreeSet::new();
         for endpoint in published.endpoints.iter().flatten() {
             let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
-            let fit = shape.fit(endpoint, &self.holder, &observation.owner);
+            let fit = template.fit(endpoint, &self.holder, &observation.owner);
             let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
             self.ready |= asks && health == Health::Healthy;
             for (identity, mut attributes) in fit.instances {
@@ -295,8 +256,8 @@ impl WantedInstances<'_> {
         service: &CloudMapService,
         key: &ServiceKey,
         observation: &Observation,
-        claims: &Claims,
     ) {
+        let claims = self.template.claims;
         if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
             self.held_back.extend(remarks(service, namespace.kind, claims));
         }

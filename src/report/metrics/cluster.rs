@@ -72,41 +72,44 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     Metric::counted("Emptied", "names that lost their last instance", |cluster| {
         cluster.services.iter().filter(|service| service.emptied).count()
     }),
-    Metric::counted(
+    of_member(
         "Exports",
         "[exports](docs/multi-cluster.md) of the cluster; this and the next five only in a clusterset",
         |cluster: &ClusterReport| cluster.in_clusterset(|it| it.exports),
-    )
-    .reported_if(|cluster| cluster.multi_cluster.is_some()),
-    Metric::counted("Imports", "imports that the cluster has or should have", |cluster: &ClusterReport| {
+    ),
+    of_member("Imports", "imports that the cluster has or should have", |cluster: &ClusterReport| {
         cluster.in_clusterset(|it| it.imports)
-    })
-    .reported_if(|cluster| cluster.multi_cluster.is_some()),
-    Metric::counted(
+    }),
+    of_member(
         "ImportedEndpoints",
         "ready endpoints in its imports, its own among them",
         |cluster: &ClusterReport| cluster.in_clusterset(|it| it.imported_endpoints),
-    )
-    .reported_if(|cluster| cluster.multi_cluster.is_some()),
-    Metric::counted(
+    ),
+    of_member(
         "ImportGuardHeld",
         "endpoints of other clusters that the guard of a full sync keeps in its imports",
         |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::guarded),
-    )
-    .reported_if(|cluster| cluster.multi_cluster.is_some()),
-    Metric::counted(
+    ),
+    of_member(
         "ExportConflicts",
         "exports of the cluster that disagree with those of other clusters",
         |cluster: &ClusterReport| cluster.in_clusterset(|it| it.conflicts.len()),
-    )
-    .reported_if(|cluster| cluster.multi_cluster.is_some()),
-    Metric::counted(
+    ),
+    of_member(
         "ClustersetUnfinished",
         "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and a member whose exports or imports an obstacle keeps as they are",
         |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::open),
-    )
-    .reported_if(|cluster| cluster.multi_cluster.is_some()),
+    ),
 ];
+
+/// A metric of a cluster in a clusterset.
+const fn of_member(
+    name: &'static str,
+    meaning: &'static str,
+    count: fn(&ClusterReport) -> usize,
+) -> Metric<ClusterReport> {
+    Metric::counted(name, meaning, count).reported_if(|cluster| cluster.multi_cluster.is_some())
+}
 
 impl ClusterReport {
     fn in_clusterset(&self, count: impl Fn(&MultiClusterReport) -> usize) -> usize {

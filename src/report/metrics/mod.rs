@@ -16,6 +16,7 @@ use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamErro
 use metrique_writer_format_emf::Emf;
 
 use super::{ClusterReport, Mode, Report};
+use crate::model::words::words;
 pub use cluster::OF_CLUSTER;
 pub use invocation::OF_INVOCATION;
 
@@ -32,13 +33,15 @@ pub const ENDED: &str = "FullSyncEnded";
 const OF_ALARMS: usize = 2;
 const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| 0)];
 
-/// `METRICS`: the metrics that are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WrittenMetrics {
-    #[default]
-    All,
-    /// Those of the function, and of each cluster those on which there are alarms: CloudWatch bills each metric.
-    OfFunction,
+words! {
+    /// `METRICS`: the metrics that are written.
+    #[derive(Default)]
+    pub enum WrittenMetrics {
+        #[default]
+        All = "all",
+        /// Those of the function, and of each cluster those on which there are alarms: CloudWatch bills each metric.
+        OfFunction = "function",
+    }
 }
 
 impl WrittenMetrics {

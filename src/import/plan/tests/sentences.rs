@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::world;
 use crate::clusterset::attributes::Skipped;
-use crate::guard::{GuardStatus, ServiceLoss, Subject};
+use crate::guard::{GuardStatus, Loss, Subject};
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::held_back::Reason;
 use crate::model::{ClusterArn, Family, GuardState, ServiceRef};
@@ -24,11 +24,11 @@ fn addresses(count: u8) -> Reason {
 fn guard(endpoints: usize) -> Reason {
     let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
     let service = ServiceRef::new("shop", "web");
+    let loss = Loss { lost: 20, left: 0, was_read: true, was_held: false };
     let status = GuardStatus {
         subject: Subject::Endpoints,
         state: GuardState::LeftToFullSync,
-        losses: vec![ServiceLoss { service, instances: 20, was_read: true }],
-        loss: 20,
+        losses: [(service, loss)].into_iter().collect(),
         instances: 30,
         unread: 0,
         share: 50,

@@ -169,9 +169,9 @@ fn peak_counts_what_is_there_and_what_comes() {
     observed.0.expect_namespaces();
     let observed = observed.observed(&Selection::Everything);
     let peaks = peaks(&world.0, &plan(&observed));
-    let lines = peaks.iter().map(|it| format!("{}: {} of {:?}", it.of, it.count, it.quota));
+    let lines = peaks.iter().map(|it| format!("{}: {} of {}", it.of, it.count, it.quota));
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
-    http/web: 4 of Service(1000)
-    http: 5 of Namespace(2000)
+    http/web: 4 of 1000
+    http: 5 of 2000
     ");
 }

@@ -9,6 +9,7 @@ use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
 use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
 use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote, SetBy};
+use crate::report::NoteLine;
 
 fn reasons() -> Vec<Reason> {
     let held = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]).plan().guard.expect("it is held");
@@ -111,7 +112,8 @@ fn remarks_have_a_word_each() {
     let waits =
         ServiceNote::TtlWaits { wanted: 5, present: "60".into(), others: vec!["green".into()] };
     let unread = ServiceNote::Unread { problem: "no".into(), tags_problem: None };
-    assert_eq!([unread.code(), waits.code()], ["not read", "waits"]);
+    let words = [unread, waits].map(|note| NoteLine::from(note).note.as_str());
+    assert_eq!(words, ["not read", "waits"]);
 }
 
 #[test]
