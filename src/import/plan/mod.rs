@@ -35,7 +35,6 @@ mod tests;
 use derived_service::Derived;
 use intent::Intent;
 
-use crate::model::ServiceRef;
 use crate::model::clusterset::{ClustersetService, ImportType};
 
 pub use ahead::ahead;
@@ -44,7 +43,7 @@ pub use basis::{
     hold,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
-pub use held_back::{Absent, EXCLUDED, HeldBack, Reason};
+pub use held_back::{Absent, EXCLUDED, Reason};
 pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
@@ -57,13 +56,12 @@ pub use tally::Tally;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub changes: Vec<Change>,
-    pub held_back: Vec<HeldBack>,
+    pub held_back: Vec<Reason>,
 }
 
 impl Plan {
-    fn held_back(service: &ServiceRef, reason: Option<Reason>) -> Self {
-        let held_back = reason.map(|reason| HeldBack { service: service.clone(), reason });
-        Self { changes: Vec::new(), held_back: held_back.into_iter().collect() }
+    fn held_back(reason: impl IntoIterator<Item = Reason>) -> Self {
+        Self { changes: Vec::new(), held_back: reason.into_iter().collect() }
     }
 }
 
@@ -74,7 +72,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     plan.changes.retain(|change| basis.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
     if writes && basis.namespace == NamespaceState::Excluded {
-        return Plan::held_back(basis.service, Some(Reason::NamespaceExcluded));
+        return Plan::held_back([Reason::NamespaceExcluded]);
     }
     plan
 }
@@ -83,7 +81,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
 fn decide(basis: &Basis<'_>) -> Plan {
     match (Intent::of(basis), service_import::taken_over(basis)) {
         (Intent::Import(service), _) => import(basis, &service),
-        (Intent::Unchanged(Some(reason)), _) => Plan::held_back(basis.service, Some(reason)),
+        (Intent::Unchanged(Some(reason)), _) => Plan::held_back([reason]),
         // The next run decides whether it ends, under the guard.
         (_, Some(change)) => Plan { changes: vec![change], ..Plan::default() },
         (Intent::End, None) => Plan { changes: end(basis), ..Plan::default() },
@@ -112,7 +110,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     changes.extend(service_import::status_change(basis, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
-    Plan { changes, ..Plan::held_back(basis.service, obstacle) }
+    Plan { changes, ..Plan::held_back(obstacle) }
 }
 
 /// Deletes the import. Its objects are left to garbage collection; those that it left are deleted if there is no import

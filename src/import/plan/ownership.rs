@@ -103,10 +103,10 @@ impl Removal<'_> {
             Some(_) if !self.is_back => {
                 let (namespace, services) = (self.service.namespace.clone(), self.of_aws.clone());
                 let reason = Reason::ServicesOfAws { namespace, services };
-                return Plan::held_back(self.service, Some(reason));
+                return Plan::held_back([reason]);
             }
             Some(import) if self.of_aws.is_empty() || self.leads_to_ours(import) => {
-                return Plan::held_back(self.service, Some(Reason::NotTakenBack));
+                return Plan::held_back([Reason::NotTakenBack]);
             }
             Some(import) => {
                 self.hand_over(&import.metadata).into_iter().chain(self.deletions(false)).collect()

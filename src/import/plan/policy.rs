@@ -20,7 +20,7 @@ use super::basis::{Basis, Exported, Read, Sources};
 use super::change::{Change, Content, Kind, Stage, Write};
 use super::intent::{as_it_is, holders, with_additions};
 use super::present::{DerivedService, ServiceImport, SliceEndpoint};
-use super::{HeldBack, Plan, Reason};
+use super::{Plan, Reason};
 use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
 use crate::model::{Family, Policy};
 
@@ -99,8 +99,7 @@ pub(super) fn plan(basis: &Basis<'_>, decide: impl Fn(&Basis<'_>) -> Plan) -> Pl
         |change: &&Change| change.stage != Stage::Status && !plan.changes.contains(change);
     let changes: Vec<String> = wanted.changes.iter().filter(is_refused).map(named).collect();
     if !changes.is_empty() {
-        let reason = Reason::Policy { policy: basis.policy, changes };
-        plan.held_back.push(HeldBack { service: basis.service.clone(), reason });
+        plan.held_back.push(Reason::Policy { policy: basis.policy, changes });
     }
     plan
 }
