@@ -9,7 +9,7 @@ use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
 use crate::model::attributes::{IPV4, IPV6, SIGHTING};
 use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 /// The members of each clusterset.
 pub type Clustersets = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
@@ -60,6 +60,11 @@ pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)
     };
     let keys = registry.services.keys().filter(move |key| is_of_records(key));
     keys.filter_map(|key| Some((key, Owner::of(registry.instance(key, CLUSTER_RECORD)?)?)))
+}
+
+/// Whether a registry has the record of a cluster under any id, which may have been changed.
+pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
+    holders(registry).any(|(_, holder)| holder.cluster == *cluster)
 }
 
 /// A member as Cloud Map shows it.

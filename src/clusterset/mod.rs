@@ -10,7 +10,6 @@
 mod arbitrary;
 pub mod attributes;
 pub mod conditions;
-pub mod endpoints;
 pub mod id;
 pub mod identity;
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl<'a> Members<'a> {
 
     /// Whether Cloud Map has a record of a cluster under any id, which may have been changed.
     pub fn has_record_under_any_id(&self, arn: &ClusterArn) -> bool {
-        members::holders(self.registry).any(|(_, holder)| holder.cluster == *arn)
+        members::has_record(self.registry, arn)
     }
 
     /// The loss of imports that the guard saw first, as the record of the importing cluster has it.

@@ -122,16 +122,19 @@ fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);
     }
-    let selector = |names: Vec<&str>| match names.as_slice() {
-        [name] => format!("{SERVICE_NAME}={name}"),
-        names if names.len() <= MAX_NAMED => format!("{SERVICE_NAME} in ({})", names.join(",")),
-        _ => SERVICE_NAME.to_owned(),
-    };
     let list = |(namespace, names): (&str, Vec<&str>)| SliceList {
         namespace: Some(namespace.to_owned()),
-        selector: selector(names),
+        selector: if names.len() > MAX_NAMED { SERVICE_NAME.to_owned() } else { selector(&names) },
     };
     names.into_iter().map(list).collect()
+}
+
+/// The selector of the slices of these Services.
+pub(super) fn selector(names: &[&str]) -> String {
+    match names {
+        [name] => format!("{SERVICE_NAME}={name}"),
+        names => format!("{SERVICE_NAME} in ({})", names.join(",")),
+    }
 }
 
 fn group_by_service(

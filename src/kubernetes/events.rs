@@ -40,7 +40,8 @@ impl Kubernetes {
             return Ok(());
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), &notice.service.namespace);
-        let action = || format!("create an Event about {} {}", notice.about.kind(), notice.service);
+        let action =
+            || format!("create an Event about {} {}", notice.about.as_str(), notice.service);
         let created = match api.create(&PostParams::default(), &event(name, notice)).await {
             // 409: the Event exists.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
@@ -64,7 +65,7 @@ fn event(name: String, notice: &Notice) -> Event {
         event_time: Some(MicroTime(Timestamp::now())),
         regarding: Some(ObjectReference {
             api_version: Some(notice.about.api_version().to_owned()),
-            kind: Some(notice.about.kind().to_owned()),
+            kind: Some(notice.about.as_str().to_owned()),
             namespace,
             name: Some(notice.service.name.clone()),
             uid: Some(notice.uid.clone()),

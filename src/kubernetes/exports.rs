@@ -12,14 +12,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::endpoint_slices::{Endpoints, SERVICE_NAME, SliceList};
+use super::endpoint_slices::{Endpoints, SERVICE_NAME, SliceList, selector};
 use super::object::{ObjectMetadata, ObjectPort, Service, from_object, null_is_empty};
 use super::objects::{List, Resource};
 use super::services::{MAX_NAMED, SERVICES, is_headless, services_path};
 use super::{CONCURRENCY, Error, Kubernetes};
 use crate::model::clusterset::{
-    Export, ExportedPort, ExportedService, ImportType, InternalTrafficPolicy, Member, Properties,
-    Protocol, SessionAffinity,
+    Export, ExportedPort, ExportedService, ImportType, Member, Properties, Protocol,
 };
 use crate::model::{
     Attributes, Claim, Claims, Condition, Desired, Family, HealthSource, NamespaceReference,
@@ -249,7 +248,11 @@ fn published(
                 kind: kind(service),
                 ports,
                 families,
-                properties: Some(properties(export, service)),
+                properties: Some(Properties {
+                    labels: export.labels.clone(),
+                    annotations: export.annotations.clone(),
+                    ..spec.properties.clone()
+                }),
             },
         })),
     })
@@ -294,23 +297,6 @@ fn target(port: &ObjectPort) -> String {
         Some(IntOrString::Int(number)) if *number != 0 => number.to_string(),
         Some(IntOrString::String(name)) => name.clone(),
         _ => port.port.unwrap_or_default().to_string(),
-    }
-}
-
-fn properties(export: &ServiceExport, service: &Service) -> Properties {
-    let spec = &service.spec;
-    let client_ip = spec.session_affinity_config.as_ref().and_then(|it| it.client_ip.as_ref());
-    let session_affinity = match spec.session_affinity.as_deref() {
-        Some("ClientIP") => SessionAffinity::ClientIp(client_ip.and_then(|it| it.timeout_seconds)),
-        _ => SessionAffinity::None,
-    };
-    let policy = spec.internal_traffic_policy.as_deref().and_then(InternalTrafficPolicy::parse);
-    Properties {
-        session_affinity,
-        internal_traffic_policy: policy.unwrap_or_default(),
-        traffic_distribution: spec.traffic_distribution.clone(),
-        labels: export.labels.clone(),
-        annotations: export.annotations.clone(),
     }
 }
 
@@ -361,13 +347,6 @@ fn lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     }
     let list = |selector| SliceList { namespace: namespace.clone(), selector };
     selectors.into_iter().map(list).collect()
-}
-
-fn selector(names: &[&str]) -> String {
-    match names {
-        [name] => format!("{SERVICE_NAME}={name}"),
-        names => format!("{SERVICE_NAME} in ({})", names.join(",")),
-    }
 }
 
 #[cfg(test)]

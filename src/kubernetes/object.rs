@@ -14,6 +14,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::model::ServiceRef;
+use crate::model::clusterset::Properties;
 
 /// A value that is read from a JSON object only. Derived code also reads a struct from an array, so it would accept a
 /// broken reply as an object whose fields are all missing.
@@ -83,22 +84,8 @@ pub struct ServiceFields {
     pub ip_families: Vec<String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub selector: BTreeMap<String, String>,
-    pub session_affinity: Option<String>,
-    pub session_affinity_config: Option<AffinityConfig>,
-    pub internal_traffic_policy: Option<String>,
-    pub traffic_distribution: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-pub struct AffinityConfig {
-    #[serde(rename = "clientIP")]
-    pub client_ip: Option<ClientIp>,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct ClientIp {
-    pub timeout_seconds: Option<u32>,
+    #[serde(flatten)]
+    pub properties: Properties,
 }
 
 /// A port of a Service or of a slice.

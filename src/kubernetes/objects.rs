@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::object::{FromObject, null_is_empty};
 use super::{Error, Kubernetes};
+use crate::model::words::words;
 
 /// The number of objects of a page.
 const PER_PAGE: u32 = 500;
@@ -26,14 +27,15 @@ const MAX_RESTARTS: usize = 3;
 /// The manager in the managed fields of what this function writes.
 const MANAGER: &str = "cloud-map-sync";
 
-/// A kind of object that is read or written as JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
-    Namespaces,
-    Services,
-    EndpointSlices,
-    ServiceImports,
-    ServiceExports,
+words! {
+    /// A kind of object that is read or written as JSON.
+    pub enum Resource {
+        Namespaces = "namespaces",
+        Services = "services",
+        EndpointSlices = "endpointslices",
+        ServiceImports = "serviceimports",
+        ServiceExports = "serviceexports",
+    }
 }
 
 /// An object, for the paths and messages of its requests.
@@ -45,16 +47,6 @@ pub struct Named<'a> {
 }
 
 impl Resource {
-    fn plural(self) -> &'static str {
-        match self {
-            Self::Namespaces => "namespaces",
-            Self::Services => "services",
-            Self::EndpointSlices => "endpointslices",
-            Self::ServiceImports => "serviceimports",
-            Self::ServiceExports => "serviceexports",
-        }
-    }
-
     /// The path of all objects, or of those of a namespace.
     pub(super) fn path(self, namespace: Option<&str>) -> String {
         let api = match self {
@@ -63,7 +55,7 @@ impl Resource {
             Self::ServiceImports | Self::ServiceExports => "/apis/multicluster.x-k8s.io/v1beta1",
         };
         let within = namespace.map(|it| format!("/namespaces/{it}")).unwrap_or_default();
-        format!("{api}{within}/{}", self.plural())
+        format!("{api}{within}/{}", self.as_str())
     }
 }
 
@@ -74,7 +66,7 @@ impl Named<'_> {
     }
 
     fn noun(&self) -> String {
-        format!("{} {}/{}", self.resource.plural(), self.namespace, self.name)
+        format!("{} {}/{}", self.resource.as_str(), self.namespace, self.name)
     }
 }
 
@@ -171,7 +163,7 @@ impl Kubernetes {
         labels: &str,
         part: impl Fn(Value) -> T,
     ) -> Result<Vec<T>, Error> {
-        let (path, name) = (resource.path(namespace), format!("the {}", resource.plural()));
+        let (path, name) = (resource.path(namespace), format!("the {}", resource.as_str()));
         let mut list = List::all(&path, &name);
         list.params.label_selector = (!labels.is_empty()).then(|| labels.to_owned());
         let listed = self.list(&list, |object| Some(part(object))).await;

@@ -13,6 +13,7 @@ use super::arguments::Diff;
 use super::markdown::{Cell, Row, lines_of_clusterset, of_cluster, of_deletion};
 use cloud_map_sync::report::{
     ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
+    count,
 };
 
 /// Why two answers cannot be compared.
@@ -150,12 +151,7 @@ fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
 }
 
 fn unchanged(service: &ServiceReport) -> Row {
-    let name = format!("{}/{}", service.namespace, service.name);
-    Row::about("unchanged", &name, &count(service.unchanged, "instance"))
-}
-
-fn count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    Row::about("unchanged", &service.place(), &count(service.unchanged, "instance"))
 }
 
 /// Without its times, by which two plans of the same loss differ.

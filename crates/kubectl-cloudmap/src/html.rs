@@ -12,7 +12,7 @@ use super::answer::{Code, FunctionAnswer, read_saved, write};
 use super::outside::{Output, escape};
 use super::request::{FunctionRequest, request};
 use super::{Error, arguments, place};
-use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status};
+use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
 use cloud_map_sync::model::{ClusterArn, Timestamp};
 use cloud_map_sync::report::{HeldBackLine, Report};
 use cloud_map_sync::time::Clock;
@@ -157,9 +157,7 @@ impl HtmlPage<'_> {
     /// The CSS classes of a bar's parts with their labels, and the instances of each.
     fn parts(&self, split: Split) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
         let classes = ["eks", "other", "ecs", "tools", "unknown"];
-        let labels =
-            [self.status.clusters_heading(), "other clusters", "ECS", "other tools", "unknown"];
-        let parts = classes.into_iter().zip(labels).zip(split.counts());
+        let parts = classes.into_iter().zip(self.status.parties()).zip(split);
         parts.map(|((class, label), count)| (class, label, count))
     }
 
@@ -176,9 +174,9 @@ impl HtmlPage<'_> {
     }
 
     fn write_overview(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let split = |service| self.status.split(service);
-        let sum = self.services().map(split).fold(Split::default(), Split::plus);
-        let (kubernetes, ecs) = (sum.ours + sum.other_clusters, sum.ecs);
+        let sum = sum(self.services().map(|service| self.status.split(service)));
+        let [ours, other_clusters, ecs, ..] = sum;
+        let kubernetes = ours + other_clusters;
         let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
@@ -251,11 +249,11 @@ impl HtmlPage<'_> {
     }
 
     fn state(&self, service: &ServiceStatus) -> &'static str {
-        let split = self.status.split(service);
+        let [ours, other_clusters, ecs, tools, unknown] = self.status.split(service);
         let [not_read, ecs_only, both, eks_only, neither, empty] = STATES;
-        match (split.ours + split.other_clusters, split.ecs) {
+        match (ours + other_clusters, ecs) {
             _ if service.unreadable.is_some() => not_read,
-            (0, 0) if split.other_tools + split.unknown == 0 => empty,
+            (0, 0) if tools + unknown == 0 => empty,
             (0, 0) => neither,
             (0, _) => ecs_only,
             (_, 0) => eks_only,
@@ -270,7 +268,7 @@ impl HtmlPage<'_> {
         let is_same =
             |it: &&ServiceStatus| (&it.namespace, &it.name) == (&service.namespace, &service.name);
         let Some(then) = services.find(is_same) else { return "new".to_owned() };
-        let parts = self.parts(self.status.split(service)).zip(before.split(then).counts());
+        let parts = self.parts(self.status.split(service)).zip(before.split(then));
         let changes = parts.filter_map(|((_, label, now), then)| match now.cmp(&then) {
             Ordering::Equal => None,
             Ordering::Greater => Some(format!("+{} {label}", now - then)),

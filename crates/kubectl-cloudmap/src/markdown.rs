@@ -137,7 +137,7 @@ pub fn of_cluster(cluster: &ClusterReport) -> Vec<Row> {
 }
 
 fn of_service(service: &ServiceReport) -> Vec<Row> {
-    let name = format!("{}/{}", service.namespace, service.name);
+    let name = service.place();
     let unread = service.unreadable.iter().map(|problem| Row::about("not read", &name, problem));
     let changes = service.changes.iter().map(|line| Row::change(&name, line));
     let held_back = service.held_back.iter().map(|line| Row::held_back(&name, line));

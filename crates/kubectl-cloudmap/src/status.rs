@@ -83,10 +83,6 @@ pub async fn show(shown: arguments::ShownArguments) -> Result<Code, Error> {
 }
 
 impl Shown for Status {
-    fn table(&self, wide: bool) -> String {
-        if wide { format!("{self:#}") } else { self.to_string() }
-    }
-
     fn markdown(&self) -> String {
         let mut page =
             format!("| {} |\n|---|---|--:|--:|--:|--:|--:|\n", self.headings().join(" | "));

@@ -24,7 +24,7 @@ use super::{Plan, Reason};
 use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
 use crate::model::{Family, Policy};
 
-/// The exports of a name, with all that the policy lets nobody take out of the import.
+/// The exports of a name, with all that the policy keeps in the import.
 pub(super) struct Allowed {
     merged: Option<ClustersetService>,
     sources: Sources,

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::Members;
-use crate::clusterset::attributes;
-use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::attributes::{self, endpoints_of};
 use crate::import::plan::{Absent, Sources};
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
 use crate::model::clusterset::ClusterId;

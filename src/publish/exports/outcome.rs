@@ -60,8 +60,8 @@ fn of_export(
     if let Some(outcome) = left.next().filter(|_| !is_registered).and_then(failure) {
         return outcome;
     }
-    let told = lines.iter().filter(|line| line.reason.keeps_out());
-    ExportOutcome::Exported(told.map(text).collect::<Vec<_>>().join("; "))
+    let remarks = lines.iter().filter(|line| line.reason.keeps_out());
+    ExportOutcome::Exported(remarks.map(text).collect::<Vec<_>>().join("; "))
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.

@@ -62,11 +62,10 @@ impl Shape<'_> {
 
     /// Whether a slice needs no change, as most of a run do: then its states are not made.
     fn is_in_step(&self, slice: &Slice, packed: &Packed<'_>) -> bool {
-        let labels = &slice.metadata.labels;
-        let has = |(key, value): (&str, Option<&str>)| labels.get(key).map(String::as_str) == value;
+        let labels = || change::only(&slice.metadata.labels, LABELS);
         slice.endpoints == packed.endpoints
             && slice.ports == packed.ports
-            && self.cluster.is_some_and(|cluster| self.label_texts(cluster).into_iter().all(has))
+            && self.cluster.is_some_and(|cluster| self.labels(cluster) == labels())
             && change::owners(&slice.metadata, self.basis.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
@@ -129,20 +128,17 @@ impl Shape<'_> {
         ports.iter().filter(|port| !is_in_use(port)).cloned().chain(renamed).collect()
     }
 
+    /// The labels that the plan decides.
     fn labels(&self, cluster: &ClusterId) -> Texts {
-        let texts = self.label_texts(cluster).into_iter();
-        texts.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect()
-    }
-
-    /// The labels that the plan decides; `None`: without it.
-    fn label_texts<'a>(&'a self, cluster: &'a ClusterId) -> [(&'static str, Option<&'a str>); 5] {
-        [
-            (OWNER_LABEL, Some(self.basis.owner.as_str())),
-            (IMPORT, Some(&self.basis.service.name)),
-            (SOURCE_CLUSTER, Some(cluster.as_str())),
-            (MANAGED_BY, Some(MANAGER)),
-            (SERVICE, self.derived.map(|it| it.name.as_str())),
-        ]
+        let derived = self.derived.map(|it| (SERVICE, it.name.as_str()));
+        let labels = [
+            (OWNER_LABEL, self.basis.owner.as_str()),
+            (IMPORT, &self.basis.service.name),
+            (SOURCE_CLUSTER, cluster.as_str()),
+            (MANAGED_BY, MANAGER),
+        ];
+        let labels = labels.into_iter().chain(derived);
+        labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
     /// The patch from one state to the next; `None` if they are equal.
@@ -193,6 +189,8 @@ pub(super) const MANAGER: &str = "cloud-map-sync";
 /// The label with the name of the derived Service. kube-proxy finds the slices of a Service by it.
 pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 
+const LABELS: [&str; 5] = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
+
 /// The fields of a slice that the plan decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
@@ -205,9 +203,8 @@ pub(super) struct State {
 
 impl State {
     pub fn of(slice: &Slice) -> Self {
-        let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
         Self {
-            labels: change::only(&slice.metadata.labels, keys),
+            labels: change::only(&slice.metadata.labels, LABELS),
             ahead: slice.metadata.annotations.get(AHEAD).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
