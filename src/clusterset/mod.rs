@@ -11,7 +11,6 @@ mod arbitrary;
 pub mod attributes;
 pub mod conditions;
 pub mod id;
-pub mod identity;
 #[cfg(test)]
 pub mod limits;
 pub mod members;

@@ -44,8 +44,6 @@ pub struct ImportOutcome {
     pub unreadable: Option<String>,
     /// Whether a change is left that a retry can make.
     pub is_unfinished: bool,
-    /// Whether the guard holds what would leave it.
-    pub is_held: bool,
     /// Whether an object has changed since it was read, so that the rest of it was not written.
     pub is_outdated: bool,
 }
@@ -53,6 +51,11 @@ pub struct ImportOutcome {
 impl ImportOutcome {
     pub(super) fn unreadable(problem: &Unexpected) -> Self {
         Self { unreadable: Some(problem.to_string()), ..Self::default() }
+    }
+
+    /// Whether the guard holds what would leave it.
+    fn is_held(&self) -> bool {
+        self.held_back.iter().any(|reason| matches!(reason, Reason::Guard { .. }))
     }
 
     fn is_complete(&self) -> bool {
@@ -70,7 +73,8 @@ impl Imported {
     /// The imports to look at again, at most `most`: an object has changed since it was read. `None` if there are none.
     pub fn outdated(&self, most: usize) -> Option<Selection> {
         let outdated = || self.imports.iter().filter(|(_, it)| it.is_outdated).take(most);
-        let held = outdated().filter(|(_, it)| it.is_held).map(|(name, _)| name.clone()).collect();
+        let held =
+            outdated().filter(|(_, it)| it.is_held()).map(|(name, _)| name.clone()).collect();
         let services: BTreeSet<ServiceRef> = outdated().map(|(name, _)| name.clone()).collect();
         let is_any = !services.is_empty();
         is_any.then(|| Selection::Only { namespaces: BTreeSet::new(), services, held })

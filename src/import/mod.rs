@@ -194,7 +194,7 @@ impl Importing<'_> {
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
         outcome.held_back.extend(left_out.into_iter().filter(|_| is_active).chain(guard));
-        (import.name, ImportOutcome { is_held: import.is_held, ..outcome })
+        (import.name, outcome)
     }
 }
 

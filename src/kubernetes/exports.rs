@@ -33,8 +33,8 @@ struct ExportObject {
     metadata: ObjectMetadata,
     #[serde(default, deserialize_with = "null_is_empty")]
     spec: ExportSpec,
-    #[serde(default, deserialize_with = "null_is_empty")]
-    status: ExportStatus,
+    #[serde(default)]
+    status: Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -44,14 +44,6 @@ struct ExportSpec {
     exported_labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "null_is_empty")]
     exported_annotations: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ExportStatus {
-    /// One that is none of the API, which another writer may have stored, is left out.
-    #[serde(deserialize_with = "null_is_empty")]
-    conditions: Vec<Value>,
 }
 
 impl Kubernetes {
@@ -189,7 +181,9 @@ fn desired(
 
 fn service_export(object: ExportObject) -> ServiceExport {
     let ExportObject { metadata, spec, status } = object;
+    // One that is none of the API, which another writer may have stored, is left out.
     let condition = |it: &Value| Condition::deserialize(it).ok();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
     let is_exported =
         |(key, _): &(String, String)| !NOT_EXPORTED.iter().any(|it| key.starts_with(it));
     ServiceExport {
@@ -198,7 +192,7 @@ fn service_export(object: ExportObject) -> ServiceExport {
         generation: metadata.generation,
         labels: spec.exported_labels.into_iter().filter(is_exported).collect(),
         annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
-        conditions: status.conditions.iter().filter_map(condition).collect(),
+        conditions: conditions.filter_map(condition).collect(),
         obstacle: None,
     }
 }

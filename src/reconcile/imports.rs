@@ -130,7 +130,7 @@ impl MultiClusterReport {
             for reason in import.held_back {
                 match reason.other_owner() {
                     Some(owner) => {
-                        of_others.entry(owner.to_owned()).or_default().push(name.clone())
+                        of_others.entry(owner.to_owned()).or_default().push(name.clone());
                     }
                     None => self.held_back.push(line(&name, reason.code(), reason.to_string())),
                 }

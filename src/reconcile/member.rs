@@ -5,7 +5,7 @@ use tokio::time::timeout_at;
 
 use super::Invocation;
 use crate::clients::{self, Connection};
-use crate::clusterset::identity::{
+use crate::clusterset::members::{
     CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, cluster_id, clusterset_id,
 };
 use crate::error::chain;

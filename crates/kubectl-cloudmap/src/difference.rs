@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::answer::{Code, read_saved, write};
 use super::arguments::Diff;
-use super::markdown::{Cell, Row, lines_of_clusterset, of_cluster, of_deletion};
+use super::markdown::{Row, cell, lines_of_clusterset, of_cluster, of_deletion};
 use cloud_map_sync::report::{
     ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
     count,
@@ -175,17 +175,17 @@ impl Display for PlanDifference {
             writeln!(f, "Both plans have the same changes.\n")?;
         }
         for (cluster, rows) in &self.clusters {
-            writeln!(f, "### {}\n\n{HEADINGS}", Cell(cluster))?;
+            writeln!(f, "### {}\n\n{HEADINGS}", cell(cluster))?;
             for (side, Row { verb, name, instance, service, detail }) in rows {
                 let [name, instance, service, detail] =
-                    [name, instance, service, detail].map(|it| Cell(it));
+                    [name, instance, service, detail].map(|it| cell(it));
                 writeln!(f, "| {side} | {verb} | {name} | {instance} | {service} | {detail} |")?;
             }
             writeln!(f)?;
         }
         for (side, plan) in [("Before", &self.before), ("After", &self.after)] {
-            write!(f, "- {side}: **{}**", Cell(&plan.summary()))?;
-            plan.cut.iter().try_for_each(|cut| write!(f, "; {}", Cell(cut)))?;
+            write!(f, "- {side}: **{}**", cell(&plan.summary()))?;
+            plan.cut.iter().try_for_each(|cut| write!(f, "; {}", cell(cut)))?;
             writeln!(f)?;
         }
         Ok(())

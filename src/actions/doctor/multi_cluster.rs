@@ -14,7 +14,7 @@ use super::Check;
 use crate::clients::Connection;
 use crate::clusterset::attributes::endpoints_of;
 use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::identity::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
+use crate::clusterset::members::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
 use crate::clusterset::{members, record};
 use crate::error::chain;
 use crate::import::plan::{EXCLUDED, OWNER_LABEL};

@@ -16,7 +16,6 @@
 //! deletion counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes nothing of
 //! another cluster.
 
-mod ahead;
 mod basis;
 mod change;
 mod derived_service;
@@ -28,7 +27,6 @@ mod policy;
 mod present;
 mod refused;
 mod service_import;
-mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -37,20 +35,20 @@ use intent::Intent;
 
 use crate::model::clusterset::{ClustersetService, ImportType};
 
-pub use ahead::ahead;
 pub use basis::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
     hold,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
+pub use endpoint_slices::ahead;
 pub use held_back::{Absent, EXCLUDED, Reason};
 pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
+pub use policy::Tally;
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
     SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{missing_fields, refused_fields};
-pub use tally::Tally;
 
 /// The changes of one import in the order in which they are made, and what is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
