@@ -203,8 +203,12 @@ impl Invocation<'_> {
 
     /// Creates an Event for each notice. An error is only logged, since no change depends on an Event: a namespace that
     /// is being deleted refuses its own. After an error that is no answer, the others are not tried.
-    async fn create_events(&self, kubernetes: &Kubernetes, notices: &[Notice]) {
-        let wanted = notices.iter().filter(|notice| self.settings.events.has(notice.tone));
+    async fn create_events<'n>(
+        &self,
+        kubernetes: &Kubernetes,
+        notices: impl IntoIterator<Item = &'n Notice>,
+    ) {
+        let wanted = notices.into_iter().filter(|notice| self.settings.events.has(notice.tone));
         let mut created = stream::iter(wanted)
             .map(|notice| kubernetes.create_event(notice))
             .buffer_unordered(EVENTS_SIDE_BY_SIDE);

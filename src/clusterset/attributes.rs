@@ -14,11 +14,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::clusterset::{
-    ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint, ImportType, PortOfService,
-    Protocol,
+    ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint, ExportedPort, ExportedService,
+    ImportType, PortOfService, Protocol,
 };
 use crate::model::name::{is_dns_label, is_dns_subdomain};
-use crate::model::{Attributes, ClusterArn, Flow, Owner, Timestamp, is_publishable};
+use crate::model::{Attributes, ClusterArn, Endpoint, Flow, Owner, Timestamp, is_publishable};
 
 const ENDPOINT_PORT_NAME: &str = "ENDPOINT_PORT_NAME";
 const ENDPOINT_PROTOCOL: &str = "ENDPOINT_PROTOCOL";
@@ -272,4 +272,53 @@ fn of_port(port: &EndpointPort) -> [(&'static str, String); 7] {
         (SERVICE_PROTOCOL, port.service_protocol.as_str().to_owned()),
         (SERVICE_TARGET_PORT, port.target.clone()),
     ]
+}
+
+// The endpoints of a Service as those of its export: one for each address and each port of the Service.
+
+/// The exported endpoints of one endpoint. An endpoint that lacks a port of the Service has none for it, as it has no
+/// traffic for it in its own cluster. A Service without ports has one for each address.
+pub fn endpoints_of(
+    exported: &ExportedService,
+    endpoint: &Endpoint,
+    region: &str,
+) -> Vec<ExportedEndpoint> {
+    let addresses = endpoint.addresses().filter(|address| is_publishable(*address));
+    let of_address = addresses.flat_map(|address| {
+        let of = move |port: Option<EndpointPort>| ExportedEndpoint {
+            address,
+            port,
+            // Only ready endpoints are registered: a client of Cloud Map alone does not read the attribute.
+            ready: true,
+            is_leaving: false,
+            hostname: endpoint.hostname.clone(),
+            node: endpoint.node.clone(),
+            zone: endpoint.zone.clone(),
+            region: Some(region.to_owned()),
+        };
+        let ports = exported.export.ports.iter();
+        let without = exported.export.ports.is_empty().then(|| of(None));
+        let ports = ports.filter_map(|port| endpoint_port(exported, port, endpoint));
+        without.into_iter().chain(ports.map(move |port| of(Some(port)))).collect::<Vec<_>>()
+    });
+    of_address.collect()
+}
+
+/// The port of the endpoint that a port of the Service leads to. Both have the same name and protocol.
+fn endpoint_port(
+    exported: &ExportedService,
+    port: &ExportedPort,
+    endpoint: &Endpoint,
+) -> Option<EndpointPort> {
+    let number = *endpoint.ports.get(&port.name)?;
+    let target = exported.targets.get(&port.name).cloned();
+    Some(EndpointPort {
+        name: port.name.clone(),
+        protocol: port.protocol,
+        number,
+        service_name: port.name.clone(),
+        service_protocol: port.protocol,
+        service_number: port.number,
+        target: target.unwrap_or_else(|| number.to_string()),
+    })
 }

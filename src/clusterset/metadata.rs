@@ -62,16 +62,18 @@ mod tests {
         ];
         for (labels, annotations, expected) in cases {
             let (labels, annotations) = (texts(labels), texts(annotations));
-            let said = left_out(&Properties { labels, annotations, ..Properties::default() });
-            let said = said.as_deref().map(|it| it.split(" are left out").next().unwrap_or(it));
-            assert_eq!(said, expected);
+            let sentence = left_out(&Properties { labels, annotations, ..Properties::default() });
+            let sentence =
+                sentence.as_deref().map(|it| it.split(" are left out").next().unwrap_or(it));
+            assert_eq!(sentence, expected);
         }
     }
 
     #[test]
     fn message_names_ten_keys() {
         let labels = (0..12).map(|number| (format!("{number:02} "), String::new())).collect();
-        let said = left_out(&Properties { labels, ..Properties::default() }).expect("a sentence");
-        assert!(said.contains("\"09 \" and 2 more are left out"), "{said}");
+        let sentence =
+            left_out(&Properties { labels, ..Properties::default() }).expect("a sentence");
+        assert!(sentence.contains("\"09 \" and 2 more are left out"), "{sentence}");
     }
 }

@@ -10,9 +10,7 @@
 mod arbitrary;
 pub mod attributes;
 pub mod conditions;
-pub mod endpoints;
 pub mod id;
-pub mod identity;
 #[cfg(test)]
 pub mod limits;
 pub mod members;

@@ -8,7 +8,6 @@ mod clusters;
 mod clustersets;
 mod direct;
 mod drift;
-mod frozen;
 mod log;
 mod out_of_step;
 mod own_queue;

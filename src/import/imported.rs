@@ -1,5 +1,5 @@
-//! The outcome of the imports of a cluster in one run. Imports of which an object has changed since it was read are apart:
-//! they get a second look, whose outcome is added, or what became of them counts.
+//! The outcome of the imports of a cluster in one run. Imports of which an object has changed since it was read get a
+//! second look, whose outcome counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::apply::{Made, apply};
 use super::guard::Note;
 use super::observe::Objects;
-use super::plan::{HeldBack, OwnerLabel, Plan, Present};
+use super::plan::{OwnerLabel, Plan, Present, Reason, Unexpected};
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
@@ -15,99 +15,88 @@ use crate::model::clusterset::RefusedField;
 use crate::model::{Notice, Outcome, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 
-/// The outcome of imports of a cluster in one run.
+/// The outcome of the imports of a cluster in one run.
 #[derive(Debug, Default)]
 pub struct Imported {
-    /// The number of imports that the cluster has or shall have.
-    pub imports: usize,
-    /// The merged exports of the names that the cluster exports itself.
-    pub merged: BTreeMap<ServiceRef, Arc<Merged>>,
-    /// The number of ready endpoints in them.
-    pub endpoints: usize,
-    pub made: Vec<Made>,
-    pub held_back: Vec<HeldBack>,
-    /// The notices about imports whose IP changed.
-    pub notices: Vec<Notice>,
-    /// The imports of which an object cannot be read.
-    pub unreadable: Vec<(ServiceRef, String)>,
+    pub imports: BTreeMap<ServiceRef, ImportOutcome>,
     /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
     pub is_unfamiliar: bool,
-    /// The imports with a change left that a retry can make.
-    pub unfinished: BTreeSet<ServiceRef>,
     /// The verdict of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
     /// What becomes of the sighting on the cluster's record.
     pub note: Option<Note>,
-    /// The imports of which an object has changed since it was read, so that the rest of them was not written. They are
-    /// not in the other fields.
-    pub(super) outdated: BTreeMap<ServiceRef, Outdated>,
 }
 
-/// The outcome of an import of which an object has changed since it was read.
-#[derive(Debug)]
-pub(super) struct Outdated {
-    pub imported: Imported,
+/// The outcome of one import.
+#[derive(Debug, Default)]
+pub struct ImportOutcome {
+    /// Whether the cluster has it or shall have it.
+    pub exists: bool,
+    /// The merged exports of the name, if the cluster exports it itself.
+    pub merged: Option<Arc<Merged>>,
+    /// The number of ready endpoints in it.
+    pub endpoints: usize,
+    pub made: Vec<Made>,
+    pub held_back: Vec<Reason>,
+    /// The notices that its IP changed.
+    pub notices: Vec<Notice>,
+    /// The problem of an object that cannot be read.
+    pub unreadable: Option<String>,
+    /// Whether a change is left that a retry can make.
+    pub is_unfinished: bool,
+    /// Whether an object has changed since it was read, so that the rest of it was not written.
+    pub is_outdated: bool,
+}
+
+impl ImportOutcome {
+    pub(super) fn unreadable(problem: &Unexpected) -> Self {
+        Self { unreadable: Some(problem.to_string()), ..Self::default() }
+    }
+
     /// Whether the guard holds what would leave it.
-    pub is_held: bool,
+    fn is_held(&self) -> bool {
+        self.held_back.iter().any(|reason| matches!(reason, Reason::Guard { .. }))
+    }
+
+    fn is_complete(&self) -> bool {
+        let is_made = self.made.iter().all(|made| made.result == Outcome::Applied);
+        is_made && self.unreadable.is_none() && !self.is_outdated
+    }
 }
 
 impl Imported {
-    /// Adds the outcome of other imports.
-    pub(super) fn add(&mut self, other: Self) {
-        self.imports += other.imports;
-        self.merged.extend(other.merged);
-        self.endpoints += other.endpoints;
-        self.made.extend(other.made);
-        self.held_back.extend(other.held_back);
-        self.notices.extend(other.notices);
-        self.unreadable.extend(other.unreadable);
-        self.is_unfamiliar |= other.is_unfamiliar;
-        self.unfinished.extend(other.unfinished);
-        self.guard = self.guard.take().or(other.guard);
-        self.outdated.extend(other.outdated);
-    }
-
     /// Whether every change was made.
     pub(super) fn is_complete(&self) -> bool {
-        self.unreadable.is_empty()
-            && self.outdated.is_empty()
-            && self.made.iter().all(|made| made.result == Outcome::Applied)
-    }
-
-    /// The same outcome of one import, of which an object has changed since it was read.
-    pub(super) fn of_outdated(self, name: ServiceRef, is_held: bool) -> Self {
-        let outdated = Outdated { imported: self, is_held };
-        Self { outdated: BTreeMap::from([(name, outdated)]), ..Self::default() }
+        self.imports.values().all(ImportOutcome::is_complete)
     }
 
     /// The imports to look at again, at most `most`: an object has changed since it was read. `None` if there are none.
     pub fn outdated(&self, most: usize) -> Option<Selection> {
-        let outdated = || self.outdated.iter().take(most);
-        let held = outdated().filter(|(_, it)| it.is_held).map(|(name, _)| name.clone());
-        let selection = Selection::Only {
-            namespaces: BTreeSet::new(),
-            services: outdated().map(|(name, _)| name.clone()).collect(),
-            held: held.collect(),
-        };
-        Some(selection).filter(|_| !self.outdated.is_empty())
+        let outdated = || self.imports.iter().filter(|(_, it)| it.is_outdated).take(most);
+        let held =
+            outdated().filter(|(_, it)| it.is_held()).map(|(name, _)| name.clone()).collect();
+        let services: BTreeSet<ServiceRef> = outdated().map(|(name, _)| name.clone()).collect();
+        let is_any = !services.is_empty();
+        is_any.then(|| Selection::Only { namespaces: BTreeSet::new(), services, held })
     }
 
-    /// Takes over a second look at outdated imports, and then the outcome of all others.
+    /// Takes over a second look at outdated imports. What became of the others counts, as does what the first look wrote.
     pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
-        for (name, Outdated { mut imported, .. }) in std::mem::take(&mut self.outdated) {
-            if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
-                imported.made.retain(|made| made.result == Outcome::Applied);
-                self.made.extend(imported.made);
-                self.notices.extend(imported.notices);
-            } else {
-                self.unfinished.insert(name);
-                self.add(imported);
+        let (selection, mut again) = again.unzip();
+        for (name, first) in self.imports.iter_mut().filter(|(_, it)| it.is_outdated) {
+            let second = again.as_mut().filter(|_| selection.is_some_and(|it| it.contains(name)));
+            if let Some(second) = second {
+                let mut second = second.imports.remove(name).unwrap_or_default();
+                first.made.retain(|made| made.result == Outcome::Applied);
+                second.made.splice(..0, first.made.drain(..));
+                second.notices.splice(..0, first.notices.drain(..));
+                *first = second;
             }
+            first.is_unfinished |= first.is_outdated;
         }
-        if let Some((_, mut again)) = again {
-            again.looked_again(None);
-            self.add(again);
-        }
+        let again = again.unwrap_or_default();
+        self.is_unfamiliar |= again.is_unfamiliar;
+        self.guard = self.guard.take().or(again.guard);
     }
 }
 
@@ -131,35 +120,41 @@ impl EachImport<'_> {
         &self,
         decide: impl Fn(&ServiceRef, &Present, &BTreeSet<RefusedField>) -> Plan,
     ) -> Imported {
-        let Self { kubernetes, owner, objects, writes, now, deadline } = *self;
-        let mut all = Imported::default();
-        for name in objects.names(owner) {
-            let mut present = match objects.present(&name) {
-                Ok(present) => present,
-                Err(problem) => {
-                    all.unreadable.push((name, problem.to_string()));
-                    continue;
-                }
+        let mut imported = Imported::default();
+        for name in self.objects.names(self.owner) {
+            let outcome = match self.objects.present(&name) {
+                Ok(present) => self.one(&name, present, &decide).await,
+                Err(problem) => ImportOutcome::unreadable(&problem),
             };
-            loop {
-                let refused = kubernetes.refused_fields(now);
-                let Plan { changes, held_back } = decide(&name, &present, &refused);
-                if !writes {
-                    all.held_back.extend(held_back);
-                    all.made.extend(changes.into_iter().map(Made::planned));
-                    break;
-                }
-                let applied = apply(kubernetes, &name, &mut present, changes, deadline).await;
-                let has_learnt = applied.refused.iter().any(|field| !refused.contains(field));
-                kubernetes.remember_refused(applied.refused, now);
-                let made = applied.made.into_iter();
-                all.made.extend(made.filter(|made| !has_learnt || made.result == Outcome::Applied));
-                if !has_learnt {
-                    all.held_back.extend(held_back);
-                    break;
-                }
+            imported.imports.insert(name, outcome);
+        }
+        imported
+    }
+
+    async fn one(
+        &self,
+        name: &ServiceRef,
+        mut present: Present,
+        decide: &impl Fn(&ServiceRef, &Present, &BTreeSet<RefusedField>) -> Plan,
+    ) -> ImportOutcome {
+        let Self { kubernetes, now, deadline, .. } = *self;
+        let mut outcome = ImportOutcome::default();
+        loop {
+            let refused = kubernetes.refused_fields(now);
+            let Plan { changes, held_back } = decide(name, &present, &refused);
+            outcome.held_back = held_back;
+            if !self.writes {
+                outcome.made = changes.into_iter().map(Made::planned).collect();
+                return outcome;
+            }
+            let applied = apply(kubernetes, name, &mut present, changes, deadline).await;
+            let has_learnt = applied.refused.iter().any(|field| !refused.contains(field));
+            kubernetes.remember_refused(applied.refused, now);
+            let made = applied.made.into_iter();
+            outcome.made.extend(made.filter(|it| !has_learnt || it.result == Outcome::Applied));
+            if !has_learnt {
+                return outcome;
             }
         }
-        all
     }
 }

@@ -34,12 +34,12 @@ use apply::{Applied, Made, apply};
 use guard::Run;
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, Failure, HeldBack, Importer, Kind, Metadata, NamespaceState, ObjectRef,
-    OwnerLabel, Present, Read, Reason, Tally, Unexpected,
+    Basis, EXCLUDED, Failure, Importer, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel,
+    Present, Read, Reason, Tally, Unexpected,
 };
 use sources::{Allows, Members};
 
-pub use imported::{EachImport, Imported};
+pub use imported::{EachImport, ImportOutcome, Imported};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
@@ -91,7 +91,9 @@ impl Importing<'_> {
         for name in names {
             match self.import(members, name.clone(), is_unfamiliar) {
                 Ok(import) => imports.push(import),
-                Err(problem) => imported.unreadable.push((name, problem.to_string())),
+                Err(problem) => {
+                    imported.imports.insert(name, ImportOutcome::unreadable(&problem));
+                }
             }
         }
         let passed = members.let_pass();
@@ -104,10 +106,8 @@ impl Importing<'_> {
             let counted = tallies.get(&import.name);
             self.one(import, counted.map(|it| (it.endpoints, families.as_slice())), held)
         });
-        let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
-        while let Some(one) = runs.next().await {
-            imported.add(one);
-        }
+        let runs: Vec<_> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
+        imported.imports.extend(runs);
         let note = judgement.note(&self.guard, sighting.as_ref(), imported.is_complete());
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
@@ -157,9 +157,8 @@ impl Importing<'_> {
         } else if self.own_record == OwnRecord::Refused {
             exports.sources.restrain(Read::additions);
         }
-        let (importing, is_held, is_outdated, failure) = (self, false, false, None);
-        let kept_ips = usize::MAX;
-        Ok(ImportRun { importing, name, present, exports, is_held, is_outdated, failure, kept_ips })
+        let (importing, is_held, failure, kept_ips) = (self, false, None, usize::MAX);
+        Ok(ImportRun { importing, name, present, exports, is_held, failure, kept_ips })
     }
 
     /// The state of a namespace, as far as it is known by now.
@@ -178,7 +177,7 @@ impl Importing<'_> {
         mut import: ImportRun<'_>,
         counted: Option<(usize, &[Family])>,
         held: Option<(usize, Arc<GuardStatus>)>,
-    ) -> Imported {
+    ) -> (ServiceRef, ImportOutcome) {
         let left_out = std::mem::take(&mut import.exports.left_out);
         let guard = held.map(|(endpoints, status)| {
             import.hold();
@@ -191,14 +190,11 @@ impl Importing<'_> {
             Some((endpoints, _)) => endpoints,
             None => import.tally(&BTreeSet::new()).endpoints,
         };
-        let mut imported = Imported { endpoints, ..import.run().await };
+        let mut outcome = ImportOutcome { endpoints, ..import.run().await };
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
-        let reasons = left_out.into_iter().filter(|_| is_active).chain(guard);
-        let lines = reasons.map(|reason| HeldBack { service: import.name.clone(), reason });
-        imported.held_back.extend(lines);
-        let ImportRun { name, is_held, is_outdated, .. } = import;
-        if is_outdated { imported.of_outdated(name, is_held) } else { imported }
+        outcome.held_back.extend(left_out.into_iter().filter(|_| is_active).chain(guard));
+        (import.name, outcome)
     }
 }
 
@@ -210,8 +206,6 @@ struct ImportRun<'a> {
     exports: sources::MergedName,
     /// Whether the guard holds what would leave it.
     is_held: bool,
-    /// Whether an object has changed since it was read, so that the rest of the import was not written.
-    is_outdated: bool,
     /// The change that failed in this run.
     failure: Option<Failure>,
     /// The number of its IPs for which the next derived Service asks.
@@ -221,49 +215,46 @@ struct ImportRun<'a> {
 impl ImportRun<'_> {
     /// Plans and changes it, and again if the cluster has no addresses of a family, another owner's object has a name of
     /// the import, the namespace is excluded or a field is refused, or for the slices and the status if a change failed.
-    async fn run(&mut self) -> Imported {
-        let own = &self.importing.member.cluster;
+    async fn run(&mut self) -> ImportOutcome {
+        let Importing { kubernetes, member, writes, now, deadline, .. } = *self.importing;
         let merged = self.exports.merged.as_ref();
-        let imports = usize::from(merged.is_some() || self.is_held);
-        let merged = merged.filter(|it| it.service.clusters.contains(own)).cloned();
-        let merged = merged.into_iter().map(|merged| (self.name.clone(), merged)).collect();
-        let mut imported = Imported { imports, merged, ..Imported::default() };
+        let exists = merged.is_some() || self.is_held;
+        let merged = merged.filter(|it| it.service.clusters.contains(&member.cluster)).cloned();
+        let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|it| it.ips.clone());
-        let (mut remarks, mut is_unfinished) = (Vec::new(), false);
+        let mut remarks = Vec::new();
         loop {
-            let families = self.importing.kubernetes.service_families();
-            let refused = self.importing.kubernetes.refused_fields(self.importing.now);
+            let (families, refused) =
+                (kubernetes.service_families(), kubernetes.refused_fields(now));
             let state = self.importing.namespace(&self.name.namespace);
             let plan = self.on_basis(&families, plan::plan);
-            if !self.importing.writes {
-                imported.made.extend(plan.changes.into_iter().map(Made::planned));
-                imported.held_back.extend(plan.held_back);
-                return imported;
+            if !writes {
+                outcome.made = plan.changes.into_iter().map(Made::planned).collect();
+                outcome.held_back = plan.held_back;
+                return outcome;
             }
-            let Importing { kubernetes, deadline, .. } = *self.importing;
             let present = &mut self.present;
             let mut applied = apply(kubernetes, &self.name, present, plan.changes, deadline).await;
             let has_foreign = self.add_foreign(&mut applied, &mut remarks);
             let planned_for = (families.as_slice(), &refused, state);
             let has_learnt = self.learn(&mut applied, planned_for) || has_foreign;
-            self.is_outdated =
+            outcome.is_outdated =
                 !has_learnt && applied.failure.as_ref().is_some_and(Error::is_outdated);
-            is_unfinished = !has_learnt && (is_unfinished || applied.is_unfinished());
-            let failure = applied.failed.filter(|_| !self.is_outdated);
-            imported.made.extend(applied.made);
+            outcome.is_unfinished =
+                !has_learnt && (outcome.is_unfinished || applied.is_unfinished());
+            let failure = applied.failed.filter(|_| !outcome.is_outdated);
+            outcome.made.extend(applied.made);
             if has_learnt || failure.is_some() {
-                imported.forget_changes_to_plan_again(has_learnt);
+                outcome.forget_changes_to_plan_again(has_learnt);
                 self.failure = failure.filter(|_| !has_learnt).or(self.failure.take());
                 if applied.unreadable.is_none() {
                     continue;
                 }
             }
-            let unreadable = applied.unreadable.map(|it| (self.name.clone(), it.to_string()));
-            imported.unreadable.extend(unreadable);
-            imported.held_back.extend(plan.held_back.into_iter().chain(remarks));
-            imported.notices.extend(former_ips.and_then(|former| self.notice_of_ips(&former)));
-            imported.unfinished.extend(is_unfinished.then(|| self.name.clone()));
-            return imported;
+            outcome.unreadable = applied.unreadable.map(|it| it.to_string());
+            outcome.held_back = plan.held_back.into_iter().chain(remarks).collect();
+            outcome.notices.extend(former_ips.and_then(|former| self.notice_of_ips(&former)));
+            return outcome;
         }
     }
 
@@ -323,7 +314,7 @@ impl ImportRun<'_> {
 
     /// Takes over an object of another owner that has the name of one to be created, so that the next plan knows it. One
     /// of ours is of an overlapping run: it is newer than the exports that this one read.
-    fn add_foreign(&mut self, applied: &mut Applied, remarks: &mut Vec<HeldBack>) -> bool {
+    fn add_foreign(&mut self, applied: &mut Applied, remarks: &mut Vec<Reason>) -> bool {
         let Some((kind, object)) = applied.taken.take() else { return false };
         let metadata = Metadata::read(&object);
         if self.importing.owner.owns(&metadata) {
@@ -333,8 +324,7 @@ impl ImportRun<'_> {
         if kind == Kind::EndpointSlice {
             // It is in the way of nothing, since the next number is free. No later plan repeats this line.
             let object = ObjectRef::of(&self.name, kind, &metadata.name);
-            let reason = Reason::ForeignObject { object, manager: metadata.manager };
-            remarks.push(HeldBack { service: self.name.clone(), reason });
+            remarks.push(Reason::ForeignObject { object, manager: metadata.manager });
         }
         true
     }
@@ -378,7 +368,7 @@ impl ImportRun<'_> {
     }
 }
 
-impl Imported {
+impl ImportOutcome {
     /// Forgets what the next plan of the import repeats: all that was not done, if it does without what was refused, or
     /// the slices, which are written though another change failed.
     fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {

@@ -55,7 +55,7 @@ impl Objects {
         let (imports, services, slices, namespaces, declares) = tokio::try_join!(
             kubernetes.objects(Resource::ServiceImports, ""),
             kubernetes.objects(Resource::Services, &of_us),
-            kubernetes.objects_as(Resource::EndpointSlices, &of_us, |slice| slice_of(&slice)),
+            kubernetes.objects_as((Resource::EndpointSlices, None), &of_us, |it| slice_of(&it)),
             kubernetes.objects(Resource::Namespaces, ""),
             kubernetes.declares_slice_objects(),
         )?;
@@ -85,7 +85,11 @@ impl Objects {
             let (import, service_object, slices, declares) = tokio::try_join!(
                 kubernetes.object(named(Resource::ServiceImports, name)),
                 kubernetes.object(named(Resource::Services, &derived)),
-                kubernetes.objects_in(Resource::EndpointSlices, namespace, &selector),
+                kubernetes.objects_as(
+                    (Resource::EndpointSlices, Some(namespace)),
+                    &selector,
+                    |slice| slice_of(&slice)
+                ),
                 kubernetes.declares_slice_objects(),
             )?;
             objects.declares_slice_objects |= declares;
@@ -97,7 +101,7 @@ impl Objects {
             objects.namespaces.extend(state.map(|state| (namespace.clone(), state)));
             objects.add_list(Resource::ServiceImports, import);
             objects.add_list(Resource::Services, service_object);
-            objects.add_list(Resource::EndpointSlices, slices);
+            objects.add_slices(slices);
         }
         Ok(objects)
     }

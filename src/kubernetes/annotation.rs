@@ -128,6 +128,8 @@ pub fn claims(
 ) -> Option<Result<Claims, Vec<BadAnnotation>>> {
     let mut reader = AnnotationReader { annotations, prefix, mistakes: Vec::new() };
     reader.value(HOSTNAME)?;
+    let membership = ("membership", HealthSource::Membership);
+    let custom = ("custom", HealthSource::Custom);
     let claims = Claims {
         names: reader.read(HOSTNAME, parse_names).unwrap_or_default(),
         namespace: reader
@@ -136,13 +138,19 @@ pub fn claims(
         ttl: reader.read(TTL, parse_ttl),
         routing_policy: reader.read(ROUTING_POLICY, parse_routing_policy),
         ports: reader.read(PORT, parse_ports).unwrap_or_default(),
-        claim: reader.read(CLAIM, parse_claim).unwrap_or_default(),
-        publish: reader.read(PUBLISH, parse_boolean).unwrap_or(true),
+        claim: reader
+            .read(CLAIM, choice(("exclusive", Claim::Exclusive), ("shared", Claim::Shared)))
+            .unwrap_or_default(),
+        publish: reader.read(PUBLISH, choice(("false", false), ("true", true))).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, parse_attributes).unwrap_or_default(),
         maximum: reader.read(MAX_INSTANCES, parse_maximum),
-        health: reader.read(HEALTH, parse_health).unwrap_or_default(),
-        keeps_serving: reader.read(TERMINATING, parse_keeps_serving).unwrap_or_default(),
-        keeps_last: reader.read(WHEN_NONE_READY, parse_keeps_last).unwrap_or_default(),
+        health: reader.read(HEALTH, choice(membership, custom)).unwrap_or_default(),
+        keeps_serving: reader
+            .read(TERMINATING, choice(("drop", false), ("keep-serving", true)))
+            .unwrap_or_default(),
+        keeps_last: reader
+            .read(WHEN_NONE_READY, choice(("empty", false), ("keep", true)))
+            .unwrap_or_default(),
     };
     let mistakes = reader.mistakes;
     Some(if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) })
@@ -242,36 +250,13 @@ fn parse_port(text: &str) -> Option<PortReference> {
     (inner && text.len() <= 63).then(|| PortReference::Name(text.to_owned()))
 }
 
-fn parse_boolean(value: &str) -> Result<bool, String> {
-    parse_choice(value, "false", "true")
-}
-
-/// `membership` or `custom`.
-fn parse_health(value: &str) -> Result<HealthSource, String> {
-    let custom = parse_choice(value, "membership", "custom")?;
-    Ok(if custom { HealthSource::Custom } else { HealthSource::Membership })
-}
-
-/// `exclusive` or `shared`.
-fn parse_claim(value: &str) -> Result<Claim, String> {
-    let shared = parse_choice(value, "exclusive", "shared")?;
-    Ok(if shared { Claim::Shared } else { Claim::Exclusive })
-}
-
-/// Whether terminating pods stay registered: `drop` or `keep-serving`.
-fn parse_keeps_serving(value: &str) -> Result<bool, String> {
-    parse_choice(value, "drop", "keep-serving")
-}
-
-/// Whether a name keeps its last instances if no endpoint is ready: `empty` or `keep`.
-fn parse_keeps_last(value: &str) -> Result<bool, String> {
-    parse_choice(value, "empty", "keep")
-}
-
-/// Whether the value is `yes`, if it must be `no` or `yes`.
-fn parse_choice(value: &str, no: &str, yes: &str) -> Result<bool, String> {
-    let known = value == no || value == yes;
-    known.then_some(value == yes).ok_or_else(|| format!("it must be {no:?} or {yes:?}"))
+/// Parses one of two words, each with its value.
+fn choice<T: Copy>(no: (&str, T), yes: (&str, T)) -> impl Fn(&str) -> Result<T, String> {
+    move |value| {
+        let known = [no, yes].into_iter().find(|(word, _)| *word == value);
+        let form = || format!("it must be {:?} or {:?}", no.0, yes.0);
+        known.map(|(_, meaning)| meaning).ok_or_else(form)
+    }
 }
 
 /// A number of instances up to 1,000, Cloud Map's limit for a service.

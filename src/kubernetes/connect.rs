@@ -1,5 +1,4 @@
-//! The Kubernetes client of an EKS cluster, with the answers that it keeps from one invocation to the next. It verifies TLS
-//! against the cluster's own certificate authority, and puts a fresh bearer token on every request, so a client outlives
+//! The Kubernetes client of an EKS cluster. It verifies TLS against the cluster's own certificate authority, and puts a fresh bearer token on every request, so a client outlives
 //! its tokens. The requests travel over the network, unless the program that makes the function gives another
 //! `Transport`: no setting and no event does.
 
@@ -19,13 +18,6 @@ use tower::filter::{AsyncFilterLayer, AsyncPredicate};
 use tower::retry::RetryLayer;
 use tower::util::BoxService;
 
-use super::events::RecentEvents;
-use super::exports::PropertyValues;
-use super::exports::Serves;
-use super::remembered::ExcludedNamespaces;
-use super::remembered::Recent;
-use super::remembered::RefusedFields;
-use super::remembered::ServiceFamilies;
 use crate::model::{BearerTokens, EksCluster};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -127,39 +119,5 @@ impl AsyncPredicate<http::Request<Body>> for BearerToken {
             request.headers_mut().insert(AUTHORIZATION, value);
             Ok(request)
         })
-    }
-}
-
-/// The concurrency limit of requests to one API server.
-pub(super) const CONCURRENCY: usize = 16;
-
-/// The Kubernetes API of one cluster.
-#[derive(Clone)]
-pub struct Kubernetes {
-    pub(super) client: Client,
-    pub(super) recent_events: Arc<RecentEvents>,
-    pub(super) serves: Arc<Serves>,
-    /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
-    pub(super) slice_objects: Arc<Recent<()>>,
-    pub(super) families: Arc<ServiceFamilies>,
-    pub(super) excluded: Arc<ExcludedNamespaces>,
-    pub(super) refused: Arc<RefusedFields>,
-    pub(super) properties: Arc<PropertyValues>,
-}
-
-impl Kubernetes {
-    pub fn new(client: Client) -> Self {
-        let (recent_events, serves, slice_objects, families, excluded, refused, properties) =
-            Default::default();
-        Self {
-            client,
-            recent_events,
-            serves,
-            slice_objects,
-            families,
-            excluded,
-            refused,
-            properties,
-        }
     }
 }

@@ -13,11 +13,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints as CoreEndpoints};
 use kube::api::{Api, ListParams};
 
-use super::connect::CONCURRENCY;
-use super::list::{List, Resource, list_all};
 use super::object::{EndpointSlice, SliceEntry, TargetRef, parse_address};
+use super::objects::{List, Resource};
 use super::services::MAX_NAMED;
-use super::{Error, Kubernetes};
+use super::{CONCURRENCY, Error, Kubernetes};
 use crate::model::name::{is_dns_subdomain, is_label_word};
 use crate::model::{Endpoint, ServiceRef};
 
@@ -55,7 +54,7 @@ impl Kubernetes {
         services: &BTreeSet<ServiceRef>,
         lists: Vec<SliceList>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
-        if self.serves.lacks_slices() {
+        if self.remembered.slices.get() == Some(&false) {
             return self.read_core_endpoints(services).await;
         }
         let lists = stream::iter(lists)
@@ -76,15 +75,11 @@ impl Kubernetes {
         services: &BTreeSet<ServiceRef>,
         SliceList { namespace, selector }: SliceList,
     ) -> Result<Vec<(ServiceRef, EndpointSlice)>, Error> {
-        let (path, name) = match &namespace {
-            Some(namespace) => (
-                Resource::EndpointSlices.path_in(namespace),
-                format!("the EndpointSlices in {namespace}"),
-            ),
-            None => (Resource::EndpointSlices.path(), "the EndpointSlices".to_owned()),
-        };
+        let path = Resource::EndpointSlices.path(namespace.as_deref());
+        let within = namespace.map(|it| format!(" in {it}")).unwrap_or_default();
+        let name = format!("the EndpointSlices{within}");
         let params = ListParams::default().labels(&selector);
-        let list = List { path: &path, params, page: SLICES_PER_PAGE, name: &name };
+        let list = List { params, page: SLICES_PER_PAGE, ..List::all(&path, &name) };
         let keep = |mut slice: EndpointSlice| {
             let mut labels = std::mem::take(&mut slice.metadata.labels);
             let name = labels.remove(SERVICE_NAME).unwrap_or_default();
@@ -93,7 +88,7 @@ impl Kubernetes {
             let is_own = !labels.contains_key(SOURCE_CLUSTER);
             (is_own && services.contains(&service)).then_some((service, slice))
         };
-        list_all(&self.client, &list, keep).await
+        self.list(&list, keep).await
     }
 
     /// Called only if API discovery lists no `EndpointSlices`.
@@ -127,16 +122,19 @@ fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);
     }
-    let selector = |names: Vec<&str>| match names.as_slice() {
-        [name] => format!("{SERVICE_NAME}={name}"),
-        names if names.len() <= MAX_NAMED => format!("{SERVICE_NAME} in ({})", names.join(",")),
-        _ => SERVICE_NAME.to_owned(),
-    };
     let list = |(namespace, names): (&str, Vec<&str>)| SliceList {
         namespace: Some(namespace.to_owned()),
-        selector: selector(names),
+        selector: if names.len() > MAX_NAMED { SERVICE_NAME.to_owned() } else { selector(&names) },
     };
     names.into_iter().map(list).collect()
+}
+
+/// The selector of the slices of these Services.
+pub(super) fn selector(names: &[&str]) -> String {
+    match names {
+        [name] => format!("{SERVICE_NAME}={name}"),
+        names => format!("{SERVICE_NAME} in ({})", names.join(",")),
+    }
 }
 
 fn group_by_service(
@@ -182,10 +180,8 @@ impl EndpointKey {
 pub fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
     let slices = slices.iter().filter(|slice| slice.address_type != "FQDN");
     merge_entries(slices.flat_map(|slice| {
-        let ports = slice.ports.iter().filter_map(|port| {
-            let number = u16::try_from(port.port?).ok().filter(|number| *number > 0)?;
-            Some((port.name.clone(), number))
-        });
+        let ports = slice.ports.iter();
+        let ports = ports.filter_map(|port| Some((port.name.clone(), port.number()?)));
         let ports: Ports = Arc::new(ports.collect());
         slice.endpoints.iter().filter_map(move |entry| from_entry(entry, &ports))
     }))

@@ -1,32 +1,50 @@
-//! Reads what a cluster says of itself as a member of a clusterset: the APIs that its server has, its `ClusterProperty`
-//! objects (KEP-2149), which state its id and its clusterset, and its exports: its `ServiceExports`, then the Services of
-//! their names.
-//!
-//! v1 Endpoints have neither zones nor terminating pods, so they are read only from a server whose discovery document lists
-//! no `EndpointSlices`. A 404 on a list of slices is otherwise an error.
+//! Reads the exports of a cluster: its `ServiceExports`, then the Services of their names, and converts both into the input
+//! of the plan. Their endpoints are read by lists of slices that name them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use kube::api::{GetParams, ListParams};
-use kube::core::{Request, Status};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::OnceCell;
-use tokio::time::Instant;
+use serde_json::Value;
 
-use super::connect::CONCURRENCY;
-use super::export_object::{ExportObject, ExportedServiceObject};
-use super::list::{List, Resource, list_all};
-use super::object::FromObject;
-use super::remembered::Recent;
-use super::services::{MAX_NAMED, SERVICES_PER_PAGE, services_path};
-use super::{Error, Kubernetes, exported};
-use crate::model::clusterset::Member;
-use crate::model::{Desired, ServiceRef};
+use super::endpoint_slices::{Endpoints, SERVICE_NAME, SliceList, selector};
+use super::object::{ObjectMetadata, ObjectPort, Service, from_object, null_is_empty};
+use super::objects::{List, Resource};
+use super::services::{MAX_NAMED, SERVICES, is_headless, services_path};
+use super::{CONCURRENCY, Error, Kubernetes};
+use crate::model::clusterset::{
+    Export, ExportedPort, ExportedService, ImportType, Member, Properties, Protocol,
+};
+use crate::model::{
+    Attributes, Claim, Claims, Condition, Desired, Family, HealthSource, NamespaceReference,
+    NotExportable, PortReference, PublishedService, ServiceExport, ServiceName, ServicePort,
+    ServiceRef, Timestamp,
+};
+
+/// The fields of a `ServiceExport` that are read.
+#[derive(Clone, Debug, Deserialize)]
+struct ExportObject {
+    #[serde(deserialize_with = "from_object")]
+    metadata: ObjectMetadata,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    spec: ExportSpec,
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ExportSpec {
+    #[serde(deserialize_with = "null_is_empty")]
+    exported_labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    exported_annotations: BTreeMap<String, String>,
+}
 
 impl Kubernetes {
     /// All exports of the cluster.
@@ -35,7 +53,7 @@ impl Kubernetes {
     /// Returns an error if a list or a Service could not be read, also if the API is not installed: an export that was
     /// not read is never taken for one that is gone.
     pub async fn exports(&self, member: &Member) -> Result<Desired, Error> {
-        let exports = self.list_exports(&Resource::ServiceExports.path()).await?;
+        let exports = self.list_exports(None).await?;
         self.with_services(exports, member).await
     }
 
@@ -52,12 +70,10 @@ impl Kubernetes {
         if namespaces.len() + services.len() > MAX_NAMED {
             return self.exports(member).await;
         }
-        let lists = namespaces
-            .iter()
-            .map(|namespace| async move { self.list_exports(&path(namespace)).await });
+        let lists = namespaces.iter().map(|namespace| self.list_exports(Some(namespace)));
         let single = services.iter().map(|service| async move {
-            let path = path(&service.namespace);
-            let export = self.get::<ExportObject>(&path, service, "ServiceExport").await;
+            let path = Resource::ServiceExports.path(Some(&service.namespace));
+            let export = self.get_of::<ExportObject>(&path, service, "ServiceExport").await;
             export.map_err(Error::of_multi_cluster)
         });
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
@@ -65,10 +81,9 @@ impl Kubernetes {
         self.with_services(exports, member).await
     }
 
-    async fn list_exports(&self, path: &str) -> Result<Vec<ExportObject>, Error> {
-        let params = ListParams::default();
-        let list = List { path, params, page: SERVICES_PER_PAGE, name: "the ServiceExports" };
-        let listed = list_all(&self.client, &list, Some).await;
+    async fn list_exports(&self, namespace: Option<&String>) -> Result<Vec<ExportObject>, Error> {
+        let path = Resource::ServiceExports.path(namespace.map(String::as_str));
+        let listed = self.list(&List::all(&path, "the ServiceExports"), Some).await;
         listed.map_err(Error::of_multi_cluster)
     }
 
@@ -77,29 +92,26 @@ impl Kubernetes {
         exports: Vec<ExportObject>,
         member: &Member,
     ) -> Result<Desired, Error> {
-        let names = exports.iter();
-        let names = names.map(|it| ServiceRef::new(&it.metadata.namespace, &it.metadata.name));
+        let names = exports.iter().map(|export| export.metadata.name());
         let services = self.exported_services(&names.collect()).await?;
-        Ok(exported::desired(exports, &services, member))
+        Ok(desired(exports, &services, member))
     }
 
     async fn exported_services(
         &self,
         names: &BTreeSet<ServiceRef>,
-    ) -> Result<BTreeMap<ServiceRef, ExportedServiceObject>, Error> {
+    ) -> Result<BTreeMap<ServiceRef, Service>, Error> {
         if names.len() > MAX_NAMED {
-            let params = ListParams::default();
-            let (path, name) = ("/api/v1/services", "the Services");
-            let list = List { path, params, page: SERVICES_PER_PAGE, name };
-            let keep = |service: ExportedServiceObject| {
-                let name = ServiceRef::new(&service.metadata.namespace, &service.metadata.name);
+            let keep = |service: Service| {
+                let name = service.metadata.name();
                 names.contains(&name).then_some((name, service))
             };
-            return Ok(list_all(&self.client, &list, keep).await?.into_iter().collect());
+            let list = List::all(SERVICES, "the Services");
+            return Ok(self.list(&list, keep).await?.into_iter().collect());
         }
         let reads = stream::iter(names.clone()).map(|name| async move {
             let path = services_path(&name.namespace);
-            let read = self.get::<ExportedServiceObject>(&path, &name, "Service").await?;
+            let read = self.get_of::<Service>(&path, &name, "Service").await?;
             Ok(read.map(|service| (name, service)))
         });
         let read: Vec<_> = reads.buffer_unordered(CONCURRENCY).try_collect().await?;
@@ -107,7 +119,7 @@ impl Kubernetes {
     }
 
     /// One object; `None` if the API server has none of this name.
-    async fn get<K: DeserializeOwned>(
+    async fn get_of<K: DeserializeOwned>(
         &self,
         path: &str,
         name: &ServiceRef,
@@ -116,15 +128,8 @@ impl Kubernetes {
         if !name.can_exist() {
             return Ok(None);
         }
-        let failed = |source| Error::new(format!("get {kind} {name}"), source);
-        let request = Request::new(path).get(&name.name, &GetParams::default());
-        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        match self.client.request::<FromObject<K>>(request).await {
-            Ok(FromObject(found)) => Ok(Some(found)),
-            // Without the API the server answers 404, too, but with no name.
-            Err(kube::Error::Api(status)) if is_absent(&status) => Ok(None),
-            Err(source) => Err(failed(source)),
-        }
+        // Without the API the server answers 404, too, but with no name.
+        self.get(path, &name.name, &format!("{kind} {name}"), is_absent).await
     }
 }
 
@@ -134,147 +139,252 @@ fn is_absent(status: &Status) -> bool {
     status.is_not_found() && names_it
 }
 
-fn path(namespace: &str) -> String {
-    Resource::ServiceExports.path_in(namespace)
+/// Prefixes of labels and annotations that other programs act on, or that are ours. They are not exported.
+const NOT_EXPORTED: [&str; 6] = [
+    "multicluster.",
+    "endpointslice.kubernetes.io/",
+    "service.kubernetes.io/",
+    "kubernetes.io/",
+    "kubectl.kubernetes.io/",
+    "cloud-map-sync/",
+];
+/// The label of an object that belongs to an import.
+const OWNER_LABEL: &str = "cloud-map-sync/owner";
+
+/// The desired state of the exports of a member; the endpoints are unread. An export that is being deleted is none.
+fn desired(
+    exports: Vec<ExportObject>,
+    services: &BTreeMap<ServiceRef, Service>,
+    member: &Member,
+) -> Desired {
+    let mut desired = Desired::default();
+    for object in exports {
+        let name = object.metadata.name();
+        if !object.metadata.finalizers.is_empty() {
+            desired.finalizers.insert(name.clone(), object.metadata.finalizers.clone());
+        }
+        if object.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let mut export = service_export(object);
+        match exportable(services.get(&name)) {
+            Ok(service) => match published(&name, &export, service, member) {
+                Some(published) => _ = desired.services.insert(name.clone(), published),
+                None => export.obstacle = Some(NotExportable::NoService),
+            },
+            Err(obstacle) => export.obstacle = Some(obstacle),
+        }
+        desired.exports.insert(name, export);
+    }
+    desired
 }
 
-/// The group of `EndpointSlices` with its version.
-const SLICES: &str = "discovery.k8s.io/v1";
-/// The version of the Multi-Cluster Services API that is read and written.
-const MULTI_CLUSTER: &str = "multicluster.x-k8s.io/v1beta1";
-
-/// The results of API discovery.
-#[derive(Debug, Default)]
-pub(super) struct Serves {
-    /// Whether there are slices. Requested once for a connection, and only after a list of slices has failed.
-    slices: OnceCell<bool>,
-    /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked each time, since
-    /// its definitions may be installed at any time.
-    multi_cluster: Recent<BTreeSet<String>>,
-}
-
-impl Serves {
-    /// Whether discovery has shown that there are no slices.
-    pub(super) fn lacks_slices(&self) -> bool {
-        self.slices.get() == Some(&false)
+fn service_export(object: ExportObject) -> ServiceExport {
+    let ExportObject { metadata, spec, status } = object;
+    // One that is none of the API, which another writer may have stored, is left out.
+    let condition = |it: &Value| Condition::deserialize(it).ok();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let is_exported =
+        |(key, _): &(String, String)| !NOT_EXPORTED.iter().any(|it| key.starts_with(it));
+    ServiceExport {
+        uid: metadata.uid,
+        created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        generation: metadata.generation,
+        labels: spec.exported_labels.into_iter().filter(is_exported).collect(),
+        annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
+        conditions: conditions.filter_map(condition).collect(),
+        obstacle: None,
     }
 }
+
+/// The Service, if it can be exported.
+fn exportable(service: Option<&Service>) -> Result<&Service, NotExportable> {
+    let service = service.ok_or(NotExportable::NoService)?;
+    let Service { metadata, spec } = service;
+    let is_derived =
+        metadata.name.starts_with("derived-") && metadata.labels.contains_key(OWNER_LABEL);
+    match spec.r#type.as_str() {
+        _ if metadata.deletion_timestamp.is_some() => Err(NotExportable::NoService),
+        "ExternalName" => Err(NotExportable::ExternalName),
+        _ if is_derived => Err(NotExportable::Derived),
+        _ => Ok(service),
+    }
+}
+
+/// `None` if the Service's name is not a name in Cloud Map, which Kubernetes does not allow either.
+fn published(
+    name: &ServiceRef,
+    export: &ServiceExport,
+    service: &Service,
+    member: &Member,
+) -> Option<PublishedService> {
+    let spec = &service.spec;
+    let ports: Vec<ExportedPort> = spec.ports.iter().filter_map(port).collect();
+    let numbers =
+        ports.iter().map(|port| ServicePort { name: port.name.clone(), number: port.number });
+    let families: Vec<Family> =
+        spec.ip_families.iter().filter_map(|it| Family::parse(it)).collect();
+    let targets = spec.ports.iter().map(|port| (port.name.clone(), target(port)));
+    Some(PublishedService {
+        uid: export.uid.clone(),
+        created: export.created.as_second(),
+        claims: Ok(claims(name, &ports)?),
+        ports: numbers.collect(),
+        families: families.iter().copied().collect(),
+        endpoints: None,
+        truncated: false,
+        export: Some(Arc::new(ExportedService {
+            clusterset: member.clusterset.clone(),
+            targets: targets.collect(),
+            export: Export {
+                cluster: member.cluster.clone(),
+                created: export.created,
+                kind: kind(service),
+                ports,
+                families,
+                properties: Some(Properties {
+                    labels: export.labels.clone(),
+                    annotations: export.annotations.clone(),
+                    ..spec.properties.clone()
+                }),
+            },
+        })),
+    })
+}
+
+/// An export claims the name of its Service, in the Cloud Map namespace with the name of its Kubernetes namespace.
+fn claims(name: &ServiceRef, ports: &[ExportedPort]) -> Option<Claims> {
+    let first = ports.first().map(|port| PortReference::Number(port.number));
+    Some(Claims {
+        names: vec![ServiceName::parse(&name.name).ok()?],
+        claim: Claim::Exclusive,
+        namespace: NamespaceReference::NameOrId(name.namespace.clone()),
+        ttl: None,
+        routing_policy: None,
+        // A new service in a DNS namespace gets SRV records if there are ports.
+        ports: first.into_iter().collect(),
+        publish: true,
+        attributes: Attributes::new(),
+        maximum: None,
+        health: HealthSource::Membership,
+        keeps_serving: false,
+        keeps_last: false,
+    })
+}
+
+fn kind(service: &Service) -> ImportType {
+    if is_headless(service) { ImportType::Headless } else { ImportType::ClusterSetIp }
+}
+
+fn port(port: &ObjectPort) -> Option<ExportedPort> {
+    let protocol = port.protocol.as_deref().and_then(Protocol::parse);
+    Some(ExportedPort {
+        name: port.name.clone(),
+        protocol: protocol.unwrap_or_default(),
+        number: port.number()?,
+        app_protocol: port.app_protocol.as_deref().map(str::to_owned),
+    })
+}
+
+fn target(port: &ObjectPort) -> String {
+    match &port.target_port {
+        Some(IntOrString::Int(number)) if *number != 0 => number.to_string(),
+        Some(IntOrString::String(name)) => name.clone(),
+        _ => port.port.unwrap_or_default().to_string(),
+    }
+}
+
+/// The longest list of names in a selector, in bytes of the request line, which proxies limit to 8 KB.
+const LONGEST: usize = 4000;
+/// A comma in a request line.
+const COMMA: usize = "%2C".len();
+/// With more lists than this, all slices but those of imports are listed.
+const MOST: usize = 8;
+/// The label of slices that names their writer.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 impl Kubernetes {
-    /// Whether the server serves `EndpointSlices`.
+    /// The endpoints of exported Services. A Service without endpoints has an empty entry.
     ///
     /// # Errors
-    /// Returns an error if discovery does not return a list of API groups.
-    pub(super) async fn serves_slices(&self) -> Result<bool, Error> {
-        let has_slices = || async { Ok(self.discover().await?.contains(SLICES)) };
-        self.serves.slices.get_or_try_init(has_slices).await.copied()
+    /// Returns an error if one of the lists could not be read completely.
+    pub async fn exported_endpoints(
+        &self,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
+        self.endpoints_by(services, lists(services)).await
     }
+}
 
-    /// Whether the server serves the Multi-Cluster Services API in the version that is read and written.
-    ///
-    /// # Errors
-    /// Returns an error if discovery does not return a list of API groups.
-    pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
-        if self.serves.multi_cluster.is_recent() {
-            return Ok(true);
+fn lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
+    let namespaces: BTreeSet<&String> = services.iter().map(|it| &it.namespace).collect();
+    let namespace = match Vec::from_iter(namespaces).as_slice() {
+        [only] => Some((*only).clone()),
+        _ => None,
+    };
+    let mut selectors = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    let mut length = 0;
+    for name in services.iter().map(|it| it.name.as_str()).collect::<BTreeSet<_>>() {
+        if length + name.len() > LONGEST {
+            selectors.push(selector(&std::mem::take(&mut names)));
+            length = 0;
         }
-        let versions = self.discover().await?;
-        let is_served = versions.contains(MULTI_CLUSTER);
-        self.serves.multi_cluster.set(is_served.then_some(versions));
-        Ok(is_served)
+        length += name.len() + COMMA;
+        names.push(name);
     }
-
-    /// The versions of the Multi-Cluster Services API and of ClusterProperties that the server serves now.
-    ///
-    /// # Errors
-    /// Returns an error if discovery does not return a list of API groups.
-    pub async fn multi_cluster_versions(&self) -> Result<Vec<String>, Error> {
-        let groups = ["multicluster.x-k8s.io/", "about.k8s.io/"];
-        let mut versions = self.discover().await?;
-        versions.retain(|version| groups.iter().any(|group| version.starts_with(group)));
-        Ok(versions.into_iter().collect())
+    if !names.is_empty() {
+        selectors.push(selector(&names));
     }
-
-    /// Whether a server of the Multi-Cluster Services API serves a group in a version, too.
-    pub(super) fn serves_beside(&self, version: &str) -> bool {
-        self.serves.multi_cluster.latest().is_some_and(|versions| versions.contains(version))
+    if selectors.len() > MOST {
+        selectors = vec![format!("{SERVICE_NAME},{MANAGED_BY}!=cloud-map-sync")];
     }
-
-    async fn discover(&self) -> Result<BTreeSet<String>, Error> {
-        let failed = |source| Error::new("list the API groups", source);
-        let groups = self.client.list_api_groups().await.map_err(failed)?.groups;
-        // Every server has groups, so a document without groups is an error.
-        if groups.is_empty() {
-            let status = Status::failure("API discovery lists no group", "NoGroups");
-            return Err(failed(kube::Error::Api(status.boxed())));
-        }
-        let versions = groups.into_iter().flat_map(|group| group.versions);
-        Ok(versions.map(|version| version.group_version).collect())
-    }
+    let list = |selector| SliceList { namespace: namespace.clone(), selector };
+    selectors.into_iter().map(list).collect()
 }
 
-/// The versions of the API, the newest first.
-const VERSIONS: [&str; 3] = ["about.k8s.io/v1", "about.k8s.io/v1beta1", "about.k8s.io/v1alpha1"];
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[derive(Deserialize)]
-struct Property {
-    spec: PropertySpec,
-}
-
-#[derive(Deserialize)]
-struct PropertySpec {
-    value: String,
-}
-
-/// The values of properties by name, each with the time of its read.
-pub(super) type PropertyValues = Mutex<BTreeMap<String, (Instant, Option<String>)>>;
-
-/// A cluster keeps its id for life, so a sync of single Services does not read it again for this time.
-const STANDS: Duration = Duration::from_mins(1);
-
-impl Kubernetes {
-    /// The value of a `ClusterProperty`; `None` if there is none of this name, or no such API. The server must have been
-    /// asked for the Multi-Cluster Services API before ([`Self::serves_multi_cluster`]).
-    ///
-    /// # Errors
-    /// Returns an error on any other answer.
-    pub async fn cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
-        let read = Instant::now();
-        let mut versions = VERSIONS.into_iter();
-        let value = match versions.find(|version| self.serves_beside(version)) {
-            Some(version) => self.property(version, name).await?,
-            None => None,
+    fn services(count: usize, namespaces: usize, length: usize) -> BTreeSet<ServiceRef> {
+        let service = |index: usize| {
+            let namespace = format!("team-{}", index % namespaces);
+            ServiceRef::new(namespace, format!("{index:0length$}"))
         };
-        self.properties().insert(name.to_owned(), (read, value.clone()));
-        Ok(value)
+        (0..count).map(service).collect()
     }
 
-    /// The same, as it was a moment ago if it was read then.
-    ///
-    /// # Errors
-    /// As [`Self::cluster_property`].
-    pub async fn recent_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
-        let known = self.properties().get(name).cloned();
-        match known.filter(|(read, _)| read.elapsed() < STANDS) {
-            Some((_, value)) => Ok(value),
-            None => self.cluster_property(name).await,
+    #[test]
+    fn names_fill_as_few_selectors_as_a_request_line_takes() {
+        let rows = [
+            ("no export", (0, 1, 5), 0, None),
+            ("one", (1, 1, 5), 1, Some("team-0")),
+            ("many in one namespace", (100, 1, 5), 1, Some("team-0")),
+            ("many in some namespaces", (100, 4, 20), 1, None),
+            ("the longest names", (130, 4, 63), 3, None),
+            ("more than eight lists", (999, 4, 63), 1, None),
+        ];
+        for (case, (count, namespaces, length), expected, namespace) in rows {
+            let lists = lists(&services(count, namespaces, length));
+            assert_eq!(lists.len(), expected, "{case}");
+            for list in lists {
+                assert_eq!(list.namespace.as_deref(), namespace, "{case}");
+                let line = list.selector.replace(',', "%2C");
+                assert!(line.len() < LONGEST + 100, "{case}: {}", line.len());
+            }
         }
     }
 
-    fn properties(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, Option<String>)>> {
-        self.properties.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn property(&self, version: &str, name: &str) -> Result<Option<String>, Error> {
-        let failed =
-            |source| Error::new(format!("get ClusterProperty {name}"), source).of_multi_cluster();
-        let path = format!("/apis/{version}/clusterproperties");
-        let request = Request::new(path).get(name, &GetParams::default());
-        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        match self.client.request::<FromObject<Property>>(request).await {
-            Ok(FromObject(found)) => Ok(Some(found.spec.value)),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            Err(source) => Err(failed(source)),
-        }
+    #[test]
+    fn same_name_in_two_namespaces_is_one_name_and_slices_of_imports_are_left_out_of_all() {
+        let web = ["shop", "team"].map(|namespace| ServiceRef::new(namespace, "web"));
+        let [list] = lists(&web.into()).try_into().expect("one list");
+        assert_eq!(list.selector, "kubernetes.io/service-name=web");
+        let all = lists(&services(999, 2, 63)).remove(0).selector;
+        assert_eq!(
+            all,
+            "kubernetes.io/service-name,endpointslice.kubernetes.io/managed-by!=cloud-map-sync"
+        );
     }
 }

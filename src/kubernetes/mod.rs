@@ -1,16 +1,13 @@
 //! The Kubernetes API of one cluster. [`mod@connect`] makes a client that signs its own tokens. [`services`] and
 //! [`endpoint_slices`] read completely or fail, and convert what they read into the input of the plan, with [`annotation`];
-//! `exports` and `exported` do both for exports. `events` creates Events about changes that are held back.
+//! `exports` does both for exports. `events` creates Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
 pub mod connect;
 pub mod endpoint_slices;
 mod events;
-mod export_object;
-mod exported;
 mod exports;
-mod list;
 pub mod object;
 pub mod objects;
 mod remembered;
@@ -18,10 +15,31 @@ pub mod services;
 #[cfg(test)]
 mod tests;
 
-pub use connect::{Kubernetes, connect};
+pub use connect::connect;
 pub use endpoint_slices::Endpoints;
 
+use std::sync::Arc;
+
+use kube::Client;
+
 use crate::model::Family;
+use remembered::Remembered;
+
+/// The concurrency limit of requests to one API server.
+const CONCURRENCY: usize = 16;
+
+/// The Kubernetes API of one cluster, with the answers that are kept from one invocation to the next.
+#[derive(Clone)]
+pub struct Kubernetes {
+    client: Client,
+    remembered: Arc<Remembered>,
+}
+
+impl Kubernetes {
+    pub fn new(client: Client) -> Self {
+        Self { client, remembered: Arc::default() }
+    }
+}
 
 /// A request to a cluster failed.
 #[derive(Debug, thiserror::Error)]

@@ -8,9 +8,13 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use crate::model::ServiceRef;
+use crate::model::clusterset::Properties;
 
 /// A value that is read from a JSON object only. Derived code also reads a struct from an array, so it would accept a
 /// broken reply as an object whose fields are all missing.
@@ -42,11 +46,21 @@ pub struct ObjectMetadata {
     pub name: String,
     pub namespace: String,
     pub uid: String,
+    pub generation: i64,
     pub creation_timestamp: Option<Time>,
+    pub deletion_timestamp: Option<Time>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub finalizers: Vec<String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub annotations: BTreeMap<String, String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub labels: BTreeMap<String, String>,
+}
+
+impl ObjectMetadata {
+    pub fn name(&self) -> ServiceRef {
+        ServiceRef::new(&self.namespace, &self.name)
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -58,26 +72,39 @@ pub struct Service {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ServiceFields {
+    pub r#type: String,
     /// The address; the text `None` for a headless Service.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Option<String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub ports: Vec<ObjectPort>,
-    #[serde(rename = "ipFamilies", deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "null_is_empty")]
     pub ip_families: Vec<String>,
     #[serde(deserialize_with = "null_is_empty")]
     pub selector: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub properties: Properties,
 }
 
 /// A port of a Service or of a slice.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ObjectPort {
     #[serde(deserialize_with = "null_is_empty")]
     pub name: String,
+    pub protocol: Option<Box<str>>,
     pub port: Option<i32>,
+    pub app_protocol: Option<Box<str>>,
+    pub target_port: Option<IntOrString>,
+}
+
+impl ObjectPort {
+    /// `None` if it is no port.
+    pub fn number(&self) -> Option<u16> {
+        u16::try_from(self.port?).ok().filter(|number| *number > 0)
+    }
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]

@@ -1,58 +1,173 @@
-//! Objects as JSON: lists, and the writes of an import and of an export's status. The caller decides on the fields; this
-//! module knows paths and preconditions.
+//! The kinds of objects that are read or written as JSON, their lists, and the writes of an import and of an export's status.
+//! The caller decides on the fields; this module knows paths and preconditions.
+//!
+//! All pages of a list are read, or the read fails: a partial list must never reach the plan, which would deregister the
+//! missing objects. Only the needed fields of each page are kept in memory.
 //!
 //! A change is a JSON merge patch with the `resourceVersion` that was read, so a stale one is refused (409). Only the
 //! status of a `ServiceExport` is applied, since other controllers may keep conditions there.
 
+use kube::Error as RequestError;
 use kube::api::{
     DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
-use kube::core::Request;
+use kube::core::{Request, Status};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::list::{List, list_all};
+use super::object::{FromObject, null_is_empty};
 use super::{Error, Kubernetes};
+use crate::model::words::words;
 
-pub use super::list::{Named, Resource};
-
+/// The number of objects of a page.
 const PER_PAGE: u32 = 500;
+/// How often a list is restarted after its continue token has expired.
+const MAX_RESTARTS: usize = 3;
 /// The manager in the managed fields of what this function writes.
 const MANAGER: &str = "cloud-map-sync";
 
+words! {
+    /// A kind of object that is read or written as JSON.
+    pub enum Resource {
+        Namespaces = "namespaces",
+        Services = "services",
+        EndpointSlices = "endpointslices",
+        ServiceImports = "serviceimports",
+        ServiceExports = "serviceexports",
+    }
+}
+
+/// An object, for the paths and messages of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    pub resource: Resource,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl Resource {
+    /// The path of all objects, or of those of a namespace.
+    pub(super) fn path(self, namespace: Option<&str>) -> String {
+        let api = match self {
+            Self::Namespaces | Self::Services => "/api/v1",
+            Self::EndpointSlices => "/apis/discovery.k8s.io/v1",
+            Self::ServiceImports | Self::ServiceExports => "/apis/multicluster.x-k8s.io/v1beta1",
+        };
+        let within = namespace.map(|it| format!("/namespaces/{it}")).unwrap_or_default();
+        format!("{api}{within}/{}", self.as_str())
+    }
+}
+
+impl Named<'_> {
+    /// The path of the objects beside it.
+    fn path(&self) -> String {
+        self.resource.path(Some(self.namespace))
+    }
+
+    fn noun(&self) -> String {
+        format!("{} {}/{}", self.resource.as_str(), self.namespace, self.name)
+    }
+}
+
+/// The request of a list.
+pub(super) struct List<'a> {
+    pub path: &'a str,
+    /// The selectors.
+    pub params: ListParams,
+    pub page: u32,
+    /// The noun for error messages.
+    pub name: &'a str,
+}
+
+impl<'a> List<'a> {
+    pub fn all(path: &'a str, name: &'a str) -> Self {
+        Self { path, params: ListParams::default(), page: PER_PAGE, name }
+    }
+}
+
+/// A page of a list. `items` is required: a reply without it must not be read as an empty list.
+#[derive(Deserialize)]
+struct Page<K> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(deserialize_with = "null_is_empty", bound(deserialize = "K: Deserialize<'de>"))]
+    items: Vec<K>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PageMetadata {
+    r#continue: Option<String>,
+}
+
 impl Kubernetes {
+    /// Reads a list and maps each object by `keep`, which may drop it. The resource version is not set, so that the server
+    /// returns its most recent state.
+    pub(super) async fn list<K: DeserializeOwned, T>(
+        &self,
+        list: &List<'_>,
+        keep: impl Fn(K) -> Option<T>,
+    ) -> Result<Vec<T>, Error> {
+        let mut restarts = 0;
+        loop {
+            match self.list_once(list, &keep).await {
+                // 410: the server has compacted the revision of the token. The token that it offers would mix two
+                // revisions, so the list is restarted.
+                Err(RequestError::Api(status)) if status.code == 410 && restarts < MAX_RESTARTS => {
+                    restarts += 1;
+                }
+                Err(source) => return Err(Error::new(format!("list {}", list.name), source)),
+                Ok(items) => return Ok(items),
+            }
+        }
+    }
+
+    async fn list_once<K: DeserializeOwned, T>(
+        &self,
+        list: &List<'_>,
+        keep: &impl Fn(K) -> Option<T>,
+    ) -> Result<Vec<T>, RequestError> {
+        let mut params = ListParams { limit: Some(list.page), ..list.params.clone() };
+        let mut kept = Vec::new();
+        loop {
+            let FromObject::<Page<K>>(page) =
+                self.send(Request::new(list.path).list(&params)).await?;
+            kept.extend(page.items.into_iter().filter_map(keep));
+            match page.metadata.r#continue.filter(|token| !token.is_empty()) {
+                None => return Ok(kept),
+                next if next == params.continue_token => {
+                    let status = Status::failure("the list repeats itself", "ListLoop");
+                    return Err(RequestError::Api(status.boxed()));
+                }
+                next => params.continue_token = next,
+            }
+        }
+    }
+
     /// All objects of a resource with these labels, in all namespaces.
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
     pub async fn objects(&self, resource: Resource, labels: &str) -> Result<Vec<Value>, Error> {
-        self.objects_as(resource, labels, |it| it).await
+        self.objects_as((resource, None), labels, |it| it).await
     }
 
-    /// The same, and of each object only this part is kept in memory.
+    /// The same in all namespaces or one, and of each object only this part is kept in memory.
     ///
     /// # Errors
     /// As [`Self::objects`].
     pub async fn objects_as<T>(
         &self,
-        resource: Resource,
+        (resource, namespace): (Resource, Option<&str>),
         labels: &str,
         part: impl Fn(Value) -> T,
     ) -> Result<Vec<T>, Error> {
-        self.list_objects(resource, &resource.path(), labels, part).await
-    }
-
-    /// The same in one namespace.
-    ///
-    /// # Errors
-    /// As [`Self::objects`].
-    pub async fn objects_in(
-        &self,
-        resource: Resource,
-        namespace: &str,
-        labels: &str,
-    ) -> Result<Vec<Value>, Error> {
-        self.list_objects(resource, &resource.path_in(namespace), labels, |it| it).await
+        let (path, name) = (resource.path(namespace), format!("the {}", resource.as_str()));
+        let mut list = List::all(&path, &name);
+        list.params.label_selector = (!labels.is_empty()).then(|| labels.to_owned());
+        let listed = self.list(&list, |object| Some(part(object))).await;
+        listed.map_err(Error::of_multi_cluster)
     }
 
     /// Whether the whole cluster has any.
@@ -60,22 +175,22 @@ impl Kubernetes {
     /// # Errors
     /// As [`Self::objects`].
     pub async fn has_objects(&self, resource: Resource, labels: &str) -> Result<bool, Error> {
-        Ok(!self.objects_as(resource, labels, drop).await?.is_empty())
+        Ok(!self.objects_as((resource, None), labels, drop).await?.is_empty())
     }
 
-    async fn list_objects<T>(
+    /// One object; `None` if the answer is an error by which it `is_absent`.
+    pub(super) async fn get<K: DeserializeOwned>(
         &self,
-        resource: Resource,
         path: &str,
-        labels: &str,
-        part: impl Fn(Value) -> T,
-    ) -> Result<Vec<T>, Error> {
-        let params = ListParams::default();
-        let params = if labels.is_empty() { params } else { params.labels(labels) };
-        let name = format!("the {}", resource.plural());
-        let list = List { path, params, page: PER_PAGE, name: &name };
-        let listed = list_all(&self.client, &list, |object| Some(part(object))).await;
-        listed.map_err(Error::of_multi_cluster)
+        name: &str,
+        noun: &str,
+        is_absent: fn(&Status) -> bool,
+    ) -> Result<Option<K>, Error> {
+        match self.send(Request::new(path).get(name, &GetParams::default())).await {
+            Ok(FromObject(found)) => Ok(Some(found)),
+            Err(RequestError::Api(status)) if is_absent(&status) => Ok(None),
+            Err(error) => Err(Error::new(format!("get {noun}"), error)),
+        }
     }
 
     /// One object; `None` if it does not exist.
@@ -83,12 +198,9 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn object(&self, object: Named<'_>) -> Result<Option<Value>, Error> {
-        let request = Request::new(object.path()).get(object.name, &GetParams::default());
-        match self.send(request).await {
-            Ok(found) => Ok(Some(found)),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            Err(error) => Err(object.failed("get", error)),
-        }
+        let (path, noun) = (object.path(), object.noun());
+        let read = self.get(&path, object.name, &noun, Status::is_not_found).await;
+        read.map_err(Error::of_multi_cluster)
     }
 
     /// A namespace; `None` if it does not exist.
@@ -96,36 +208,9 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn namespace(&self, name: &str) -> Result<Option<Value>, Error> {
-        let failed = |error| Error::new(format!("get namespace {name}"), error).of_multi_cluster();
-        let request = Request::new("/api/v1/namespaces").get(name, &GetParams::default());
-        match self.send(request).await {
-            Ok(found) => Ok(Some(found)),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    /// Whether the installed CRD of ServiceImports has `status.endpointSliceObjects`: a field that it does not declare
-    /// is dropped from a patch. Asked again after five minutes, and each time until the answer is yes: definitions may
-    /// be replaced by others.
-    ///
-    /// # Errors
-    /// Returns an error if the document cannot be read.
-    pub async fn declares_slice_objects(&self) -> Result<bool, Error> {
-        let read = || async {
-            let path = "/openapi/v3/apis/multicluster.x-k8s.io/v1beta1";
-            let failed = |error| Error::new("read the schema of ServiceImports", error);
-            let request = http::Request::get(path).body(Vec::new());
-            let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
-            let text = self.client.request_text(request).await.map_err(failed)?;
-            Ok(text.contains("\"endpointSliceObjects\""))
-        };
-        if self.slice_objects.is_recent() {
-            return Ok(true);
-        }
-        let declares = read().await?;
-        self.slice_objects.set(declares.then_some(()));
-        Ok(declares)
+        let (path, noun) = (Resource::Namespaces.path(None), format!("namespace {name}"));
+        let read = self.get(&path, name, &noun, Status::is_not_found).await;
+        read.map_err(Error::of_multi_cluster)
     }
 
     /// Creates an object, and returns it as the API server stored it.
@@ -135,8 +220,7 @@ impl Kubernetes {
     pub async fn create_object(&self, object: Named<'_>, body: &Value) -> Result<Value, Error> {
         let params =
             PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        let request = Request::new(object.path()).create(&params, body.to_string().into_bytes());
-        self.send(request).await.map_err(|error| object.failed("create", error))
+        self.write("create", object, |it| it.create(&params, body.to_string().into_bytes())).await
     }
 
     /// Asks whether an object would be created: all is checked, and nothing is stored.
@@ -145,9 +229,8 @@ impl Kubernetes {
     /// Returns an error if the server would refuse it.
     pub async fn try_creation(&self, object: Named<'_>, body: &Value) -> Result<(), Error> {
         let params = PostParams { dry_run: true, ..PostParams::default() };
-        let request = Request::new(object.path()).create(&params, body.to_string().into_bytes());
-        let tried = self.send::<Value>(request).await;
-        tried.map(drop).map_err(|error| object.failed("try to create", error))
+        let create = |it: Request| it.create(&params, body.to_string().into_bytes());
+        self.write("try to create", object, create).await.map(drop)
     }
 
     /// Changes an object by a merge patch, and returns it.
@@ -155,9 +238,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the server refuses it, also if the object has changed since it was read (409).
     pub async fn patch_object(&self, object: Named<'_>, patch: &Value) -> Result<Value, Error> {
-        let request =
-            Request::new(object.path()).patch(object.name, &by_us(), &Patch::Merge(patch));
-        self.send(request).await.map_err(|error| object.failed("patch", error))
+        let patch = Patch::Merge(patch);
+        self.write("patch", object, |it| it.patch(object.name, &by_us(), &patch)).await
     }
 
     /// Changes the status of an object by a merge patch, and returns the object.
@@ -165,10 +247,9 @@ impl Kubernetes {
     /// # Errors
     /// As [`Self::patch_object`].
     pub async fn patch_status(&self, object: Named<'_>, patch: &Value) -> Result<Value, Error> {
-        let request = Request::new(object.path());
-        let request =
-            request.patch_subresource("status", object.name, &by_us(), &Patch::Merge(patch));
-        self.send(request).await.map_err(|error| object.failed("patch the status of", error))
+        let patch = Patch::Merge(patch);
+        let change = |it: Request| it.patch_subresource("status", object.name, &by_us(), &patch);
+        self.write("patch the status of", object, change).await
     }
 
     /// Applies our part of the status of an object. Fields of other managers stay.
@@ -176,12 +257,9 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the server refuses it.
     pub async fn apply_status(&self, object: Named<'_>, body: &Value) -> Result<(), Error> {
-        let request = Request::new(object.path());
-        let params = by_us().force();
-        let request =
-            request.patch_subresource("status", object.name, &params, &Patch::Apply(body));
-        let applied = self.send::<Value>(request).await;
-        applied.map(drop).map_err(|error| object.failed("apply the status of", error))
+        let (params, patch) = (by_us().force(), Patch::Apply(body));
+        let apply = |it: Request| it.patch_subresource("status", object.name, &params, &patch);
+        self.write("apply the status of", object, apply).await.map(drop)
     }
 
     /// Deletes this very object in this very version. One that is gone is no error.
@@ -197,21 +275,29 @@ impl Kubernetes {
         let preconditions =
             Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) };
         let params = DeleteParams::background().preconditions(preconditions);
-        let request = Request::new(object.path()).delete(object.name, &params);
-        match self.send::<Value>(request).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            Err(error) => Err(object.failed("delete", error)),
+        match self.write("delete", object, |it| it.delete(object.name, &params)).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
         }
     }
 
-    async fn send<T: DeserializeOwned>(
+    async fn write(
         &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<T, kube::Error> {
-        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+        verb: &str,
+        object: Named<'_>,
+        request: impl FnOnce(Request) -> BuiltRequest,
+    ) -> Result<Value, Error> {
+        let written = self.send(request(Request::new(object.path()))).await;
+        let failed = |error| Error::new(format!("{verb} {}", object.noun()), error);
+        written.map_err(|error| failed(error).of_multi_cluster())
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: BuiltRequest) -> Result<T, RequestError> {
+        self.client.request(request.map_err(RequestError::BuildRequest)?).await
     }
 }
+
+type BuiltRequest = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
 fn by_us() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }

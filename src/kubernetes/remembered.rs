@@ -1,44 +1,95 @@
-//! Answers of an API server that a client remembers: the APIs that it serves, for some minutes, and what it refuses, which
-//! each import would meet again in each run. These are the fields that it does not know, since it is older than the
-//! exporters, or whose values break its rules; the namespaces in which the admission policy of the cluster lets the
-//! function change nothing, since it cannot read policies; and the IP families that the cluster has for its Services, which
-//! an API server states nowhere but in a refusal.
+//! The answers of an API server that a client remembers. They are the APIs that it serves and the `ClusterProperty`
+//! objects (KEP-2149), by which a cluster states its id and its clusterset, for some minutes, and what it refuses, which
+//! each import would meet again in each run: the fields that it does not know, since it is older than the exporters, or
+//! whose values break its rules; the namespaces in which the admission policy of the cluster lets the function change
+//! nothing, since it cannot read policies; and the IP families that the cluster has for its Services, which an API server
+//! states nowhere but in a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kube::core::Status;
+use serde::Deserialize;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::Kubernetes;
+use super::{Error, Kubernetes};
 use crate::model::clusterset::RefusedField;
 use crate::model::{Family, SignedDuration, Timestamp};
 
-/// How long a refusal counts, unless the server's version changes before.
+/// How long a refusal of a field counts, unless the server's version changes before.
 const REFUSAL_TTL: SignedDuration = SignedDuration::from_hours(1);
+/// How long an exclusion counts. The first import after it finds out whether the namespace is still excluded.
+const EXCLUSION_TTL: SignedDuration = SignedDuration::from_mins(10);
+/// The time after which the server is asked again what it serves.
+const SERVED_TTL: Duration = Duration::from_mins(5);
+/// A cluster keeps its id for life, so a sync of single Services does not read it again for this time.
+const PROPERTY_TTL: Duration = Duration::from_mins(1);
 
-/// The fields, each with the time of its refusal.
-#[derive(Debug, Default)]
-pub(super) struct RefusedFields(Mutex<FieldRefusals>);
+/// Keys with the time of the last refusal or write of each.
+pub(super) type Times<K> = Mutex<BTreeMap<K, Timestamp>>;
+/// Answers with the time of each.
+type Answers<K, V> = Mutex<BTreeMap<K, (Instant, V)>>;
 
+/// What a client remembers of its API server.
 #[derive(Debug, Default)]
-struct FieldRefusals {
-    fields: BTreeMap<RefusedField, Timestamp>,
+pub(super) struct Remembered {
+    /// Whether there are slices. Requested once for a connection, and only after a list of slices has failed.
+    pub slices: OnceCell<bool>,
+    /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked each time, since
+    /// its definitions may be installed at any time.
+    multi_cluster: Answers<(), BTreeSet<String>>,
+    /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
+    slice_objects: Answers<(), ()>,
+    properties: Answers<String, Option<String>>,
+    fields: Times<RefusedField>,
     /// The version of the server that refused them.
-    version: Option<String>,
+    version: Mutex<Option<String>>,
+    excluded_namespaces: Times<String>,
+    missing_families: Mutex<BTreeSet<Family>>,
+    /// The Events that this process created or was refused. A lost entry costs one refused call.
+    pub events: Times<String>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The keys of the last time of this length; all others are forgotten.
+pub(super) fn recent<K: Ord>(
+    times: &Times<K>,
+    now: Timestamp,
+    ttl: SignedDuration,
+) -> MutexGuard<'_, BTreeMap<K, Timestamp>> {
+    let mut times = lock(times);
+    times.retain(|_, at| now.duration_since(*at) < ttl);
+    times
+}
+
+/// The answer about a key, unless it is old.
+fn answer<K: Ord, V: Clone>(answers: &Answers<K, V>, key: &K, ttl: Duration) -> Option<V> {
+    let known = lock(answers).get(key).cloned();
+    known.filter(|(at, _)| at.elapsed() < ttl).map(|(_, value)| value)
+}
+
+/// Keeps an answer, or forgets the one before.
+fn keep_answer<K: Ord, V>(answers: &Answers<K, V>, key: K, value: Option<V>) {
+    let mut answers = lock(answers);
+    match value {
+        Some(value) => _ = answers.insert(key, (Instant::now(), value)),
+        None => _ = answers.remove(&key),
+    }
 }
 
 impl Kubernetes {
     /// The fields that were refused within the last hour.
     pub fn refused_fields(&self, now: Timestamp) -> BTreeSet<RefusedField> {
-        let mut refused = self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.fields.retain(|_, at| now.duration_since(*at) < REFUSAL_TTL);
-        refused.fields.keys().cloned().collect()
+        recent(&self.remembered.fields, now, REFUSAL_TTL).keys().cloned().collect()
     }
 
     pub fn remember_refused(&self, fields: Vec<RefusedField>, now: Timestamp) {
-        let mut refused = self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.fields.extend(fields.into_iter().map(|field| (field, now)));
+        lock(&self.remembered.fields).extend(fields.into_iter().map(|field| (field, now)));
     }
 
     /// Forgets what another version of the server refused. Asks for the version only if there is anything to forget.
@@ -48,81 +99,148 @@ impl Kubernetes {
         }
         // Without an answer they count for the rest of their hour.
         let Ok(version) = self.client.apiserver_version().await else { return };
-        let mut refused = self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = refused.version.replace(version.git_version.clone());
+        let before = lock(&self.remembered.version).replace(version.git_version.clone());
         if before.is_some_and(|before| before != version.git_version) {
-            refused.fields.clear();
+            lock(&self.remembered.fields).clear();
         }
     }
-}
 
-/// The time after which the server is asked again.
-const TTL: Duration = Duration::from_mins(5);
-
-#[derive(Debug, Default)]
-pub(super) struct Recent<T>(Mutex<Option<(Instant, T)>>);
-
-impl<T: Clone> Recent<T> {
-    /// Whether there is an answer that counts without another request.
-    pub(super) fn is_recent(&self) -> bool {
-        self.get().is_some_and(|(asked, _)| asked.elapsed() < TTL)
-    }
-
-    /// The latest answer, of any age.
-    pub(super) fn latest(&self) -> Option<T> {
-        self.get().map(|(_, answer)| answer)
-    }
-
-    /// Keeps an answer, or forgets the one before.
-    pub(super) fn set(&self, answer: Option<T>) {
-        let answer = answer.map(|answer| (Instant::now(), answer));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = answer;
-    }
-
-    fn get(&self) -> Option<(Instant, T)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// How long a refusal counts. The first import after it finds out whether the namespace is still excluded.
-const EXCLUSION_TTL: SignedDuration = SignedDuration::from_mins(10);
-
-/// The namespaces, with the time of the last refusal.
-#[derive(Debug, Default)]
-pub(super) struct ExcludedNamespaces {
-    refused: Mutex<BTreeMap<String, Timestamp>>,
-}
-
-impl Kubernetes {
     /// Whether a write in a namespace was refused a short while ago, since the policy excludes it.
     pub fn excludes_namespace(&self, namespace: &str, now: Timestamp) -> bool {
-        let refused = self.excluded.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.get(namespace).is_some_and(|refused| now.duration_since(*refused) < EXCLUSION_TTL)
+        recent(&self.remembered.excluded_namespaces, now, EXCLUSION_TTL).contains_key(namespace)
     }
 
     /// Remembers that the policy excludes a namespace.
     pub fn remember_excluded(&self, namespace: &str, now: Timestamp) {
-        let mut refused = self.excluded.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.insert(namespace.to_owned(), now);
+        lock(&self.remembered.excluded_namespaces).insert(namespace.to_owned(), now);
     }
-}
 
-/// The families that the API server has refused on this connection.
-#[derive(Debug, Default)]
-pub(super) struct ServiceFamilies {
-    missing: Mutex<BTreeSet<Family>>,
-}
-
-impl Kubernetes {
     /// The families to ask for, without those that the cluster is known not to have.
     pub fn service_families(&self) -> Vec<Family> {
-        let missing = self.families.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = lock(&self.remembered.missing_families);
         Family::ALL.into_iter().filter(|family| !missing.contains(family)).collect()
     }
 
     /// Remembers that the cluster does not have a family.
     pub fn lacks_family(&self, family: Family) {
-        let mut missing = self.families.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        missing.insert(family);
+        lock(&self.remembered.missing_families).insert(family);
+    }
+}
+
+/// The group of `EndpointSlices` with its version.
+const SLICES: &str = "discovery.k8s.io/v1";
+/// The version of the Multi-Cluster Services API that is read and written.
+const MULTI_CLUSTER: &str = "multicluster.x-k8s.io/v1beta1";
+/// The versions of the API of ClusterProperties, the newest first.
+const PROPERTIES: [&str; 3] = ["about.k8s.io/v1", "about.k8s.io/v1beta1", "about.k8s.io/v1alpha1"];
+
+#[derive(Deserialize)]
+struct Property {
+    spec: PropertySpec,
+}
+
+#[derive(Deserialize)]
+struct PropertySpec {
+    value: String,
+}
+
+impl Kubernetes {
+    /// Whether the server serves `EndpointSlices`.
+    ///
+    /// # Errors
+    /// Returns an error if discovery does not return a list of API groups.
+    pub(super) async fn serves_slices(&self) -> Result<bool, Error> {
+        let has_slices = || async { Ok(self.discover().await?.contains(SLICES)) };
+        self.remembered.slices.get_or_try_init(has_slices).await.copied()
+    }
+
+    /// Whether the server serves the Multi-Cluster Services API in the version that is read and written.
+    ///
+    /// # Errors
+    /// Returns an error if discovery does not return a list of API groups.
+    pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
+        let known = &self.remembered.multi_cluster;
+        if answer(known, &(), SERVED_TTL).is_some() {
+            return Ok(true);
+        }
+        let versions = self.discover().await?;
+        let is_served = versions.contains(MULTI_CLUSTER);
+        keep_answer(known, (), is_served.then_some(versions));
+        Ok(is_served)
+    }
+
+    /// The versions of the Multi-Cluster Services API and of ClusterProperties that the server serves now.
+    ///
+    /// # Errors
+    /// Returns an error if discovery does not return a list of API groups.
+    pub async fn multi_cluster_versions(&self) -> Result<Vec<String>, Error> {
+        let groups = ["multicluster.x-k8s.io/", "about.k8s.io/"];
+        let mut versions = self.discover().await?;
+        versions.retain(|version| groups.iter().any(|group| version.starts_with(group)));
+        Ok(versions.into_iter().collect())
+    }
+
+    async fn discover(&self) -> Result<BTreeSet<String>, Error> {
+        let failed = |source| Error::new("list the API groups", source);
+        let groups = self.client.list_api_groups().await.map_err(failed)?.groups;
+        // Every server has groups, so a document without groups is an error.
+        if groups.is_empty() {
+            let status = Status::failure("API discovery lists no group", "NoGroups");
+            return Err(failed(kube::Error::Api(status.boxed())));
+        }
+        let versions = groups.into_iter().flat_map(|group| group.versions);
+        Ok(versions.map(|version| version.group_version).collect())
+    }
+
+    /// Whether the installed CRD of ServiceImports has `status.endpointSliceObjects`: a field that it does not declare
+    /// is dropped from a patch. Asked again after five minutes, and each time until the answer is yes: definitions may
+    /// be replaced by others.
+    ///
+    /// # Errors
+    /// Returns an error if the document cannot be read.
+    pub async fn declares_slice_objects(&self) -> Result<bool, Error> {
+        let known = &self.remembered.slice_objects;
+        if answer(known, &(), SERVED_TTL).is_some() {
+            return Ok(true);
+        }
+        let failed = |error| Error::new("read the schema of ServiceImports", error);
+        let path = format!("/openapi/v3/apis/{MULTI_CLUSTER}");
+        let request = http::Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
+        let text = self.client.request_text(request).await.map_err(failed)?;
+        let declares = text.contains("\"endpointSliceObjects\"");
+        keep_answer(known, (), declares.then_some(()));
+        Ok(declares)
+    }
+
+    /// The value of a `ClusterProperty`; `None` if there is none of this name, or no such API. The server must have been
+    /// asked for the Multi-Cluster Services API before ([`Self::serves_multi_cluster`]).
+    ///
+    /// # Errors
+    /// Returns an error on any other answer.
+    pub async fn cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
+        let served = answer(&self.remembered.multi_cluster, &(), Duration::MAX).unwrap_or_default();
+        let value = match PROPERTIES.into_iter().find(|version| served.contains(*version)) {
+            Some(version) => {
+                let path = format!("/apis/{version}/clusterproperties");
+                let noun = format!("ClusterProperty {name}");
+                let found = self.get::<Property>(&path, name, &noun, Status::is_not_found).await;
+                found.map_err(Error::of_multi_cluster)?.map(|found| found.spec.value)
+            }
+            None => None,
+        };
+        keep_answer(&self.remembered.properties, name.to_owned(), Some(value.clone()));
+        Ok(value)
+    }
+
+    /// The same, as it was a moment ago if it was read then.
+    ///
+    /// # Errors
+    /// As [`Self::cluster_property`].
+    pub async fn recent_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
+        match answer(&self.remembered.properties, &name.to_owned(), PROPERTY_TTL) {
+            Some(value) => Ok(value),
+            None => self.cluster_property(name).await,
+        }
     }
 }

@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
-use kube::api::{GetParams, ListParams};
-use kube::core::{Request, Status};
+use kube::core::Status;
 
 use super::endpoint_slices::{self, Endpoints};
-use super::list::{List, list_all};
-use super::object::{FromObject, Service};
+use super::object::Service;
+use super::objects::{List, Resource};
 use super::{Error, Kubernetes, annotation};
 use crate::model::{
     Desired, Endpoint, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
 };
 
-pub(super) const SERVICES_PER_PAGE: u32 = 500;
+/// The path of all Services.
+pub(super) const SERVICES: &str = "/api/v1/services";
 /// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
 /// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
 pub(super) const MAX_NAMED: usize = 40;
@@ -26,7 +26,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if a page could not be read.
     pub async fn headless_services(&self) -> Result<Vec<Service>, Error> {
-        self.list_headless("/api/v1/services").await
+        self.list_headless(SERVICES).await
     }
 
     /// The headless Services of these namespaces and these single ones. If there are many, all Services of the cluster
@@ -52,14 +52,12 @@ impl Kubernetes {
 
     async fn list_headless(&self, path: &str) -> Result<Vec<Service>, Error> {
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
-        let params = ListParams::default().fields("spec.clusterIP=None");
-        let list = List { path, params, page: SERVICES_PER_PAGE, name: "the headless Services" };
-        match list_all(&self.client, &list, keep).await {
+        let mut list = List::all(path, "the headless Services");
+        list.params.field_selector = Some("spec.clusterIP=None".to_owned());
+        match self.list(&list, keep).await {
             // Servers before Kubernetes 1.31 refuse the selector with 400.
             Err(error) if error.is_status(400) => {
-                let params = ListParams::default();
-                let list = List { params, name: "the Services", ..list };
-                list_all(&self.client, &list, keep).await
+                self.list(&List::all(path, "the Services"), keep).await
             }
             services => services,
         }
@@ -81,26 +79,20 @@ impl Kubernetes {
         if !service.can_exist() {
             return Ok(None);
         }
-        let failed = |source| Error::new(format!("get Service {service}"), source);
-        let path = services_path(&service.namespace);
-        let request = Request::new(path).get(&service.name, &GetParams::default());
-        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        match self.client.request::<FromObject<Service>>(request).await {
-            Ok(FromObject(found)) if found.metadata.name == service.name => {
-                Ok(Some(without_labels(found)))
-            }
-            Ok(_) => {
+        let (path, noun) = (services_path(&service.namespace), format!("Service {service}"));
+        let found = self.get::<Service>(&path, &service.name, &noun, Status::is_not_found).await?;
+        match found {
+            Some(found) if found.metadata.name != service.name => {
                 let other = Status::failure("the answer is another object", "NotTheService");
-                Err(failed(kube::Error::Api(other.boxed())))
+                Err(Error::new(format!("get {noun}"), kube::Error::Api(other.boxed())))
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
-            Err(source) => Err(failed(source)),
+            found => Ok(found.map(without_labels)),
         }
     }
 }
 
 pub(super) fn services_path(namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/services")
+    Resource::Services.path(Some(namespace))
 }
 
 pub fn is_headless(service: &Service) -> bool {
@@ -131,7 +123,7 @@ pub struct AnnotationSettings {
 pub fn desired(services: &[Service], reading: &AnnotationSettings) -> Desired {
     let mut desired = Desired::default();
     for service in services {
-        let name = ServiceRef::new(&service.metadata.namespace, &service.metadata.name);
+        let name = service.metadata.name();
         match annotated(service, reading) {
             Some(annotated) => _ = desired.services.insert(name, annotated),
             None => _ = desired.unannotated.insert(name),
@@ -147,10 +139,9 @@ pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<Publ
     let namespace = reading.default_namespace.clone().unwrap_or_else(own);
     let claims = annotation::claims(&metadata.annotations, &reading.prefix, &namespace)?;
     let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
-    let ports = spec.ports.iter().filter_map(|port| {
-        let number = u16::try_from(port.port?).ok()?;
-        Some(ServicePort { name: port.name.clone(), number })
-    });
+    let ports = spec.ports.iter();
+    let ports = ports
+        .filter_map(|port| Some(ServicePort { name: port.name.clone(), number: port.number()? }));
     Some(PublishedService {
         uid: metadata.uid.clone(),
         created,

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
 
 use super::name::is_dns_label;
 use super::words::words;
@@ -23,16 +24,21 @@ words! {
     }
 }
 
-/// The properties of an export that only its record has: the instances of AWS's controller do not carry them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The properties of an export that only its record has: the instances of AWS's controller do not carry them. All but labels
+/// and annotations are read and written as fields of the `spec` of a Service or a ServiceImport.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Properties {
+    #[serde(flatten)]
     pub session_affinity: SessionAffinity,
+    #[serde(deserialize_with = "known_policy")]
     pub internal_traffic_policy: InternalTrafficPolicy,
-    /// `spec.trafficDistribution` of the Service.
     pub traffic_distribution: Option<String>,
-    /// `spec.exportedLabels`.
+    /// `spec.exportedLabels` of the export.
+    #[serde(skip)]
     pub labels: BTreeMap<String, String>,
-    /// `spec.exportedAnnotations`.
+    /// `spec.exportedAnnotations` of the export.
+    #[serde(skip)]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -227,7 +233,8 @@ impl Overlay {
 // The settings of a Service that decide to which of its endpoints a client is led, as an import carries them.
 
 /// `spec.sessionAffinity` of a Service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "AffinityFields", into = "AffinityFields")]
 pub enum SessionAffinity {
     #[default]
     None,
@@ -251,6 +258,44 @@ impl SessionAffinity {
             Self::ClientIp(_) => "ClientIP",
         }
     }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AffinityFields {
+    session_affinity: String,
+    session_affinity_config: Value,
+}
+
+impl From<AffinityFields> for SessionAffinity {
+    fn from(AffinityFields { session_affinity, session_affinity_config }: AffinityFields) -> Self {
+        let seconds = session_affinity_config["clientIP"]["timeoutSeconds"].as_u64();
+        match session_affinity.as_str() {
+            "ClientIP" => Self::ClientIp(seconds.and_then(|seconds| seconds.try_into().ok())),
+            _ => Self::None,
+        }
+    }
+}
+
+impl From<SessionAffinity> for AffinityFields {
+    fn from(affinity: SessionAffinity) -> Self {
+        let session_affinity_config = match affinity {
+            SessionAffinity::ClientIp(Some(seconds)) => {
+                json!({"clientIP": {"timeoutSeconds": seconds}})
+            }
+            SessionAffinity::ClientIp(None) | SessionAffinity::None => Value::Null,
+        };
+        Self { session_affinity: affinity.as_str().to_owned(), session_affinity_config }
+    }
+}
+
+/// A policy that this release does not know is the default.
+fn known_policy<'de, D>(deserializer: D) -> Result<InternalTrafficPolicy, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let word = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(InternalTrafficPolicy::parse(&word).unwrap_or_default())
 }
 
 words! {

@@ -46,12 +46,13 @@ impl Tone {
     }
 }
 
-/// The object that a notice is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
-    Service,
-    ServiceExport,
-    ServiceImport,
+words! {
+    /// The kind of the object that a notice is about.
+    pub enum About {
+        Service = "Service",
+        ServiceExport = "ServiceExport",
+        ServiceImport = "ServiceImport",
+    }
 }
 
 impl About {
@@ -59,14 +60,6 @@ impl About {
         match self {
             Self::Service => "v1",
             Self::ServiceExport | Self::ServiceImport => "multicluster.x-k8s.io/v1beta1",
-        }
-    }
-
-    pub fn kind(self) -> &'static str {
-        match self {
-            Self::Service => "Service",
-            Self::ServiceExport => "ServiceExport",
-            Self::ServiceImport => "ServiceImport",
         }
     }
 }

@@ -80,7 +80,7 @@ impl Joined<'_> {
         let (mut statuses, mut notices) = (Vec::new(), Vec::new());
         for (service, outcome) in &exported.outcomes {
             let Some(export) = exported.exports().get(service) else { continue };
-            let merged = imported.and_then(|imported| imported.merged.get(service).cloned());
+            let merged = imported.and_then(|it| it.imports.get(service)?.merged.clone());
             let merged = merged.or_else(|| members.merged(service));
             let merged = merged.as_deref();
             if let Some((reasons, detail)) = merged.and_then(Merged::disagreement) {

@@ -7,11 +7,10 @@ use std::net::IpAddr;
 use super::{Invocation, Joined, unread};
 use crate::guard::Extent;
 use crate::import::guard::{Note, Run};
-use crate::import::plan::HeldBack;
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
-use crate::model::Selection;
 use crate::model::clusterset::ClusterId;
+use crate::model::{Selection, ServiceRef};
 use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
@@ -70,7 +69,8 @@ impl Joined<'_> {
             deadline: invocation.deadline,
         };
         let imported = importing.run(members, selection).await;
-        invocation.create_events(&connection.kubernetes, &imported.notices).await;
+        let notices = imported.imports.values().flat_map(|import| &import.notices);
+        invocation.create_events(&connection.kubernetes, notices).await;
         Some(imported)
     }
 
@@ -113,50 +113,48 @@ impl MultiClusterReport {
                 failed: false,
             });
         }
-        self.unfinished.extend(imported.unfinished);
-        self.imports = imported.imports;
-        self.imported_endpoints = imported.endpoints;
         self.guard = imported.guard.as_deref().map(GuardReport::from);
-        let changes = imported.made.into_iter();
-        let changes =
-            changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
-        self.changes.extend(changes);
-        let (of_others, held_back): (Vec<_>, Vec<_>) =
-            imported.held_back.into_iter().partition(|line| line.reason.other_owner().is_some());
-        self.obstacles.extend(other_owners(&of_others));
-        let held_back = held_back.into_iter().map(|line| ClustersetLine {
-            reason: line.reason.code().into(),
-            detail: line.reason.to_string(),
-            service: line.service,
-        });
-        let unreadable = imported.unreadable.into_iter().map(|(service, detail)| ClustersetLine {
-            service,
-            reason: "Unreadable".into(),
+        let (mut of_others, mut unreadable) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        let line = |service: &ServiceRef, reason: &'static str, detail| ClustersetLine {
+            service: service.clone(),
+            reason: reason.into(),
             detail,
-        });
-        self.held_back.extend(held_back.chain(unreadable));
+        };
+        for (name, import) in imported.imports {
+            self.imports += usize::from(import.exists);
+            self.imported_endpoints += import.endpoints;
+            let changes = import.made.into_iter();
+            let changes =
+                changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
+            self.changes.extend(changes);
+            for reason in import.held_back {
+                match reason.other_owner() {
+                    Some(owner) => {
+                        of_others.entry(owner.to_owned()).or_default().push(name.clone());
+                    }
+                    None => self.held_back.push(line(&name, reason.code(), reason.to_string())),
+                }
+            }
+            unreadable.extend(import.unreadable.map(|detail| line(&name, "Unreadable", detail)));
+            self.unfinished.extend(import.is_unfinished.then_some(name));
+        }
+        self.held_back.extend(unreadable);
+        self.obstacles
+            .extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));
     }
 }
 
 /// One line for each other `OWNER_ID` that imports of the cluster have.
-fn other_owners(lines: &[HeldBack]) -> Vec<Obstacle> {
-    let mut names: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for line in lines {
-        let owner = line.reason.other_owner().unwrap_or_default();
-        names.entry(owner).or_default().insert(line.service.to_string());
-    }
-    let line = |(owner, names): (&str, BTreeSet<String>)| {
-        let first: Vec<&str> = names.iter().map(String::as_str).take(NAMED).collect();
-        let more = names.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let detail = format!(
-            "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {}{more}; if that was \
-             the OWNER_ID of this installation, {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, IPs and all",
-            first.join(", ")
-        );
-        Obstacle { reason: "OtherOwner".into(), detail, failed: false }
-    };
-    names.into_iter().map(line).collect()
+fn other_owner(owner: &str, names: &[ServiceRef]) -> Obstacle {
+    let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let detail = format!(
+        "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {}{more}; if that was \
+         the OWNER_ID of this installation, {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, IPs and all",
+        first.join(", ")
+    );
+    Obstacle { reason: "OtherOwner".into(), detail, failed: false }
 }
 
 impl From<&Stale> for StaleCluster {

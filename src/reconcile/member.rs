@@ -5,7 +5,7 @@ use tokio::time::timeout_at;
 
 use super::Invocation;
 use crate::clients::{self, Connection};
-use crate::clusterset::identity::{
+use crate::clusterset::members::{
     CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, cluster_id, clusterset_id,
 };
 use crate::error::chain;
@@ -33,8 +33,8 @@ pub struct Joined<'a> {
     pub owner: OwnerLabel,
     /// The objects of its imports, if it imports.
     pub objects: Option<Objects>,
-    /// The Services of AWS's controller, in an adoption.
-    of_aws: DerivedOfAws,
+    /// What a person has to know before an adoption, and to do after it.
+    pub warnings: Vec<String>,
 }
 
 impl Invocation<'_> {
@@ -103,6 +103,8 @@ impl Invocation<'_> {
             Some(_) => DerivedOfAws::read(kubernetes, &owner).await?,
             None => DerivedOfAws::default(),
         };
+        let commands = of_aws.commands().into_iter();
+        let warnings = commands.map(|command| format!("{OLD_SERVICES}: {command}")).collect();
         let (invocation, selection) = (self, selection.clone());
         Ok(Joined {
             invocation,
@@ -113,7 +115,7 @@ impl Invocation<'_> {
             connection,
             owner,
             objects,
-            of_aws,
+            warnings,
         })
     }
 }
@@ -145,8 +147,8 @@ impl<'a> Joined<'a> {
             None => None,
         };
         let (member, owner) = (self.member.clone(), self.owner.clone());
-        let (connection, of_aws) = (self.connection.clone(), DerivedOfAws::default());
-        Ok(Joined { member, selection, connection, owner, objects, of_aws, ..*self })
+        let (connection, warnings) = (self.connection.clone(), Vec::new());
+        Ok(Joined { member, selection, connection, owner, objects, warnings, ..*self })
     }
 
     /// Whether it publishes its exports.
@@ -192,12 +194,6 @@ impl<'a> Joined<'a> {
         World { source: Source::Exports(self.member.clone()), owner, ..world }
     }
 
-    /// What a person has to know before an adoption, and to do after it.
-    pub fn warnings(&self) -> Vec<String> {
-        let commands = self.of_aws.commands().into_iter();
-        commands.map(|command| format!("{OLD_SERVICES}: {command}")).collect()
-    }
-
     /// The report of the cluster in its clusterset.
     pub fn report(&self) -> MultiClusterReport {
         MultiClusterReport {
@@ -213,5 +209,5 @@ const OLD_SERVICES: &str = "Services of AWS's controller stay for the clients th
 
 /// A read that failed, which the next run may make.
 pub fn unread(error: &dyn std::error::Error) -> Obstacle {
-    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
+    Obstacle::unreadable(chain(error))
 }

@@ -23,7 +23,9 @@ pub use cluster::{
     ServiceReport, Unfinished,
 };
 pub use counts::Counts;
-pub use multi_cluster::{ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster};
+pub use multi_cluster::{
+    ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster, count,
+};
 pub use size::{Shorten, within_limit};
 
 /// The release of the function, in the answer to a direct invocation.

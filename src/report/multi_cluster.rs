@@ -93,6 +93,13 @@ pub struct ClustersetLine {
     pub detail: String,
 }
 
+impl Obstacle {
+    /// A read that failed, which the next run may make.
+    pub fn unreadable(detail: String) -> Self {
+        Self { reason: "Unreadable".into(), detail, failed: true }
+    }
+}
+
 impl MultiClusterReport {
     /// Whether nothing was changed, held back or in the way.
     pub fn is_quiet(&self) -> bool {
@@ -154,7 +161,8 @@ impl Display for MultiClusterReport {
     }
 }
 
-fn count(count: usize, noun: &str) -> String {
+/// `1 import`, `2 imports`
+pub fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -4,6 +4,7 @@
 //! read, so only JSON is escaped here.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Read as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -133,19 +134,21 @@ pub fn read_text(file: &Path) -> io::Result<String> {
 }
 
 /// What a format other than JSON needs of an answer.
-pub trait Shown {
+pub trait Shown: Display {
     /// A table; `wide` has more columns.
-    fn table(&self, wide: bool) -> String;
-    fn markdown(&self) -> String;
+    fn table(&self, wide: bool) -> String {
+        if wide { format!("{self:#}") } else { self.to_string() }
+    }
+
+    fn markdown(&self) -> String {
+        code_block(&self.to_string())
+    }
+
     /// The names in Cloud Map.
     fn names(&self) -> Vec<String>;
 }
 
 impl Shown for Report {
-    fn table(&self, wide: bool) -> String {
-        if wide { format!("{self:#}") } else { self.to_string() }
-    }
-
     fn markdown(&self) -> String {
         MarkdownPage(self).to_string()
     }
@@ -163,28 +166,12 @@ impl Shown for Report {
 }
 
 impl Shown for Explanation {
-    fn table(&self, _: bool) -> String {
-        self.to_string()
-    }
-
-    fn markdown(&self) -> String {
-        code_block(&self.to_string())
-    }
-
     fn names(&self) -> Vec<String> {
         self.names.iter().map(|it| format!("{}/{}", it.namespace, it.name)).collect()
     }
 }
 
 impl Shown for Checkup {
-    fn table(&self, _: bool) -> String {
-        self.to_string()
-    }
-
-    fn markdown(&self) -> String {
-        code_block(&self.to_string())
-    }
-
     /// The clusters: it is about no name.
     fn names(&self) -> Vec<String> {
         self.clusters.iter().map(|cluster| cluster.cluster.clone()).collect()

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use super::answer::{Code, FunctionAnswer};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::outside::{Output, escape};
-use super::place::{self, RequestedScope};
+use super::place;
 use super::request::FunctionRequest;
 use super::{Error, run_and_print};
 use cloud_map_sync::report::Report;
@@ -18,19 +18,16 @@ struct Terminal(#[source] io::Error);
 
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     let Targeted { place, aws, output } = adopt.targeted;
-    let plan = FunctionRequest {
-        owner: adopt.owner,
-        ..FunctionRequest::new("adopt", place::resolve(&place)?)
-    };
-    let command = FunctionRequest { confirm: true, ..plan.clone() };
+    let place = place::resolve(&place)?;
+    let plan = FunctionRequest { owner: adopt.owner, ..FunctionRequest::new("adopt", place) };
     if adopt.approval.yes {
-        return carry_out(&aws, &command, output.format).await;
+        return carry_out(&aws, plan, output.format).await;
     }
     let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, output.format).await?;
     if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
         return Ok(planned.code());
     }
-    carry_out(&aws, &command, output.format).await
+    carry_out(&aws, plan, output.format).await
 }
 
 pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
@@ -39,11 +36,10 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
     if let Some(context) = context.filter(|_| !place.is_one_cluster()) {
         return Err(place::Error::NoRegion(context).into());
     }
-    let plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
-    let command = FunctionRequest { confirm: true, ..plan.clone() };
+    let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
     let (aws, format) = (purge.aws, purge.output.format);
     if purge.approval.yes {
-        return carry_out(&aws, &command, format).await;
+        return carry_out(&aws, plan, format).await;
     }
     let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, format).await?;
     // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
@@ -51,9 +47,8 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
         return Ok(planned.code());
     }
-    let place = RequestedScope { cluster: Some(arn), ..command.place.clone() };
-    let command = FunctionRequest { place, ..command };
-    carry_out(&aws, &command, format).await
+    plan.place.cluster = Some(arn);
+    carry_out(&aws, plan, format).await
 }
 
 /// Carries out the loss that the guard holds.
@@ -62,7 +57,7 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let command = FunctionRequest::new("confirm", place.clone());
     let (aws, format) = (confirm.aws, confirm.output.format);
     if confirm.approval.yes {
-        return carry_out(&aws, &command, format).await;
+        return carry_out(&aws, command, format).await;
     }
     let planned: FunctionAnswer<Report> =
         run_and_print(&aws, &FunctionRequest::new("plan", place), format).await?;
@@ -74,10 +69,12 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
         // The plan does not count the held removals as changes, but a confirmation would make them.
         return Ok(if planned.code() == Code::Error { Code::Error } else { Code::Changes });
     }
-    carry_out(&aws, &command, format).await
+    carry_out(&aws, command, format).await
 }
 
-async fn carry_out(aws: &Aws, command: &FunctionRequest, format: Format) -> Result<Code, Error> {
+/// Carries out a plan. The action `confirm` is no plan without the field, and does not have it.
+async fn carry_out(aws: &Aws, plan: FunctionRequest, format: Format) -> Result<Code, Error> {
+    let command = &FunctionRequest { confirm: plan.action != "confirm", ..plan };
     let answer: FunctionAnswer<Report> = run_and_print(aws, command, format).await?;
     Ok(answer.code())
 }

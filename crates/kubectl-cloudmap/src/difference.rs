@@ -10,9 +10,10 @@ use std::path::Path;
 
 use super::answer::{Code, read_saved, write};
 use super::arguments::Diff;
-use super::markdown::{Cell, Row, lines_of_clusterset, of_cluster, of_deletion};
+use super::markdown::{Row, cell, lines_of_clusterset, of_cluster, of_deletion};
 use cloud_map_sync::report::{
     ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
+    count,
 };
 
 /// Why two answers cannot be compared.
@@ -150,12 +151,7 @@ fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
 }
 
 fn unchanged(service: &ServiceReport) -> Row {
-    let name = format!("{}/{}", service.namespace, service.name);
-    Row::about("unchanged", &name, &count(service.unchanged, "instance"))
-}
-
-fn count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    Row::about("unchanged", &service.place(), &count(service.unchanged, "instance"))
 }
 
 /// Without its times, by which two plans of the same loss differ.
@@ -179,17 +175,17 @@ impl Display for PlanDifference {
             writeln!(f, "Both plans have the same changes.\n")?;
         }
         for (cluster, rows) in &self.clusters {
-            writeln!(f, "### {}\n\n{HEADINGS}", Cell(cluster))?;
+            writeln!(f, "### {}\n\n{HEADINGS}", cell(cluster))?;
             for (side, Row { verb, name, instance, service, detail }) in rows {
                 let [name, instance, service, detail] =
-                    [name, instance, service, detail].map(|it| Cell(it));
+                    [name, instance, service, detail].map(|it| cell(it));
                 writeln!(f, "| {side} | {verb} | {name} | {instance} | {service} | {detail} |")?;
             }
             writeln!(f)?;
         }
         for (side, plan) in [("Before", &self.before), ("After", &self.after)] {
-            write!(f, "- {side}: **{}**", Cell(&plan.summary()))?;
-            plan.cut.iter().try_for_each(|cut| write!(f, "; {}", Cell(cut)))?;
+            write!(f, "- {side}: **{}**", cell(&plan.summary()))?;
+            plan.cut.iter().try_for_each(|cut| write!(f, "; {}", cell(cut)))?;
             writeln!(f)?;
         }
         Ok(())

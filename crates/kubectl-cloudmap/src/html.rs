@@ -12,7 +12,7 @@ use super::answer::{Code, FunctionAnswer, read_saved, write};
 use super::outside::{Output, escape};
 use super::request::{FunctionRequest, request};
 use super::{Error, arguments, place};
-use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status};
+use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
 use cloud_map_sync::model::{ClusterArn, Timestamp};
 use cloud_map_sync::report::{HeldBackLine, Report};
 use cloud_map_sync::time::Clock;
@@ -50,16 +50,12 @@ pub struct HtmlPage<'a> {
 }
 
 /// Text from outside.
-struct HtmlText<'a>(&'a str);
-
-impl Display for HtmlText<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&escape(self.0, Output::Html))
-    }
+fn html(text: &str) -> String {
+    escape(text, Output::Html)
 }
 
 fn code(text: &str) -> String {
-    format!("<code>{}</code>", HtmlText(text))
+    format!("<code>{}</code>", html(text))
 }
 
 /// The clusters of a page by ARN.
@@ -79,7 +75,7 @@ impl PageClusters<'_> {
         let named =
             |own: &String| self.0.iter().filter(|it| name(it).as_ref() == Some(own)).count();
         let unique = name(cluster).filter(|own| named(own) < 2);
-        HtmlText(&unique.unwrap_or_else(|| cluster.to_owned())).to_string()
+        html(&unique.unwrap_or_else(|| cluster.to_owned()))
     }
 }
 
@@ -134,7 +130,7 @@ fn write_filter(f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Resu
     }
     write!(f, "<nav aria-label=\"Clusters\"><a id=\"all\" href=\"#all\">all clusters</a>")?;
     for (at, cluster) in clusters.0.iter().enumerate() {
-        let (arn, label) = (HtmlText(cluster), clusters.label(cluster));
+        let (arn, label) = (html(cluster), clusters.label(cluster));
         write!(f, " <a id=\"c{at}\" href=\"#c{at}\" title=\"{arn}\">{label}</a>")?;
     }
     writeln!(f, "</nav>")
@@ -157,9 +153,7 @@ impl HtmlPage<'_> {
     /// The CSS classes of a bar's parts with their labels, and the instances of each.
     fn parts(&self, split: Split) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
         let classes = ["eks", "other", "ecs", "tools", "unknown"];
-        let labels =
-            [self.status.clusters_heading(), "other clusters", "ECS", "other tools", "unknown"];
-        let parts = classes.into_iter().zip(labels).zip(split.counts());
+        let parts = classes.into_iter().zip(self.status.parties()).zip(split);
         parts.map(|((class, label), count)| (class, label, count))
     }
 
@@ -176,9 +170,9 @@ impl HtmlPage<'_> {
     }
 
     fn write_overview(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let split = |service| self.status.split(service);
-        let sum = self.services().map(split).fold(Split::default(), Split::plus);
-        let (kubernetes, ecs) = (sum.ours + sum.other_clusters, sum.ecs);
+        let sum = sum(self.services().map(|service| self.status.split(service)));
+        let [ours, other_clusters, ecs, ..] = sum;
+        let kubernetes = ours + other_clusters;
         let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
@@ -199,9 +193,9 @@ impl HtmlPage<'_> {
     /// The read errors. They come first, since all numbers below exclude the unread parts.
     fn write_problems(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
-        let registries = registries.map(|error| HtmlText(error).to_string());
+        let registries = registries.map(|error| html(error));
         let of_clusters = self.plan.clusters.iter().filter_map(|it| {
-            Some(format!("{}: {}", clusters.label(&it.cluster), HtmlText(it.error.as_ref()?)))
+            Some(format!("{}: {}", clusters.label(&it.cluster), html(it.error.as_ref()?)))
         });
         let problems: Vec<String> = registries.chain(of_clusters).collect();
         if !problems.is_empty() {
@@ -229,10 +223,10 @@ impl HtmlPage<'_> {
                 let counts = counts_by_cluster(service);
                 let counts = counts.map(|(it, count)| format!("{} {count}", clusters.label(it)));
                 let instances = match &service.unreadable {
-                    Some(problem) => format!("<span class=\"bad\">{}</span>", HtmlText(problem)),
+                    Some(problem) => format!("<span class=\"bad\">{}</span>", html(problem)),
                     None => self.bar(self.status.split(service)),
                 };
-                let place = format!("{} <small>{}</small>", code(&place), HtmlText(&service.kind));
+                let place = format!("{} <small>{}</small>", code(&place), html(&service.kind));
                 let counts = counts.collect::<Vec<_>>().join(", ");
                 let cells = vec![place, instances, counts, self.since(service)];
                 rows.push((clusters.classes(&of_row), cells));
@@ -251,11 +245,11 @@ impl HtmlPage<'_> {
     }
 
     fn state(&self, service: &ServiceStatus) -> &'static str {
-        let split = self.status.split(service);
+        let [ours, other_clusters, ecs, tools, unknown] = self.status.split(service);
         let [not_read, ecs_only, both, eks_only, neither, empty] = STATES;
-        match (split.ours + split.other_clusters, split.ecs) {
+        match (ours + other_clusters, ecs) {
             _ if service.unreadable.is_some() => not_read,
-            (0, 0) if split.other_tools + split.unknown == 0 => empty,
+            (0, 0) if tools + unknown == 0 => empty,
             (0, 0) => neither,
             (0, _) => ecs_only,
             (_, 0) => eks_only,
@@ -270,7 +264,7 @@ impl HtmlPage<'_> {
         let is_same =
             |it: &&ServiceStatus| (&it.namespace, &it.name) == (&service.namespace, &service.name);
         let Some(then) = services.find(is_same) else { return "new".to_owned() };
-        let parts = self.parts(self.status.split(service)).zip(before.split(then).counts());
+        let parts = self.parts(self.status.split(service)).zip(before.split(then));
         let changes = parts.filter_map(|((_, label, now), then)| match now.cmp(&then) {
             Ordering::Equal => None,
             Ordering::Greater => Some(format!("+{} {label}", now - then)),
@@ -289,8 +283,7 @@ impl HtmlPage<'_> {
     fn write_held_back(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         writeln!(f, "<section class=\"group\">\n<h2>Conflicts and other held-back requests</h2>")?;
         let rows = self.held_back().map(|(cluster, line)| {
-            let (reason, detail) =
-                (HtmlText(&line.reason).to_string(), HtmlText(&line.detail).to_string());
+            let (reason, detail) = (html(&line.reason), html(&line.detail));
             let service = code(&line.service.to_string());
             let cells = vec![service, clusters.label(cluster), reason, detail];
             (clusters.classes(&[cluster].into()), cells)
@@ -306,8 +299,8 @@ impl HtmlPage<'_> {
 
     fn write_changes(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         writeln!(f, "<section class=\"group\">\n<h2>Changes of the next sync</h2>")?;
-        self.plan.cut.iter().try_for_each(|cut| writeln!(f, "<p>{}</p>", HtmlText(cut)))?;
-        writeln!(f, "<p>{}</p>", HtmlText(&self.plan.summary()))?;
+        self.plan.cut.iter().try_for_each(|cut| writeln!(f, "<p>{}</p>", html(cut)))?;
+        writeln!(f, "<p>{}</p>", html(&self.plan.summary()))?;
         let mut rows = Vec::new();
         for cluster in &self.plan.clusters {
             for service in &cluster.services {
@@ -324,7 +317,7 @@ impl HtmlPage<'_> {
                     );
                     let instance = line.instance.as_deref().map(code).unwrap_or_default();
                     let place = code(&service.place());
-                    let detail = HtmlText(&line.detail).to_string();
+                    let detail = html(&line.detail);
                     let cells =
                         vec![place, clusters.label(&cluster.cluster), change, instance, detail];
                     rows.push((clusters.classes(&[cluster.cluster.as_str()].into()), cells));
@@ -355,14 +348,14 @@ impl HtmlPage<'_> {
             writeln!(
                 f,
                 "<div class=\"row lines {class}\">\n<h3>{label}</h3>\n<p>{}</p>",
-                HtmlText(&about)
+                html(&about)
             )?;
             if changes.is_empty() {
                 writeln!(f, "<p class=\"good\">Nothing to do.</p>")?;
             }
             for line in changes {
                 let class = if line.contains("! ") { " class=\"bad\"" } else { "" };
-                writeln!(f, "<code{class}>{}</code>", HtmlText(line))?;
+                writeln!(f, "<code{class}>{}</code>", html(line))?;
             }
             writeln!(f, "</div>")?;
         }

@@ -19,24 +19,24 @@ pub struct MarkdownPage<'a>(pub &'a Report);
 impl Display for MarkdownPage<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in self.0.shown() {
-            writeln!(f, "### {}\n", Cell(&cluster.cluster))?;
+            writeln!(f, "### {}\n", cell(&cluster.cluster))?;
             write_cluster(f, cluster)?;
         }
         for orphans in &self.0.orphans {
-            writeln!(f, "### Orphans of {}\n", Cell(&orphans.done.cluster))?;
-            writeln!(f, "{}\n", Cell(&orphans.detail))?;
+            writeln!(f, "### Orphans of {}\n", cell(&orphans.done.cluster))?;
+            writeln!(f, "{}\n", cell(&orphans.detail))?;
             write_rows(f, &of_cluster(&orphans.done))?;
         }
         write_empty_services(f, &self.0.empty_services)?;
-        self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", Cell(cut)))?;
-        writeln!(f, "**{}**", Cell(&self.0.summary()))
+        self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", cell(cut)))?;
+        writeln!(f, "**{}**", cell(&self.0.summary()))
     }
 }
 
 fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
     let clusterset = cluster.multi_cluster.as_ref();
     if let Some(error) = &cluster.error {
-        writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", Cell(error))?;
+        writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", cell(error))?;
         return clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it));
     }
     let rows = of_cluster(cluster);
@@ -46,7 +46,7 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     write_rows(f, &rows)?;
     clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it))?;
     let guard = cluster.guard.iter().map(|guard| &guard.detail);
-    guard.chain(&cluster.warnings).try_for_each(|text| writeln!(f, "> {}\n", Cell(text)))
+    guard.chain(&cluster.warnings).try_for_each(|text| writeln!(f, "> {}\n", cell(text)))
 }
 
 /// The exports and imports of a cluster. In a code block, since Markdown would take the signs for marks of its own.
@@ -56,7 +56,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
         || "Clusterset".to_owned(),
         |(clusterset, member)| format!("Clusterset {clusterset}, member {member}"),
     );
-    writeln!(f, "{}: {} exports, {} imports\n", Cell(&of), report.exports, report.imports)?;
+    writeln!(f, "{}: {} exports, {} imports\n", cell(&of), report.exports, report.imports)?;
     let lines = lines_of_clusterset(report);
     if lines.is_empty() {
         return Ok(());
@@ -67,9 +67,9 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
 fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
     for deletion in &empty.deletions {
         let Row { verb, name, detail, .. } = of_deletion(deletion);
-        writeln!(f, "- {}", Cell(&format!("{verb} {name}, {detail}")))?;
+        writeln!(f, "- {}", cell(&format!("{verb} {name}, {detail}")))?;
     }
-    empty.kept.iter().try_for_each(|kept| writeln!(f, "- kept: {}", Cell(kept)))?;
+    empty.kept.iter().try_for_each(|kept| writeln!(f, "- kept: {}", cell(kept)))?;
     if empty.is_empty() { Ok(()) } else { writeln!(f) }
 }
 
@@ -80,19 +80,15 @@ fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {
     writeln!(f, "{HEADINGS}")?;
     for Row { verb, name, instance, service, detail } in rows {
         let [name, instance, service, detail] =
-            [name, instance, service, detail].map(|it| Cell(it));
+            [name, instance, service, detail].map(|it| cell(it));
         writeln!(f, "| {verb} | {name} | {instance} | {service} | {detail} |")?;
     }
     writeln!(f)
 }
 
 /// Text in a cell, heading or paragraph.
-pub struct Cell<'a>(pub &'a str);
-
-impl Display for Cell<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&escape(self.0, Output::Markdown))
-    }
+pub fn cell(text: &str) -> String {
+    escape(text, Output::Markdown)
 }
 
 /// A line about one name, instance or Service. A part that it does not have is empty.
@@ -137,7 +133,7 @@ pub fn of_cluster(cluster: &ClusterReport) -> Vec<Row> {
 }
 
 fn of_service(service: &ServiceReport) -> Vec<Row> {
-    let name = format!("{}/{}", service.namespace, service.name);
+    let name = service.place();
     let unread = service.unreadable.iter().map(|problem| Row::about("not read", &name, problem));
     let changes = service.changes.iter().map(|line| Row::change(&name, line));
     let held_back = service.held_back.iter().map(|line| Row::held_back(&name, line));

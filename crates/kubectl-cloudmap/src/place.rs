@@ -9,6 +9,7 @@ use std::io;
 use std::path::PathBuf;
 
 use kube::config::{ExecConfig, Kubeconfig, KubeconfigError};
+use serde::Serialize;
 
 use super::arguments;
 use cloud_map_sync::model::{ClusterArn, is_region};
@@ -17,12 +18,16 @@ use cloud_map_sync::model::{ClusterArn, is_region};
 mod tests;
 
 /// The scope of a command. Without a name it covers everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RequestedScope {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The Region of a cluster by name, if its context has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }
 

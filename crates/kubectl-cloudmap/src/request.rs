@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
+use std::ops::Not;
 use std::time::Duration;
 
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
@@ -14,8 +15,8 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::primitives::Blob;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::time::{Instant, interval};
 
 use super::answer::complain;
@@ -53,51 +54,40 @@ pub enum Error {
     FailedHere(#[source] FunctionError),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A command, as its payload has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionRequest {
     pub action: &'static str,
+    #[serde(flatten)]
     pub place: RequestedScope,
     /// The former owner id of the instances to adopt.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The Cloud Map to purge; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// Whether to carry out the plan.
+    #[serde(skip_serializing_if = "Not::not")]
     pub confirm: bool,
     /// Whether the status is of what the installation created, and has no instance.
+    #[serde(skip_serializing_if = "Not::not")]
     pub created: bool,
 }
 
 impl FunctionRequest {
     /// A command without optional fields.
     pub fn new(action: &'static str, place: RequestedScope) -> Self {
-        Self { action, place, owner: None, registry: None, confirm: false, created: false }
+        Self { action, place, ..Self::default() }
     }
 
-    /// Whether the function refuses a cluster of the same name in another Region. It reads no Region with other actions,
-    /// whose answers show the ARN.
-    fn writes(&self) -> bool {
-        matches!(self.action, "adopt" | "confirm" | "purge" | "sync")
-    }
-
-    /// The payload. Absent values have no field.
+    /// The payload. With an action that writes, the function refuses a cluster of the same name in another Region. It reads
+    /// no Region with other actions, whose answers show the ARN.
     pub fn payload(&self) -> Value {
-        let RequestedScope { cluster, region, namespace, service } = self.place.clone();
-        let fields = [
-            ("action", Some(self.action.to_owned())),
-            ("cluster", cluster),
-            ("region", region.filter(|_| self.writes())),
-            ("namespace", namespace),
-            ("service", service),
-            ("owner", self.owner.clone()),
-            ("registry", self.registry.clone()),
-        ];
-        let named =
-            fields.into_iter().filter_map(|(key, value)| Some((key, Value::String(value?))));
-        let flags = [("confirm", self.confirm), ("created", self.created)];
-        let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
-        let fields = named.chain(flags.map(|(key, _)| (key, Value::Bool(true))));
-        let fields = fields.map(|(key, value)| (key.to_owned(), value));
-        Value::Object(fields.collect::<Map<_, _>>())
+        let mut command = self.clone();
+        if !matches!(self.action, "adopt" | "confirm" | "purge" | "sync") {
+            command.place.region = None;
+        }
+        json!(command)
     }
 }
 
@@ -324,8 +314,6 @@ fn write_terminal(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use cloud_map_sync::event::{self, Invocation};
 
@@ -392,8 +380,8 @@ mod tests {
         for (answer, named) in
             [(json!({"release": "9.9.9"}), "9.9.9"), (json!({}), "an earlier one")]
         {
-            let said = hint(&answer).expect("a hint");
-            assert!(said.contains(&format!("is {named}, ")) && said.contains(RELEASE), "{said}");
+            let hint = hint(&answer).expect("a hint");
+            assert!(hint.contains(&format!("is {named}, ")) && hint.contains(RELEASE), "{hint}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::answer::{Code, FunctionAnswer, Shown, print};
-use super::markdown::Cell;
+use super::markdown::cell;
 use super::request::{FunctionRequest, request};
 use super::{Error, arguments, place};
 use cloud_map_sync::actions::status::{ClustersetStatus, MemberStatus, Status};
@@ -83,29 +83,25 @@ pub async fn show(shown: arguments::ShownArguments) -> Result<Code, Error> {
 }
 
 impl Shown for Status {
-    fn table(&self, wide: bool) -> String {
-        if wide { format!("{self:#}") } else { self.to_string() }
-    }
-
     fn markdown(&self) -> String {
         let mut page =
             format!("| {} |\n|---|---|--:|--:|--:|--:|--:|\n", self.headings().join(" | "));
         let mut problems = String::new();
         for registry in &self.registries {
             for service in &registry.services {
-                let row = self.row(service).map(|cell| Cell(&cell).to_string());
+                let row = self.row(service).map(|text| cell(&text));
                 let _ = writeln!(page, "| {} |", row.join(" | "));
             }
             if let Some(problem) = &registry.error {
-                let _ = writeln!(problems, "\nNot read: {}", Cell(problem));
+                let _ = writeln!(problems, "\nNot read: {}", cell(problem));
             }
         }
         let clustersets = self.registries.iter().flat_map(|registry| &registry.clustersets);
         let clustersets: String = clustersets.map(members).collect();
         if let Some(cut) = &self.cut {
-            let _ = writeln!(problems, "\n{}", Cell(cut));
+            let _ = writeln!(problems, "\n{}", cell(cut));
         }
-        format!("{page}{clustersets}{problems}\n**{}**\n", Cell(&self.summary()))
+        format!("{page}{clustersets}{problems}\n**{}**\n", cell(&self.summary()))
     }
 
     fn names(&self) -> Vec<String> {
@@ -119,13 +115,13 @@ fn members(clusterset: &ClustersetStatus) -> String {
     let headings = MemberStatus::HEADINGS.join(" | ");
     let mut table = format!(
         "\nClusterset {}\n\n| {headings} |\n|---|---|---|--:|--:|\n",
-        Cell(&clusterset.clusterset)
+        cell(&clusterset.clusterset)
     );
     for member in &clusterset.members {
-        let row = member.row().map(|cell| Cell(&cell).to_string());
+        let row = member.row().map(|text| cell(&text));
         let _ = writeln!(table, "| {} |", row.join(" | "));
         for problem in &member.problems {
-            let _ = writeln!(table, "| | {} | | | |", Cell(problem));
+            let _ = writeln!(table, "| | {} | | | |", cell(problem));
         }
     }
     table

@@ -13,7 +13,7 @@ use super::outside::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN, request};
 use super::{Error, place, status};
 use cloud_map_sync::error::chain;
-use cloud_map_sync::report::{ClusterReport, Report, ServiceReport};
+use cloud_map_sync::report::{Report, ServiceReport, count};
 
 /// The time between two plans.
 const BETWEEN_PLANS: Duration = Duration::from_secs(5);
@@ -117,28 +117,23 @@ impl PlannedService {
     fn of(report: &Report) -> Self {
         let mut seen = Self::default();
         for cluster in &report.clusters {
-            seen.add(cluster);
-        }
-        seen
-    }
-
-    fn add(&mut self, cluster: &ClusterReport) {
-        self.is_known |= !cluster.services.is_empty()
-            || !cluster.held_back.is_empty()
-            || cluster.error.is_some();
-        self.obstacles.extend(cluster.error.clone());
-        self.obstacles.extend(cluster.held_back.iter().map(ToString::to_string));
-        self.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
-        for ServiceReport { namespace, name, unchanged, changes, held_back, unreadable, .. } in
-            &cluster.services
-        {
-            self.open += changes.len();
-            self.obstacles.extend(unreadable.clone());
-            self.obstacles.extend(held_back.iter().map(ToString::to_string));
-            if *unchanged > 0 {
-                self.registered.push((format!("{namespace}/{name}"), *unchanged));
+            seen.is_known |= !cluster.services.is_empty()
+                || !cluster.held_back.is_empty()
+                || cluster.error.is_some();
+            seen.obstacles.extend(cluster.error.clone());
+            seen.obstacles.extend(cluster.held_back.iter().map(ToString::to_string));
+            seen.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
+            for service in &cluster.services {
+                let ServiceReport { unchanged, changes, held_back, unreadable, .. } = service;
+                seen.open += changes.len();
+                seen.obstacles.extend(unreadable.clone());
+                seen.obstacles.extend(held_back.iter().map(ToString::to_string));
+                if *unchanged > 0 {
+                    seen.registered.push((service.place(), *unchanged));
+                }
             }
         }
+        seen
     }
 
     fn has_reached(&self, state: AwaitedState) -> bool {
@@ -163,10 +158,6 @@ impl Display for PlannedService {
         parts.extend(self.obstacles.iter().cloned());
         f.write_str(&parts.join("; "))
     }
-}
-
-fn count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The time between an answer and the next question. Each reads all of Cloud Map, or the cluster.

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::Check;
 use crate::clients::Connection;
+use crate::clusterset::attributes::endpoints_of;
 use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::endpoints::endpoints_of;
-use crate::clusterset::identity::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
+use crate::clusterset::members::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
 use crate::clusterset::{members, record};
 use crate::error::chain;
 use crate::import::plan::{EXCLUDED, OWNER_LABEL};
@@ -27,7 +27,7 @@ use crate::publish::exports::{Exported, INSTALL, MAXIMUM};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
 use crate::reconcile::{Invocation, Joined};
-use crate::report::Obstacle;
+use crate::report::{Obstacle, count};
 use crate::settings::{Cluster, MultiCluster};
 
 /// The version of the API that is needed.
@@ -145,10 +145,6 @@ fn failed(name: &'static str, Obstacle { reason, detail, failed }: &Obstacle) ->
         "docs/multi-cluster.md, section \"What stops it\""
     };
     Check::failed(name, format!("{reason}: {detail}"), fix)
-}
-
-fn count(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The number of lines that are listed.

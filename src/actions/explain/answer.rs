@@ -2,7 +2,6 @@
 //! and the instances that clients discover, then the part of its export and import in a clusterset.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +9,7 @@ use super::ClustersetExplanation;
 use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
+use crate::model::words::{display_words, words};
 use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef};
 use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
@@ -248,29 +248,19 @@ pub struct EndpointLine {
     pub detail: String,
 }
 
-/// The condition of an endpoint in Kubernetes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EndpointCondition {
-    /// Its pod is ready.
-    #[serde(rename = "ready")]
-    Ready,
-    /// Its pod is not ready.
-    #[serde(rename = "not ready")]
-    NotReady,
-    /// Its pod is being deleted.
-    #[serde(rename = "terminating")]
-    Terminating,
-}
-
-impl fmt::Display for EndpointCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ready => "ready",
-            Self::NotReady => "not ready",
-            Self::Terminating => "terminating",
-        })
+words! {
+    /// The condition of an endpoint in Kubernetes.
+    pub enum EndpointCondition {
+        /// Its pod is ready.
+        Ready = "ready",
+        /// Its pod is not ready.
+        NotReady = "not ready",
+        /// Its pod is being deleted.
+        Terminating = "terminating",
     }
 }
+
+display_words!(EndpointCondition);
 
 impl From<(Endpoint, Fate, String)> for EndpointLine {
     fn from((endpoint, fate, detail): (Endpoint, Fate, String)) -> Self {

@@ -50,12 +50,14 @@ impl Invocation<'_> {
         name: &ServiceRef,
     ) -> Option<Explained> {
         let selection = Selection::service(name.clone());
-        let joined = match self.join(cluster, &selection).await? {
-            Ok(joined) => joined,
-            Err(obstacle) => return Some(Explained::refused(&obstacle)),
+        let explained = match self.join(cluster, &selection).await? {
+            Ok(joined) => self.explain_member(&joined, registry, name).await,
+            Err(obstacle) => Err(obstacle),
         };
-        let explained = self.explain_member(&joined, registry, name).await;
-        Some(explained.unwrap_or_else(|obstacle| Explained::refused(&obstacle)))
+        Some(explained.unwrap_or_else(|obstacle| Explained {
+            answer: ClustersetExplanation::refused(&obstacle),
+            instances: None,
+        }))
     }
 
     async fn explain_member(
@@ -100,12 +102,6 @@ impl Invocation<'_> {
             _ => None,
         };
         Ok(Explained { answer, instances })
-    }
-}
-
-impl Explained {
-    fn refused(obstacle: &Obstacle) -> Self {
-        Self { answer: ClustersetExplanation::refused(obstacle), instances: None }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::actions::explain::answer::{Fact, fact};
 use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
-use crate::import::plan::{NamespaceState, Present, Read, ServiceImport};
+use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
 use crate::model::clusterset::{ClusterId, Export, ExportedPort};
 use crate::model::{Condition, ConditionStatus};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
@@ -132,7 +132,8 @@ impl ClustersetExplanation {
             Some(why) => self.add(false, "import", format!("none: {why}")),
             None => self.add_service_import(facts, &present),
         }
-        let is_barred = imported.held_back.iter().any(|line| line.reason.bars_endpoints());
+        let mut held_back = imported.imports.values().flat_map(|import| &import.held_back);
+        let is_barred = held_back.any(Reason::bars_endpoints);
         let mut report = MultiClusterReport::default();
         report.add_imports(imported);
         for obstacle in report.obstacles {

@@ -94,20 +94,8 @@ pub enum ShareOf {
     Unknown,
 }
 
-/// The instances of a service by kind of party: the columns of the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
-    /// Instances of the selected clusters.
-    pub ours: usize,
-    /// Instances of other clusters and installations.
-    pub other_clusters: usize,
-    /// Instances of ECS.
-    pub ecs: usize,
-    /// Instances of other known tools.
-    pub other_tools: usize,
-    /// Instances of unknown parties.
-    pub unknown: usize,
-}
+/// The number of instances of each kind of party: the columns of the table, in the order of [`Status::parties`].
+pub type Split = [usize; 5];
 
 impl Status {
     /// The status of these registries.
@@ -121,26 +109,32 @@ impl Status {
         Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
     }
 
+    /// The kinds of parties: the selected clusters first.
+    pub fn parties(&self) -> [&'static str; 5] {
+        let ours = if self.clusters.len() == 1 { "this cluster" } else { "these clusters" };
+        [ours, "other clusters", "ECS", "other tools", "unknown"]
+    }
+
     /// Sums the instances of a service by column.
     pub fn split(&self, service: &ServiceStatus) -> Split {
         let mut split = Split::default();
         for share in &service.instances {
-            *self.column(share, &mut split) += share.count;
+            split[self.column(share)] += share.count;
         }
         split
     }
 
-    fn column<'a>(&self, share: &Share, split: &'a mut Split) -> &'a mut usize {
+    fn column(&self, share: &Share) -> usize {
         let is_ours = || {
             share.owner.as_ref() == Some(&self.owner)
                 && share.name.as_ref().is_some_and(|name| self.clusters.contains(name))
         };
         match share.by {
-            ShareOf::Cluster if is_ours() => &mut split.ours,
-            ShareOf::Cluster | ShareOf::OtherCluster => &mut split.other_clusters,
-            ShareOf::Ecs => &mut split.ecs,
-            ShareOf::Unknown => &mut split.unknown,
-            ShareOf::McsController | ShareOf::AppMesh => &mut split.other_tools,
+            ShareOf::Cluster if is_ours() => 0,
+            ShareOf::Cluster | ShareOf::OtherCluster => 1,
+            ShareOf::Ecs => 2,
+            ShareOf::McsController | ShareOf::AppMesh => 3,
+            ShareOf::Unknown => 4,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::reconcile::Invocation;
 
 pub use answer::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
 pub use clusterset::{ClustersetStatus, MemberStatus, RunBy};
+pub use table::sum;
 
 impl Invocation<'_> {
     /// The status of these Cloud Maps, with the ARNs of the selected clusters; with `created` only of the services that

@@ -19,15 +19,9 @@ impl Display for Status {
 }
 
 impl Status {
-    /// The heading of the selected clusters.
-    pub fn clusters_heading(&self) -> &'static str {
-        if self.clusters.len() == 1 { "this cluster" } else { "these clusters" }
-    }
-
     /// The headings: the service, its type, and the kinds of parties.
     pub fn headings(&self) -> [String; 7] {
-        let parties = [self.clusters_heading(), "other clusters", "ECS", "other tools", "unknown"];
-        let [ours, others, ecs, tools, unknown] = parties.map(str::to_uppercase);
+        let [ours, others, ecs, tools, unknown] = self.parties().map(str::to_uppercase);
         ["SERVICE".to_owned(), "TYPE".to_owned(), ours, others, ecs, tools, unknown]
     }
 
@@ -35,19 +29,9 @@ impl Status {
     pub fn summary(&self) -> String {
         let services: Vec<&ServiceStatus> =
             self.registries.iter().flat_map(|registry| &registry.services).collect();
-        let mut sum = Split::default();
-        for service in &services {
-            sum = sum.plus(self.split(service));
-        }
-        let [ours, other_clusters, ecs, other_tools, unknown] = sum.counts();
-        let parts = [
-            (ours, self.clusters_heading()),
-            (other_clusters, "other clusters"),
-            (ecs, "ECS"),
-            (other_tools, "other tools"),
-            (unknown, "unknown"),
-        ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let splits = services.iter().map(|service| self.split(service));
+        let parts = sum(splits).into_iter().zip(self.parties());
+        let parts = parts.filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, party)| format!("{count} {party}")).collect();
         let parts = if parts.is_empty() { "no instances".to_owned() } else { parts.join(", ") };
         let incomplete = if self.ok { "" } else { ", incomplete" };
@@ -58,7 +42,7 @@ impl Status {
     /// A service's row under the headings.
     pub fn row(&self, service: &ServiceStatus) -> [String; 7] {
         let place = format!("{}/{}", service.namespace, service.name);
-        let counts = self.split(service).counts().map(|count| match count {
+        let counts = self.split(service).map(|count| match count {
             0 => "-".to_owned(),
             count => count.to_string(),
         });
@@ -129,23 +113,13 @@ fn write_row<const N: usize>(
     writeln!(f, "{}", cells.join("  ").trim_end())
 }
 
-impl Split {
-    /// The counts in the order of the columns.
-    pub fn counts(self) -> [usize; 5] {
-        [self.ours, self.other_clusters, self.ecs, self.other_tools, self.unknown]
+/// The sum of each column.
+pub fn sum(splits: impl Iterator<Item = Split>) -> Split {
+    let mut sum = Split::default();
+    for (column, count) in splits.flat_map(|split| split.into_iter().enumerate()) {
+        sum[column] += count;
     }
-
-    /// The sum of both.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            ours: self.ours + other.ours,
-            other_clusters: self.other_clusters + other.other_clusters,
-            ecs: self.ecs + other.ecs,
-            other_tools: self.other_tools + other.other_tools,
-            unknown: self.unknown + other.unknown,
-        }
-    }
+    sum
 }
 
 impl Display for Share {

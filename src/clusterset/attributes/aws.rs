@@ -1,5 +1,5 @@
 //! The reader of AWS's controller, for tests: `NewEndpointFromInstance` of its pkg/model/types.go, at its last commit of
-//! October 2024. It tells which of our instances its importers take, and what they read.
+//! October 2024. It shows which of our instances its importers take, and what they read.
 
 use super::{
     CLUSTER_ID, CLUSTERSET_ID, CREATED, ENDPOINT_PORT_NAME, ENDPOINT_PROTOCOL, READY, SERVICE_PORT,

@@ -2,28 +2,29 @@
 //! since the objects of its imports are read before the exports. Then the exports of the selected clusters are published
 //! side by side. Each offers them to importers once ([`Offer`]): as soon as they are read, or published if the guard may
 //! hold a loss among them. With all offers those of all members are imported into every served cluster of the clusterset
-//! (`imports`). Imports that another writer changed meanwhile get a `second_look`. `importers` are the clusters that
-//! import in this invocation, and those that get a message; those that are [`Silent`] delay a run once. `report` adds
-//! the outcome to the reports of the clusters.
+//! (`imports`). Imports that another writer changed meanwhile get a second look. Clusters that are [`Silent`] delay a run
+//! once. `report` adds the outcome to the reports of the clusters.
 
-mod importers;
 mod imports;
 mod report;
-mod second_look;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use serde_json::json;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
 use super::Function;
+use super::own_queue::OwnQueue;
 use super::run::Runs;
-use super::scope::Selections;
+use super::scope::{self, Selections};
 use crate::clients::RegistryKey;
+use crate::error::chain;
 use crate::model::clusterset::ClustersetId;
+use crate::model::{Selection, ServiceRef};
 use crate::publish::exports::{Exported, Offer};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
@@ -155,14 +156,119 @@ impl Silent {
     fn obstacle(&self, index: usize) -> Option<Obstacle> {
         let silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ago = silent.get(&index)?.elapsed();
-        (ago < ASKED_AGAIN_AFTER).then(|| Obstacle {
-            reason: "Unreadable".into(),
-            detail: format!(
+        (ago < ASKED_AGAIN_AFTER).then(|| {
+            Obstacle::unreadable(format!(
                 "it did not answer {} s ago; it is asked again by its full sync, or after {} minutes",
                 ago.as_secs(),
                 ASKED_AGAIN_AFTER.as_secs() / 60
-            ),
-            failed: true,
+            ))
         })
+    }
+}
+
+// The clusters that import what a run is about. A full sync imports into every served cluster, and so does a sync of a
+// few Services: their endpoints reach the other clusters in the same invocation. With `FAN_OUT`, or more than
+// `TOGETHER` clusters, each of the others gets a message `{"cluster","namespace","service","import":true}` for what
+// has changed. The invocation for it imports that name into that cluster, and sends nothing.
+
+/// The number of clusters that one invocation imports into for a few Services.
+const TOGETHER: usize = 8;
+/// With more Services changed, the other clusters follow on their schedule.
+const MOST_SERVICES: usize = 40;
+/// The number of messages that are sent at once.
+const MESSAGES_SIDE_BY_SIDE: usize = 8;
+
+impl Function {
+    /// What each cluster imports in this invocation, by its index in the settings.
+    pub(super) fn importers(
+        &self,
+        selections: &Selections,
+        is_adoption: bool,
+    ) -> BTreeMap<usize, Selection> {
+        let mut importers = BTreeMap::new();
+        if let Some(all) = selections.all() {
+            // With `FAN_OUT` each full sync is for its own cluster, and takes the others from Cloud Map, as does an
+            // adoption.
+            let is_own = is_adoption
+                || self.full_sync_queue.is_some()
+                || self.queue_for_imports(&all).is_some();
+            let clusters = self.configured();
+            let clusters = clusters.indexes().filter(|it| !is_own || selections.of(*it).is_some());
+            importers.extend(clusters.map(|index| (index, all.clone())));
+        }
+        for (index, selection) in selections.imported() {
+            scope::add(&mut importers, index, selection);
+        }
+        importers
+    }
+
+    /// The queue, if other clusters import by messages.
+    fn queue_for_imports(&self, all: &Selection) -> Option<&OwnQueue> {
+        if *all == Selection::Everything {
+            return None;
+        }
+        let imports = |index: &usize| {
+            self.settings.multi_cluster_of(&self.settings.clusters[*index]).imports()
+        };
+        let are_many = || self.configured().indexes().filter(imports).count() > TOGETHER;
+        self.queue.as_ref().filter(|_| self.full_sync_queue.is_some() || are_many())
+    }
+
+    async fn send_import(&self, queue: &OwnQueue, importer: usize, service: &ServiceRef) {
+        let cluster = &self.name_in_messages(&self.settings.clusters[importer]);
+        let ServiceRef { namespace, name } = service;
+        let message =
+            json!({ "cluster": cluster, "namespace": namespace, "service": name, "import": true });
+        if let Err(error) = queue.send(&message).await {
+            tracing::error!(
+                cluster,
+                "{service} is imported there on its schedule: {}",
+                chain(&error)
+            );
+        }
+    }
+}
+
+impl Clustersets<'_> {
+    /// Sends a message for each other cluster and each export that was changed in Cloud Map. If one is lost, that
+    /// cluster follows on its schedule.
+    pub(super) async fn hand_imports_on(&self, exports: &ExportResults) {
+        let Self { function, members, .. } = self;
+        let Some(all) = self.selections.all() else { return };
+        let Some(queue) = function.queue_for_imports(&all) else { return };
+        let mut messages = Vec::new();
+        for (source, joined) in self.joined() {
+            let Some(Ok(published)) = exports.get(&source) else { continue };
+            let mut changed = published.changed();
+            changed.retain(|service| all.contains(service));
+            if changed.len() > MOST_SERVICES {
+                tracing::info!(
+                    exports = changed.len(),
+                    "other clusters import these exports on their schedule"
+                );
+                continue;
+            }
+            let others = function.configured();
+            let others = others.indexes().filter(|it| !members.contains_key(it));
+            for importer in others.filter(|it| self.may_import_from(*it, joined)) {
+                messages.extend(changed.iter().map(|service| (importer, service.clone())));
+            }
+        }
+        let sends = messages.iter();
+        let sends = sends.map(|(importer, name)| function.send_import(queue, *importer, name));
+        stream::iter(sends).buffer_unordered(MESSAGES_SIDE_BY_SIDE).collect::<()>().await;
+        if !messages.is_empty() {
+            tracing::info!(messages = messages.len(), "other clusters import by messages");
+        }
+    }
+
+    /// Whether a cluster may be a member of the clusterset of another one.
+    fn may_import_from(&self, importer: usize, source: &Joined<'_>) -> bool {
+        let Function { settings, clients, .. } = self.function;
+        let importer = &settings.clusters[importer];
+        let (registry, clusterset) = self.key(source);
+        settings.multi_cluster_of(importer).imports()
+            && clients.registry_of(importer) == registry
+            && importer.membership.clusterset.as_ref().is_none_or(|it| *it == clusterset)
     }
 }

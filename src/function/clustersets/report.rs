@@ -3,12 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use futures_util::{StreamExt, stream};
+
 use super::imports::Imports;
 use super::{Clustersets, ExportResults};
+use crate::clusterset::members;
 use crate::function::log;
 use crate::function::run::Runs;
 use crate::import::Imported;
+use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
+use crate::kubernetes::Kubernetes;
+use crate::kubernetes::objects::Resource;
 use crate::model::Selection;
 use crate::publish::exports::{Exported, Refused};
 use crate::publish::plan::Claimed;
@@ -47,10 +53,7 @@ impl Clustersets<'_> {
                 && let Some((key, set)) = sets.get_key_value(&self.key(joined))
             {
                 let known = set.members(&key.1, invocation);
-                report.obstacles.extend(set.problem.clone().map(|detail| {
-                    let reason = "Unreadable".into();
-                    Obstacle { reason, detail, failed: true }
-                }));
+                report.obstacles.extend(set.problem.clone().map(Obstacle::unreadable));
                 let imported = imported.remove(index);
                 let mut lines =
                     self.report_imports((joined, &known), exported, imported, &mut report).await;
@@ -66,7 +69,7 @@ impl Clustersets<'_> {
             let label = function.settings.clusters[*index].label();
             let cluster = joined.map_or(label, |joined| joined.arn().as_str());
             function.log_multi_cluster(cluster, &report, (mode, is_whole));
-            let warnings = joined.filter(|_| !left.contains(index)).map(Joined::warnings);
+            let warnings = joined.filter(|_| !left.contains(index)).map(|it| it.warnings.clone());
             add_report(runs, *index, cluster, (report, warnings.unwrap_or_default()));
         }
     }
@@ -140,4 +143,58 @@ fn add_report(
         let run = ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
         runs.insert(index, (run, None));
     }
+}
+
+// A member that is frozen: its exports or imports stand, and an obstacle that only a person can remove keeps them as they
+// are, so that they become outdated. A cluster that is no member yet, or was purged, has the same obstacles and nothing
+// to lose: it stays quiet.
+
+/// The obstacles that no later run removes.
+const OBSTACLES: [&str; 8] = [
+    "NoIdentity",
+    "InvalidIdentity",
+    "IdentityDisagrees",
+    "ClusterIdTaken",
+    "UnfamiliarRegistry",
+    "AnotherController",
+    "NoMultiClusterApi",
+    "NoRecord",
+];
+const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
+                      is mended";
+
+impl Clustersets<'_> {
+    /// Marks a cluster that is frozen. Only its full sync looks for the signs: the registries were read as a whole then.
+    pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
+        let is_whole = self.selections.of(index) == Some(&Selection::Everything);
+        let mut obstacles = report.obstacles.iter_mut();
+        let obstacle = obstacles.find(|it| OBSTACLES.contains(&&*it.reason)).filter(|_| is_whole);
+        let Some(obstacle) = obstacle else { return };
+        if self.was_member(index).await {
+            obstacle.detail = format!("{}; {FROZEN}", obstacle.detail);
+            report.frozen = true;
+        }
+    }
+
+    /// Whether a record of the cluster, or an object of its imports, shows that it is or was a member. A list that fails
+    /// shows nothing.
+    async fn was_member(&self, index: usize) -> bool {
+        let cluster = &self.function.settings.clusters[index];
+        let Ok(connection) = self.function.clients.connect(cluster).await else { return false };
+        let arn = &connection.cluster.arn;
+        let known = stream::iter(self.registries.values()).filter_map(async |it| it.known().await);
+        let has_record = known.any(async |registry| members::has_record(&registry, arn));
+        let owner = OwnerLabel::new(&self.function.settings.owner_id);
+        Box::pin(has_record).await || has_objects(&connection.kubernetes, &owner).await
+    }
+}
+
+async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {
+    let of_us = owner.selector();
+    for resource in [Resource::ServiceImports, Resource::Services, Resource::EndpointSlices] {
+        if kubernetes.has_objects(resource, &of_us).await.unwrap_or_default() {
+            return true;
+        }
+    }
+    false
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
-use crate::model::clusterset::{ExportedPort, Properties, SessionAffinity};
+use crate::model::clusterset::{ExportedPort, Properties};
 use crate::model::words::words;
 use crate::model::{Family, ServiceRef};
 
@@ -254,21 +254,10 @@ pub(super) fn owners(
 
 /// `spec` with the ports, families and properties.
 pub(super) fn spec(ports: &[ExportedPort], families: &[Family], properties: &Properties) -> Value {
-    let affinity = properties.session_affinity;
-    let config = match affinity {
-        SessionAffinity::ClientIp(Some(seconds)) => {
-            json!({"clientIP": {"timeoutSeconds": seconds}})
-        }
-        SessionAffinity::ClientIp(None) | SessionAffinity::None => Value::Null,
-    };
-    json!({
-        "ports": ports,
-        "ipFamilies": families,
-        "sessionAffinity": affinity.as_str(),
-        "sessionAffinityConfig": config,
-        "internalTrafficPolicy": properties.internal_traffic_policy,
-        "trafficDistribution": properties.traffic_distribution,
-    })
+    let mut spec = json!(properties);
+    spec["ports"] = json!(ports);
+    spec["ipFamilies"] = json!(families);
+    spec
 }
 
 /// The same without empty fields, as the API server returns it. The ports of a ServiceImport are required.

@@ -8,20 +8,13 @@ use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Family, Policy, ServiceRef};
+use crate::model::{Family, Policy};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
 /// The code of [`Reason::NamespaceExcluded`], and the word with which the admission policy refuses a write in an excluded
 /// namespace.
 pub const EXCLUDED: &str = "NamespaceExcluded";
-
-/// An import that this run does not make or complete.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HeldBack {
-    pub service: ServiceRef,
-    pub reason: Reason,
-}
 
 /// The reason for which an import is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]

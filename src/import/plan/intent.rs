@@ -118,7 +118,7 @@ pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     Some(ClustersetService { ports, properties, ..spec.clone() })
 }
 
-/// The service of an import that somebody deleted while its derived Service stands: clients have its IP, and the slices
+/// The service of an import that was deleted while its derived Service stands: clients have its IP, and the slices
 /// of each exporter its names of ports.
 fn without_import(merged: &ClustersetService, derived: &DerivedService) -> ClustersetService {
     let mut ports = derived.spec.ports.clone();

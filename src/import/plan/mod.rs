@@ -16,7 +16,6 @@
 //! deletion counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes nothing of
 //! another cluster.
 
-mod ahead;
 mod basis;
 mod change;
 mod derived_service;
@@ -28,42 +27,39 @@ mod policy;
 mod present;
 mod refused;
 mod service_import;
-mod tally;
 #[cfg(test)]
 mod tests;
 
 use derived_service::Derived;
 use intent::Intent;
 
-use crate::model::ServiceRef;
 use crate::model::clusterset::{ClustersetService, ImportType};
 
-pub use ahead::ahead;
 pub use basis::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
     hold,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
-pub use held_back::{Absent, EXCLUDED, HeldBack, Reason};
+pub use endpoint_slices::ahead;
+pub use held_back::{Absent, EXCLUDED, Reason};
 pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
+pub use policy::Tally;
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
     SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{missing_fields, refused_fields};
-pub use tally::Tally;
 
 /// The changes of one import in the order in which they are made, and what is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub changes: Vec<Change>,
-    pub held_back: Vec<HeldBack>,
+    pub held_back: Vec<Reason>,
 }
 
 impl Plan {
-    fn held_back(service: &ServiceRef, reason: Option<Reason>) -> Self {
-        let held_back = reason.map(|reason| HeldBack { service: service.clone(), reason });
-        Self { changes: Vec::new(), held_back: held_back.into_iter().collect() }
+    fn held_back(reason: impl IntoIterator<Item = Reason>) -> Self {
+        Self { changes: Vec::new(), held_back: reason.into_iter().collect() }
     }
 }
 
@@ -74,7 +70,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     plan.changes.retain(|change| basis.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
     if writes && basis.namespace == NamespaceState::Excluded {
-        return Plan::held_back(basis.service, Some(Reason::NamespaceExcluded));
+        return Plan::held_back([Reason::NamespaceExcluded]);
     }
     plan
 }
@@ -83,7 +79,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
 fn decide(basis: &Basis<'_>) -> Plan {
     match (Intent::of(basis), service_import::taken_over(basis)) {
         (Intent::Import(service), _) => import(basis, &service),
-        (Intent::Unchanged(Some(reason)), _) => Plan::held_back(basis.service, Some(reason)),
+        (Intent::Unchanged(Some(reason)), _) => Plan::held_back([reason]),
         // The next run decides whether it ends, under the guard.
         (_, Some(change)) => Plan { changes: vec![change], ..Plan::default() },
         (Intent::End, None) => Plan { changes: end(basis), ..Plan::default() },
@@ -112,7 +108,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     changes.extend(service_import::status_change(basis, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
-    Plan { changes, ..Plan::held_back(basis.service, obstacle) }
+    Plan { changes, ..Plan::held_back(obstacle) }
 }
 
 /// Deletes the import. Its objects are left to garbage collection; those that it left are deleted if there is no import

@@ -26,7 +26,9 @@ pub struct OwnerLabel(String);
 impl OwnerLabel {
     /// `OWNER_ID` itself, or the first 16 hexadecimal digits of its SHA-256 if a label cannot have it as its value.
     pub fn new(owner_id: &str) -> Self {
-        Self(if is_label_word(owner_id) { owner_id.to_owned() } else { digits(owner_id) })
+        let hash = Sha256::digest(owner_id);
+        let digits = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
+        Self(if is_label_word(owner_id) { owner_id.to_owned() } else { digits.collect() })
     }
 
     pub fn as_str(&self) -> &str {
@@ -46,12 +48,6 @@ impl OwnerLabel {
     pub(super) fn label(&self) -> Texts {
         Texts::from([(OWNER_LABEL.to_owned(), self.0.clone())])
     }
-}
-
-fn digits(text: &str) -> String {
-    let hash = Sha256::digest(text);
-    let halves = hash.iter().take(8).flat_map(|byte| [byte >> 4, byte & 15]);
-    halves.filter_map(|half| char::from_digit(u32::from(half), 16)).collect()
 }
 
 // The adoption of the objects of an import from a former `OWNER_ID`: they get our label and stay as they are, so its
@@ -103,10 +99,10 @@ impl Removal<'_> {
             Some(_) if !self.is_back => {
                 let (namespace, services) = (self.service.namespace.clone(), self.of_aws.clone());
                 let reason = Reason::ServicesOfAws { namespace, services };
-                return Plan::held_back(self.service, Some(reason));
+                return Plan::held_back([reason]);
             }
             Some(import) if self.of_aws.is_empty() || self.leads_to_ours(import) => {
-                return Plan::held_back(self.service, Some(Reason::NotTakenBack));
+                return Plan::held_back([Reason::NotTakenBack]);
             }
             Some(import) => {
                 self.hand_over(&import.metadata).into_iter().chain(self.deletions(false)).collect()

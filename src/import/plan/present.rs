@@ -13,9 +13,7 @@ use serde_json::{Value, json};
 use super::change::{self, Change, Content, Kind, ObjectRef, Write};
 use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, ExportedPort, InternalTrafficPolicy, Properties, SessionAffinity,
-};
+use crate::model::clusterset::{ClusterId, ClustersetService, ExportedPort, Properties};
 use crate::model::{Condition, Family, ServiceRef};
 
 /// Labels or annotations.
@@ -320,7 +318,7 @@ impl ServiceImport {
                 kind: required(object, "spec.type")?,
                 ports: optional(object, "spec.ports")?,
                 families: optional(object, "spec.ipFamilies")?,
-                properties: properties(&object["spec"]),
+                properties: known(&object["spec"]),
                 clusters: Vec::new(),
             },
             ips: optional(object, "spec.ips")?,
@@ -348,7 +346,7 @@ impl DerivedService {
                 ports: optional(object, "spec.ports")?,
                 families: optional(object, "spec.ipFamilies")?,
                 family_policy: known(&spec["ipFamilyPolicy"]),
-                properties: properties(spec),
+                properties: known(spec),
             },
             cluster_ips: if has_ip { optional(object, "spec.clusterIPs")? } else { Vec::new() },
         })
@@ -400,23 +398,6 @@ impl Metadata {
     /// Services. One that was adopted has the label of an owner besides.
     pub fn is_of_aws(&self) -> bool {
         self.annotations.contains_key(AWS_DERIVED) && !self.labels.contains_key(OWNER_LABEL)
-    }
-}
-
-pub(super) fn properties(spec: &Value) -> Properties {
-    let session_affinity = match spec["sessionAffinity"].as_str() {
-        Some("ClientIP") => {
-            let timeout = &spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
-            SessionAffinity::ClientIp(known(timeout))
-        }
-        _ => SessionAffinity::None,
-    };
-    let policy = spec["internalTrafficPolicy"].as_str().and_then(InternalTrafficPolicy::parse);
-    Properties {
-        session_affinity,
-        internal_traffic_policy: policy.unwrap_or_default(),
-        traffic_distribution: known(&spec["trafficDistribution"]),
-        ..Properties::default()
     }
 }
 

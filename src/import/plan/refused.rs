@@ -127,7 +127,7 @@ pub(super) fn accepted<'a>(
             fields.remove(field);
         }
     }
-    let mut properties = present::properties(&body["spec"]);
+    let mut properties: Properties = present::known(&body["spec"]);
     properties.labels = present::known(&body["metadata"]["labels"]);
     properties.annotations = present::known(&body["metadata"]["annotations"]);
     if body["endpoints"][0]["hints"].is_null() {

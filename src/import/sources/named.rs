@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Members;
-use crate::clusterset::attributes::{self, ExportInstance, Skipped};
-use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::attributes::{self, ExportInstance, Skipped, endpoints_of};
 use crate::clusterset::members::Records;
 use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;

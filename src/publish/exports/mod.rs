@@ -104,7 +104,7 @@ impl Overlay {
 }
 
 /// What importers of the same invocation take in place of what Cloud Map says of a cluster: offered once, as soon as
-/// its exports were read if the guard has nothing to decide, so that nobody waits for Cloud Map's operations, else
+/// its exports were read if the guard has nothing to decide, so that no importer waits for Cloud Map's operations, else
 /// after they were published.
 pub enum Offer {
     Exports {

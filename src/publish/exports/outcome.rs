@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::observe;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::identity::NoMember;
+use crate::clusterset::members::NoMember;
 use crate::error::chain;
 use crate::kubernetes;
 use crate::model::clusterset::ClusterId;
@@ -27,17 +27,16 @@ pub(super) fn before_records(
     held_back: &[HeldBack],
 ) -> (BTreeMap<ServiceRef, ExportOutcome>, BTreeSet<ServiceRef>) {
     let instances = instances(observed, report);
-    let count = |service: &ServiceRef| instances.get(service).copied().unwrap_or_default();
     let exports = observed.desired.exports.iter();
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     let outcomes = selected.map(|(service, export)| {
-        let is_registered = count(service) != InstanceCounts::default();
+        let is_registered = instances.contains_key(service);
         (service.clone(), of_export((service, export), is_registered, report, held_back))
     });
     let outcomes: BTreeMap<_, _> = outcomes.collect();
-    let empty = outcomes.keys().filter(|service| count(service).after == 0).cloned();
-    let empty = empty.collect();
+    let is_empty = |service: &&ServiceRef| instances.get(*service).is_none_or(|count| *count == 0);
+    let empty = outcomes.keys().filter(is_empty).cloned().collect();
     (outcomes, empty)
 }
 
@@ -60,8 +59,8 @@ fn of_export(
     if let Some(outcome) = left.next().filter(|_| !is_registered).and_then(failure) {
         return outcome;
     }
-    let told = lines.iter().filter(|line| line.reason.keeps_out());
-    ExportOutcome::Exported(told.map(text).collect::<Vec<_>>().join("; "))
+    let remarks = lines.iter().filter(|line| line.reason.keeps_out());
+    ExportOutcome::Exported(remarks.map(text).collect::<Vec<_>>().join("; "))
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.
@@ -82,27 +81,19 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// The number of instances of a Service before and after the changes of a run.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct InstanceCounts {
-    before: usize,
-    after: usize,
-}
-
-fn instances(
-    observed: &Observation,
-    report: &ClusterReport,
-) -> BTreeMap<ServiceRef, InstanceCounts> {
-    let mut all: BTreeMap<ServiceRef, InstanceCounts> = BTreeMap::new();
+/// The number of instances after a run, of each Service that has or had some.
+fn instances(observed: &Observation, report: &ClusterReport) -> BTreeMap<ServiceRef, usize> {
+    let mut all: BTreeMap<ServiceRef, usize> = BTreeMap::new();
     for (_, service) in observed.all_marked_services() {
-        let count = all.entry(service).or_default();
-        *count = InstanceCounts { before: count.before + 1, after: count.after + 1 };
+        *all.entry(service).or_default() += 1;
     }
     for line in changes(report).filter(|line| !line.is_left_undone()) {
-        let count = all.entry(line.service.clone()).or_default();
         match line.change {
-            Verb::Register => count.after += 1,
-            Verb::Deregister => count.after = count.after.saturating_sub(1),
+            Verb::Register => *all.entry(line.service.clone()).or_default() += 1,
+            Verb::Deregister => {
+                all.entry(line.service.clone())
+                    .and_modify(|count| *count = count.saturating_sub(1));
+            }
             _ => {}
         }
     }

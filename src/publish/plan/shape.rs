@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::instance::Identity;
 use super::name_policy::NamePermit;
 use super::reason::Reason;
-use crate::clusterset::{attributes, endpoints};
+use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::clusterset::{ExportedEndpoint, ExportedService, PortOfService};
@@ -252,7 +252,7 @@ impl InstanceTemplate<'_> {
     ) -> EndpointInstances {
         let (publishable, mut fit) = self.publishable(endpoint);
         let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
-        let all = endpoints::endpoints_of(exported, endpoint, owner.cluster.region());
+        let all = attributes::endpoints_of(exported, endpoint, owner.cluster.region());
         let carried = |address: IpAddr| publishable.contains(&address) && self.carries(address);
         for endpoint in all.into_iter().filter(|endpoint| carried(endpoint.address)) {
             let refused = match self.needs_port().filter(|_| endpoint.port.is_none()) {

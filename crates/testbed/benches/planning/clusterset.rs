@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use cloud_map_sync::clusterset::endpoints::endpoints_of;
 use cloud_map_sync::clusterset::record::{self, ClusterRecord, ExportRecord};
-use cloud_map_sync::clusterset::{attributes, id};
+use cloud_map_sync::clusterset::{attributes, attributes::endpoints_of, id};
 use cloud_map_sync::model::attributes::Marks;
 use cloud_map_sync::model::clusterset::{
     ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Overlay,

@@ -47,9 +47,13 @@ impl World {
         let mut world = Self { clusterset, objects, kubernetes, owner, runtime };
         world.objects = world.plan_all().into_iter().map(stored).collect();
         let all = world.plan_all();
-        let is_quiet = |it: &Imported| it.made.is_empty() && it.held_back.is_empty();
+        let is_quiet = |it: &Imported| {
+            it.imports.values().all(|import| import.made.is_empty() && import.held_back.is_empty())
+        };
+        let count =
+            |it: &Imported| it.imports.values().map(|import| import.endpoints).sum::<usize>();
         assert!(all.iter().all(is_quiet), "a world in step needs no change");
-        assert!(all.iter().all(|it| it.endpoints == members * exports * endpoints));
+        assert!(all.iter().all(|it| count(it) == members * exports * endpoints));
         world
     }
 
@@ -104,24 +108,21 @@ fn without_imports() -> Objects {
 
 /// The objects of a cluster after the changes of its first plan.
 fn stored(imported: Imported) -> Objects {
-    let mut present: BTreeMap<(String, String), Present> = BTreeMap::new();
     let mut stored: BTreeMap<ObjectRef, Value> = BTreeMap::new();
-    let mut import = String::new();
-    for made in imported.made {
-        let (object, number) = (made.change.object.clone(), stored.len());
-        if object.kind == Kind::ServiceImport {
-            import.clone_from(&object.name);
-        }
-        let present = present.entry((object.namespace.clone(), import.clone())).or_default();
-        let body = present.body(&made.change).expect("a complete request");
-        match made.change.write {
-            Write::Create => _ = stored.insert(object.clone(), created(body, number)),
-            Write::Patch | Write::PatchStatus => {
-                merge(stored.get_mut(&object).expect("an object"), body);
+    for import in imported.imports.into_values() {
+        let mut present = Present::default();
+        for made in import.made {
+            let (object, number) = (made.change.object.clone(), stored.len());
+            let body = present.body(&made.change).expect("a complete request");
+            match made.change.write {
+                Write::Create => _ = stored.insert(object.clone(), created(body, number)),
+                Write::Patch | Write::PatchStatus => {
+                    merge(stored.get_mut(&object).expect("an object"), body);
+                }
+                Write::Delete => panic!("a first plan deletes nothing"),
             }
-            Write::Delete => panic!("a first plan deletes nothing"),
+            present.store(object.kind, &stored[&object]).expect("an object of the API");
         }
-        present.store(object.kind, &stored[&object]).expect("an object of the API");
     }
     let mut objects = without_imports();
     for (kind, resource) in [

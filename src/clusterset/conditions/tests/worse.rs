@@ -6,7 +6,11 @@ use crate::clusterset::merge::Merged;
 use crate::model::{Condition, NotExportable};
 
 /// The Warnings of a run, as reason and note.
-fn told(present: &[Condition], outcome: &ExportOutcome, merged: &Merged) -> Vec<(String, String)> {
+fn warnings(
+    present: &[Condition],
+    outcome: &ExportOutcome,
+    merged: &Merged,
+) -> Vec<(String, String)> {
     let wanted = apply(present, outcome, Some(merged)).unwrap_or_default();
     turned_bad(&export(present), &wanted)
 }
@@ -47,16 +51,16 @@ fn condition_that_turns_bad_is_reported_once() {
     ];
     for ((before, agreement), (after, merged), expected) in cases {
         let present = written(&before, &agreement);
-        let told = told(&present, &after, &merged);
-        let told: Vec<String> =
-            told.iter().map(|(reason, note)| format!("{reason} {note}")).collect();
-        assert_eq!(told, expected, "{before:?} {after:?}");
+        let warnings = warnings(&present, &after, &merged);
+        let warnings: Vec<String> =
+            warnings.iter().map(|(reason, note)| format!("{reason} {note}")).collect();
+        assert_eq!(warnings, expected, "{before:?} {after:?}");
     }
 }
 
 #[test]
 fn first_conditions_of_an_export_are_reported_if_they_are_bad() {
-    assert_eq!(told(&[], &exported(), &agreed()), []);
-    assert_eq!(told(&[], &exported(), &in_conflict()).len(), 1);
-    assert_eq!(told(&[], &ExportOutcome::TimeRanOut, &agreed()), []);
+    assert_eq!(warnings(&[], &exported(), &agreed()), []);
+    assert_eq!(warnings(&[], &exported(), &in_conflict()).len(), 1);
+    assert_eq!(warnings(&[], &ExportOutcome::TimeRanOut, &agreed()), []);
 }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use slice::Shape;
 
+pub use slice::ahead;
+
 use super::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
 use super::change::Change;
 use super::derived_service::Derived;

@@ -6,16 +6,15 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::Packed;
-use crate::import::plan::ahead::{self, AHEAD};
-use crate::import::plan::basis::Basis;
+use crate::import::plan::basis::{Basis, Sources};
 use crate::import::plan::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use crate::import::plan::derived_service::Derived;
-use crate::import::plan::ownership::OWNER_LABEL;
+use crate::import::plan::ownership::{OWNER_LABEL, OwnerLabel};
 use crate::import::plan::present::{
-    Addresses, OwnerReference, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
+    Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
-use crate::model::Family;
 use crate::model::clusterset::{ClusterId, ExportedPort};
+use crate::model::{Family, SignedDuration, Timestamp};
 
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {
@@ -62,11 +61,10 @@ impl Shape<'_> {
 
     /// Whether a slice needs no change, as most of a run do: then its states are not made.
     fn is_in_step(&self, slice: &Slice, packed: &Packed<'_>) -> bool {
-        let labels = &slice.metadata.labels;
-        let has = |(key, value): (&str, Option<&str>)| labels.get(key).map(String::as_str) == value;
+        let labels = || change::only(&slice.metadata.labels, LABELS);
         slice.endpoints == packed.endpoints
             && slice.ports == packed.ports
-            && self.cluster.is_some_and(|cluster| self.label_texts(cluster).into_iter().all(has))
+            && self.cluster.is_some_and(|cluster| self.labels(cluster) == labels())
             && change::owners(&slice.metadata, self.basis.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
@@ -90,7 +88,7 @@ impl Shape<'_> {
         let endpoints = packed.endpoints.clone();
         let is_read_there = self.cluster.is_some_and(|it| self.basis.sources.is_read_there(it));
         let changed = is_read_there
-            .then(|| ahead::annotation(packed.present, (&ports, &endpoints), self.basis.now));
+            .then(|| ahead_annotation(packed.present, (&ports, &endpoints), self.basis.now));
         let present = packed.present.and_then(|slice| slice.metadata.annotations.get(AHEAD));
         let ahead = changed.flatten().or_else(|| present.cloned());
         State { labels, ahead, ports, endpoints }
@@ -129,20 +127,17 @@ impl Shape<'_> {
         ports.iter().filter(|port| !is_in_use(port)).cloned().chain(renamed).collect()
     }
 
+    /// The labels that the plan decides.
     fn labels(&self, cluster: &ClusterId) -> Texts {
-        let texts = self.label_texts(cluster).into_iter();
-        texts.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect()
-    }
-
-    /// The labels that the plan decides; `None`: without it.
-    fn label_texts<'a>(&'a self, cluster: &'a ClusterId) -> [(&'static str, Option<&'a str>); 5] {
-        [
-            (OWNER_LABEL, Some(self.basis.owner.as_str())),
-            (IMPORT, Some(&self.basis.service.name)),
-            (SOURCE_CLUSTER, Some(cluster.as_str())),
-            (MANAGED_BY, Some(MANAGER)),
-            (SERVICE, self.derived.map(|it| it.name.as_str())),
-        ]
+        let derived = self.derived.map(|it| (SERVICE, it.name.as_str()));
+        let labels = [
+            (OWNER_LABEL, self.basis.owner.as_str()),
+            (IMPORT, &self.basis.service.name),
+            (SOURCE_CLUSTER, cluster.as_str()),
+            (MANAGED_BY, MANAGER),
+        ];
+        let labels = labels.into_iter().chain(derived);
+        labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
     /// The patch from one state to the next; `None` if they are equal.
@@ -193,6 +188,8 @@ pub(super) const MANAGER: &str = "cloud-map-sync";
 /// The label with the name of the derived Service. kube-proxy finds the slices of a Service by it.
 pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 
+const LABELS: [&str; 5] = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
+
 /// The fields of a slice that the plan decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
@@ -205,9 +202,8 @@ pub(super) struct State {
 
 impl State {
     pub fn of(slice: &Slice) -> Self {
-        let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
         Self {
-            labels: change::only(&slice.metadata.labels, keys),
+            labels: change::only(&slice.metadata.labels, LABELS),
             ahead: slice.metadata.annotations.get(AHEAD).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
@@ -267,4 +263,78 @@ fn endpoint(endpoint: &SliceEndpoint) -> Value {
         "zone": zone.as_deref(),
         "hints": change::without_empty(json!({"forZones": zones})),
     }))
+}
+
+// The parts of an import that are ahead of Cloud Map. An invocation that reads an exporting cluster itself changes the
+// slices at once, and the operations in Cloud Map end seconds or minutes later. Another invocation that takes this cluster
+// from Cloud Map meanwhile (another function, or a message about another cluster) would take the change back. So a slice
+// has an annotation with the addresses of its last change by such a read and the time of it. While Cloud Map does not
+// agree about one of them, the part stays as it is, for a few minutes at most: the registration may have failed.
+
+/// The annotation of a slice.
+const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
+/// The time that the operations of a change may take.
+const LONGEST: SignedDuration = SignedDuration::from_mins(5);
+
+/// The clusters of which Cloud Map, as it was read, does not show yet what stands in the import.
+pub fn ahead(
+    owner: &OwnerLabel,
+    present: &Present,
+    sources: &Sources,
+    now: Timestamp,
+) -> BTreeSet<ClusterId> {
+    let slices = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
+    let ahead = slices.filter_map(|slice| {
+        let cluster = slice.source().filter(|it| !sources.is_read_there(it))?;
+        let changed = changed(slice, now);
+        if changed.is_empty() {
+            return None;
+        }
+        let shown = ready_in(sources, &cluster, &slice.ports);
+        let standing = ready(&slice.endpoints);
+        let is_ahead = changed.iter().any(|it| standing.contains(it) != shown.contains(it));
+        is_ahead.then_some(cluster)
+    });
+    ahead.collect()
+}
+
+/// The annotation for a slice that is changed from these endpoints to those; `None` if it stays as it is.
+fn ahead_annotation(
+    slice: Option<&Slice>,
+    (ports, endpoints): (&PortSet, &[SliceEndpoint]),
+    now: Timestamp,
+) -> Option<String> {
+    let after = ready(endpoints);
+    let before = slice.filter(|it| it.ports == *ports).map(|it| ready(&it.endpoints));
+    let mut all = &after ^ &before.unwrap_or_default();
+    if all.is_empty() {
+        return None;
+    }
+    all.extend(slice.map(|slice| changed(slice, now)).unwrap_or_default());
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    Some(format!("{now:.0} {}", all.join(" ")))
+}
+
+/// The addresses in the annotation of a slice, unless it is old.
+fn changed(slice: &Slice, now: Timestamp) -> BTreeSet<IpAddr> {
+    let text = slice.metadata.annotations.get(AHEAD).map(String::as_str).unwrap_or_default();
+    let mut words = text.split(' ');
+    let since = words.next().and_then(|word| word.parse::<Timestamp>().ok());
+    let is_young = since.is_some_and(|since| now.duration_since(since).abs() < LONGEST);
+    words.filter(|_| is_young).filter_map(|word| word.parse().ok()).collect()
+}
+
+fn ready(endpoints: &[SliceEndpoint]) -> BTreeSet<IpAddr> {
+    let ready = endpoints.iter().filter(|endpoint| endpoint.ready != Some(false));
+    ready.filter_map(SliceEndpoint::address).collect()
+}
+
+/// The addresses of a cluster that Cloud Map shows as ready, with all of these target ports.
+fn ready_in(sources: &Sources, cluster: &ClusterId, ports: &PortSet) -> BTreeSet<IpAddr> {
+    let exported = sources.exported(cluster);
+    let shown = exported.endpoints.iter().filter(|endpoint| {
+        let has = |number: u16| endpoint.ports.values().any(|it| *it == number);
+        endpoint.ready && ports.iter().all(|port| has(port.number))
+    });
+    shown.map(|endpoint| endpoint.address).collect()
 }

@@ -26,7 +26,7 @@ fn with_properties() -> World {
         traffic_distribution: Some("PreferClose".to_owned()),
         labels: texts(&[
             ("team", "shop"),
-            ("cloud-map-sync/owner", "somebody"),
+            ("cloud-map-sync/owner", "another"),
             ("on call", "us"),
             ("who", "all of us"),
         ]),

@@ -88,13 +88,18 @@ fn policy_makes_these_changes_and_tells_the_others() {
         for policy in Policy::ALL {
             let mut later = cluster.clone();
             let world = under(policy, &world);
-            let told = world.synced(&mut later);
-            let is_made = told.lines().any(|line| !line.starts_with('!') && line.contains(change));
-            let lines = told.lines().filter(|line| line.starts_with("! Policy")).count();
+            let planned = world.synced(&mut later);
+            let is_made =
+                planned.lines().any(|line| !line.starts_with('!') && line.contains(change));
+            let lines = planned.lines().filter(|line| line.starts_with("! Policy")).count();
             let is_allowed = made.contains(&policy);
-            assert_eq!((is_made, lines), (is_allowed, usize::from(!is_allowed)), "{policy} {told}");
+            assert_eq!(
+                (is_made, lines),
+                (is_allowed, usize::from(!is_allowed)),
+                "{policy} {planned}"
+            );
             let is_reachable = cluster.reachable().is_subset(&later.reachable());
-            assert!(is_allowed || is_reachable, "{change} {policy}: {told}");
+            assert!(is_allowed || is_reachable, "{change} {policy}: {planned}");
         }
     }
 }

@@ -51,9 +51,9 @@ fn import_is_deleted_handed_over_or_held_back() {
     ];
     for (is_back, of_aws, served_by_aws, expected) in cases {
         let (world, mut cluster) = imported(served_by_aws);
-        let told = removed(&world, &mut cluster, of_aws, is_back);
-        assert!(told.contains(expected), "{is_back} {of_aws:?} {served_by_aws}: {told}");
-        assert_eq!(told.lines().count(), expected.lines().count(), "{told}");
+        let lines = removed(&world, &mut cluster, of_aws, is_back);
+        assert!(lines.contains(expected), "{is_back} {of_aws:?} {served_by_aws}: {lines}");
+        assert_eq!(lines.lines().count(), expected.lines().count(), "{lines}");
     }
 }
 

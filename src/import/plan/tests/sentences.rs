@@ -43,7 +43,7 @@ fn guard(endpoints: usize) -> Reason {
 }
 
 /// Each reason, and if the import gets endpoints.
-fn told(reasons: impl IntoIterator<Item = Reason>) -> String {
+fn sentences(reasons: impl IntoIterator<Item = Reason>) -> String {
     let line = |reason: Reason| {
         let endpoints = if reason.bars_endpoints() { "none" } else { "some" };
         format!("{} ({endpoints}): {reason}", reason.code())
@@ -55,7 +55,7 @@ fn told(reasons: impl IntoIterator<Item = Reason>) -> String {
 fn each_reason_names_the_cause_and_a_remedy() {
     let (exported, available) = (vec![Family::V6], vec![Family::V4]);
     let skipped = [("a", Skipped::NoAddress), ("b", Skipped::Missing("AWS_INSTANCE_PORT"))];
-    assert_snapshot!(told([
+    assert_snapshot!(sentences([
         Reason::ForeignObject { object: object(Kind::EndpointSlice), manager: Some("helm".into()) },
         Reason::ForeignObject { object: object(Kind::Service), manager: None },
         Reason::IpFamilyNotSupported { exported, available: available.clone() },
@@ -82,7 +82,7 @@ fn each_reason_names_the_cause_and_a_remedy() {
 
 #[test]
 fn numbers_of_endpoints_and_addresses_are_in_words() {
-    assert_snapshot!(told([guard(0), guard(1), guard(2), addresses(1), addresses(3), addresses(5)]), @r"
+    assert_snapshot!(sentences([guard(0), guard(1), guard(2), addresses(1), addresses(3), addresses(5)]), @r"
     Guard (some): the import stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
     Guard (some): 1 endpoint stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
     Guard (some): 2 endpoints stay: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync

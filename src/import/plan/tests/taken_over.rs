@@ -74,15 +74,15 @@ fn it_gets_the_label_first_and_the_new_ip_after_the_endpoints() {
 /// An adoption deletes nothing: the next sync ends the import, under its guard.
 #[test]
 fn one_that_no_cluster_exports_gets_the_label_alone() {
-    let told = taking_over(web().unexported("green")).planned(&of_aws());
-    assert_eq!(told, "~ ServiceImport web: taken over from AWS's controller");
+    let planned = taking_over(web().unexported("green")).planned(&of_aws());
+    assert_eq!(planned, "~ ServiceImport web: taken over from AWS's controller");
 }
 
 /// The endpoints of a member that was not read are in slices of AWS's controller, which its IPs alone lead to.
 #[test]
 fn it_is_not_taken_over_unless_every_member_was_read() {
-    let told = taking_over(web().exported("red", "10.0.0.2").unread("green")).planned(&of_aws());
-    assert_eq!(told, "! Unreadable: not every member could be read: adopt it again");
+    let planned = taking_over(web().exported("red", "10.0.0.2").unread("green")).planned(&of_aws());
+    assert_eq!(planned, "! Unreadable: not every member could be read: adopt it again");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn import_of_anyone_else_is_not_taken_over() {
     let mut cluster = of_aws();
     cluster.object_mut(Kind::ServiceImport)["metadata"]["annotations"] = Value::Null;
     let before = cluster.clone();
-    let told = taking_over(web()).synced(&mut cluster);
-    assert!(told.contains("ForeignObject"), "{told}");
+    let planned = taking_over(web()).synced(&mut cluster);
+    assert!(planned.contains("ForeignObject"), "{planned}");
     assert_eq!(cluster, before);
 }

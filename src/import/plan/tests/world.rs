@@ -210,8 +210,7 @@ impl fmt::Debug for World {
 
 pub fn described(plan: &Plan) -> String {
     let changes = plan.changes.iter().map(|change| change.to_string().replace(" shop/", " "));
-    let held_back =
-        plan.held_back.iter().map(|it| format!("! {}: {}", it.reason.code(), it.reason));
+    let held_back = plan.held_back.iter().map(|it| format!("! {}: {it}", it.code()));
     let lines: Vec<String> = changes.chain(held_back).collect();
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
 }
