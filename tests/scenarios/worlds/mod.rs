@@ -31,6 +31,7 @@
 
 mod clusterset;
 pub mod faults;
+mod messages;
 mod moves;
 mod oracle;
 pub mod play;

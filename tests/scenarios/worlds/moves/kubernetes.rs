@@ -25,20 +25,20 @@ const BAD: [(&str, &str); 5] = [
 const FAMILIES: &[&[&str]] = &[&["IPv4"], &["IPv4"], &["IPv4"], &["IPv6"], &["IPv4", "IPv6"]];
 
 pub fn table() -> Table {
-    vec![
-        (12, service_is_put().boxed()),
-        (3, service_is_deleted().boxed()),
-        (2, service_is_made_anew().boxed()),
-        (10, endpoints_change().boxed()),
-        (6, endpoint_flips().boxed()),
-        (6, claim_moves().boxed()),
-        (3, claim_changes().boxed()),
-        (3, ttl_changes().boxed()),
-        (2, cluster_is_made_anew().boxed()),
-        (2, clusters_share_a_name().boxed()),
-        (1, names_are_claimed_by_all().boxed()),
-        (6, older_claims_what_is_held().boxed()),
-    ]
+    kinds! {
+        12 service_is_put();
+        3 service_is_deleted();
+        2 service_is_made_anew();
+        10 endpoints_change();
+        6 endpoint_flips();
+        6 claim_moves();
+        3 claim_changes();
+        3 ttl_changes();
+        2 cluster_is_made_anew();
+        2 clusters_share_a_name();
+        1 names_are_claimed_by_all();
+        6 older_claims_what_is_held();
+    }
 }
 
 fn place() -> impl Strategy<Value = (usize, usize)> {

@@ -80,6 +80,37 @@ fn unserved(
     Ok(())
 }
 
+// Messages: they choose no namespace for a Service without instances, and register each of its endpoints under a name
+// that it alone claims, whatever was refused before it changed.
+pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
+        let view = View { world, start, rest, cluster };
+        for (number, service) in opted_in(world, cluster) {
+            let (claim, name) = (&service.claim, NAMES[number]);
+            let candidates = world.candidates(claim);
+            let stands = |registry: &Registry| {
+                let of_claim = |key: &&Key| candidates.iter().any(|it| it.id == key.0);
+                let mut keys = registry.keys().filter(of_claim);
+                keys.any(|key| view.standing(registry, key).contains_key(name))
+            };
+            if candidates.len() > 1 && !stands(start) && stands(rest) {
+                return Err(format!("a message has chosen a namespace for {name}"));
+            }
+            let is_owed = claim.is_published && claim.bad.is_none() && claim.maximum.is_none();
+            for key in view.keys(number, claim).iter().filter(|_| is_owed) {
+                let wanted = view.wanted(key, service, false);
+                let now = view.standing(rest, key).remove(name).unwrap_or_default();
+                let has_room = rest.get(key).is_none_or(|held| held.instances.len() < MOST);
+                let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
+                if has_room && is_alone && !wanted.is_subset(&now) {
+                    return Err(format!("after a message {name} has {now:?} under {key:?}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
 // only one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
 // registered.
