@@ -1,5 +1,5 @@
-//! A round that ends with messages: trouble is over, each annotated Service has changed, and one batch is about all of
-//! them.
+//! A round that ends with messages: trouble is over, each annotated Service has changed, and each process gets a batch
+//! about some of them.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use testbed::cloud_map::Behaviour;
 
 impl Scene {
     /// What is under way has come to its end before, and so has nothing else a part in what the messages lead to.
-    pub async fn hear_of_all(&mut self, last: usize) -> Result<Option<Unread>, String> {
+    pub async fn hear_of_all(&mut self) -> Result<Option<Unread>, String> {
         let is_certain = self.most_reads.is_none() && !self.is_long;
         if self.world.settings.is_dry || self.world.clusterset.is_on || !is_certain {
             return Ok(None);
@@ -25,23 +25,26 @@ impl Scene {
         for place in self.world.services.keys().copied().collect::<Vec<_>>() {
             self.change(place, |it| it.claim.team = Some("late"));
         }
-        let served = self.world.services.keys().filter(|it| is_served(&self.world, it.0));
-        let bodies = served.map(|(cluster, name)| {
-            let body =
-                json!({"cluster": CLUSTERS[*cluster], "namespace": SHOP, "service": NAMES[*name]});
-            message(&format!("{cluster}-{name}"), &body)
-        });
-        let bodies: Vec<_> = bodies.collect();
-        if bodies.is_empty() {
-            return Ok(None);
-        }
         let before = self.registry();
-        let report = self.alone(last % self.agreeing(), batch(&bodies)).await?;
-        // A process may remember for a while that it may not read something.
-        let is_read = report.clusters.iter().all(|it| it.error.is_none());
-        if is_read && self.unread(&report).is_empty() {
-            let broken = publish::after_messages(&self.world, &before, &self.registry());
-            broken.map_err(|broken| format!("{broken}\n{report}"))?;
+        let mut is_read = true;
+        for process in 0..self.agreeing() {
+            let served = self.world.services.keys().filter(|it| is_served(&self.world, it.0));
+            let of_process = served.filter(|it| (it.0 + it.1) % self.agreeing() == process);
+            let messages = of_process.map(|(cluster, name)| {
+                let (cluster, name) = (CLUSTERS[*cluster], NAMES[*name]);
+                let body = json!({"cluster": cluster, "namespace": SHOP, "service": name});
+                message(&format!("{cluster}-{name}"), &body)
+            });
+            let messages: Vec<_> = messages.collect();
+            if !messages.is_empty() {
+                let report = self.alone(process, batch(&messages)).await?;
+                // A process may remember for a while that it may not read something.
+                is_read &= report.clusters.iter().all(|it| it.error.is_none());
+                is_read &= self.unread(&report).is_empty();
+            }
+        }
+        if is_read {
+            publish::after_messages(&self.world, &before, &self.registry())?;
         }
         Ok(None)
     }

@@ -87,7 +87,7 @@ impl Scene {
             it.make(&mut scene);
         }
         if story.is_converged {
-            for process in scene.all_clusters(0) {
+            for process in scene.all_clusters(story.last) {
                 scene.sync(process).await?;
             }
         }
@@ -100,7 +100,7 @@ impl Scene {
             }
             let left = match story.ending {
                 Ending::Sync => scene.sync_in_trouble(story.last).await?,
-                Ending::Messages => scene.hear_of_all(story.last).await?,
+                Ending::Messages => scene.hear_of_all().await?,
                 Ending::Nothing => None,
             };
             scene.end_trouble().await?;

@@ -6,6 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
+use tokio::task::spawn_local;
 
 use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter, IMPORTS_ALONE};
 use super::super::oracle::clusterset::{IMPORT, MANAGED_BY, derived, has_records};
@@ -298,16 +299,24 @@ fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
 
 /// The service of `amber` stays.
 fn empty_service_is_deleted() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        let sentence =
-            format!("another party deletes the service of {} if it is empty", EXPORTED[1]);
-        Move::new(sentence, |scene| {
-            let cloud_map = &scene.fleet.cloud_map;
-            if let Some(service) = cloud_map.find_service(SHOP, EXPORTED[1])
-                && cloud_map.instances(&service).is_empty()
-            {
-                cloud_map.remove_service(&service);
-            }
+    (0..CLUSTERS.len()).prop_map(|cluster| {
+        let place = (cluster, 1);
+        let sentence = format!(
+            "{} has no pods any more and is synced, and another party deletes its service if it is empty",
+            named(place)
+        );
+        Move::new(sentence, move |scene| {
+            scene.change_exporter(place, |it| it.pods = Some(BTreeSet::new()));
+            let process = scene.processes[cluster].clone();
+            let cloud_map = scene.fleet.cloud_map.clone();
+            let run = spawn_local(async move {
+                drop(Box::pin(process.invoke(&json!({ "action": "sync" }), TIMEOUT)).await);
+                let service = cloud_map.find_service(SHOP, EXPORTED[1]);
+                if let Some(service) = service.filter(|it| cloud_map.instances(it).is_empty()) {
+                    cloud_map.remove_service(&service);
+                }
+            });
+            scene.runs.push((cluster, run));
         })
     })
 }

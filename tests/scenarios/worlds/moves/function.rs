@@ -8,6 +8,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::super::clusterset::{EXPORTED, OTHER_REGION};
+use super::super::play::Scene;
 use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
@@ -64,6 +65,15 @@ fn messages(flows: Flows) -> impl Strategy<Value = Move> {
     })
 }
 
+impl Scene {
+    /// The ids of all Cloud Map services.
+    pub fn service_ids(&self) -> Vec<String> {
+        let cloud_map = &self.fleet.cloud_map;
+        let namespaces = cloud_map.namespaces().into_keys();
+        namespaces.flat_map(|id| cloud_map.services(&id)).map(|it| it.id).collect()
+    }
+}
+
 /// Events about a service in Cloud Map, as if another party had changed it: soon after the call or late, once or twice. One
 /// that is lost is not there.
 fn drift() -> impl Strategy<Value = Move> {
@@ -76,10 +86,7 @@ fn drift() -> impl Strategy<Value = Move> {
             "process {process} hears {copies} times of {file}, of {late} s ago, of service {service}"
         );
         Move::new(sentence, move |scene| {
-            let cloud_map = &scene.fleet.cloud_map;
-            let namespaces = cloud_map.namespaces();
-            let services = namespaces.keys().flat_map(|id| cloud_map.services(id));
-            let ids: Vec<String> = services.map(|it| it.id).collect();
+            let ids = scene.service_ids();
             let Some(id) = ids.get(service % ids.len().max(1)) else { return };
             let at = clock::now() - SignedDuration::from_secs(late);
             let bodies = vec![change_of(file, id, at); copies];

@@ -36,6 +36,8 @@ pub fn table(flows: Flows) -> Table {
         2 namespaces_are_full();
         1 outage();
         1 outage_ends();
+        1 registrations_are_refused();
+        1 service_is_unreadable();
     };
     let disturbing = |it: BoxedStrategy<Move>| it.prop_map(Move::disturbing).boxed();
     all.into_iter().map(|(kind, weight, it)| (kind, weight, disturbing(it))).collect()
@@ -120,16 +122,12 @@ type Outage = (&'static str, fn(&Scene));
 
 /// Something fails until it is mended.
 fn outage() -> impl Strategy<Value = Move> {
-    const OUTAGES: [Outage; 8] = [
+    const OUTAGES: [Outage; 7] = [
         ("Cloud Map is away", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
         }),
         ("Cloud Map throttles all calls but three", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always());
-        }),
-        ("Cloud Map takes no registration for right", |scene| {
-            let refused = FaultKind::Error(400, "InvalidInput", "said by a test");
-            scene.fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).always());
         }),
         ("the API server of blue is away", |scene| is_away(scene, 0)),
         ("the API server of green is away", |scene| is_away(scene, 1)),
@@ -153,6 +151,29 @@ fn describes_no_cluster(scene: &Scene, kind: AwsFaultKind) {
 fn is_away(scene: &Scene, cluster: usize) {
     let away = ClusterFault::always("/", ClusterFaultKind::Status(503));
     scene.cluster(cluster).fail(away);
+}
+
+fn registrations_are_refused() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("Cloud Map refuses each registration for good", |scene| {
+            let refused = FaultKind::Error(400, "InvalidInput", "said by a test");
+            scene.fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).always());
+        })
+    })
+}
+
+fn service_is_unreadable() -> impl Strategy<Value = Move> {
+    any::<Index>().prop_map(|service| {
+        let sentence = format!("the function may not read service {service:?} any more");
+        Move::new(sentence, move |scene| {
+            let ids = scene.service_ids();
+            if !ids.is_empty() {
+                let denied = Fault::on("ListInstances", FaultKind::AccessDenied);
+                let denied = denied.service(&ids[service.index(ids.len())]);
+                scene.fleet.cloud_map.inject(denied.always());
+            }
+        })
+    })
 }
 
 fn outage_ends() -> impl Strategy<Value = Move> {

@@ -171,34 +171,26 @@ fn key(namespace: &str, name: &str) -> Key {
 // for an endpoint that the new records would not take.
 impl View<'_> {
     fn wanted(&self, key: &Key, service: &Service, are_terminating: bool) -> BTreeSet<Entry> {
-        let seen = endpoints(self.cluster, service, are_terminating);
+        let seen = endpoints(self.cluster, service, are_terminating).into_iter();
         let port = service.claim.port.map(|it| number(it).to_owned());
         let records = match self.rest.get(key) {
             Some(held) => held.records.clone(),
             None => self.new_records(key, service),
         };
         match records.as_deref() {
-            None => {
-                seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
-            }
             Some([RecordType::Srv]) if port.is_none() => BTreeSet::new(),
-            Some([RecordType::Srv]) => {
-                seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
+            None | Some([RecordType::Srv]) => {
+                seen.flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
             }
-            Some([RecordType::A]) => seen
-                .into_iter()
-                .filter(|it| it.v4.is_some())
-                .map(|it| (it.v4, None, None))
-                .collect(),
-            Some([RecordType::Aaaa]) => seen
-                .into_iter()
-                .filter(|it| it.v6.is_some())
-                .map(|it| (None, it.v6, None))
-                .collect(),
+            Some([RecordType::A]) => {
+                seen.filter_map(|it| Some((Some(it.v4?), None, None))).collect()
+            }
+            Some([RecordType::Aaaa]) => {
+                seen.filter_map(|it| Some((None, Some(it.v6?), None))).collect()
+            }
             Some(_) => {
-                let both = seen.into_iter().flat_map(apart);
-                let both = both.filter(|it| it.v4.is_some() && it.v6.is_some());
-                both.map(|it| (it.v4, it.v6, None)).collect()
+                let both = seen.flat_map(apart);
+                both.filter_map(|it| Some((Some(it.v4?), Some(it.v6?), None))).collect()
             }
         }
     }
@@ -495,7 +487,6 @@ impl View<'_> {
                         return Err(format!("{id} in {key:?} lost {attribute}: {attributes:?}"));
                     }
                 }
-                let is_full = attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15;
                 let service = opted_in(self.world, cluster).find(|(it, _)| NAMES[*it] == name);
                 let Some((number, service)) = service else { continue };
                 let is_owed = self.world.settings.policy == "sync"
@@ -504,17 +495,19 @@ impl View<'_> {
                     && self.holder(key).is_none_or(|(it, _)| it == number)
                     && self.wanted(key, service, false).contains(&entry(held, attributes));
                 let team = attributes.get("team").map(String::as_str);
-                if is_owed && !is_full && service.claim.team.is_some() && team != service.claim.team
-                {
-                    return Err(format!(
-                        "{id} in {key:?} has team {team:?} of {:?}",
-                        service.claim
-                    ));
+                let wanted = service.claim.team;
+                if is_owed && !is_full(attributes) && wanted.is_some() && team != wanted {
+                    return Err(format!("{id} in {key:?} has team {team:?}, not {wanted:?}"));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether other parties may have left no room for what the function adds.
+fn is_full(attributes: &Attributes) -> bool {
+    attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15
 }
 
 /// The same Service as if those of its endpoints were ready that are not.
@@ -543,7 +536,6 @@ impl View<'_> {
             for (id, status) in &held.health {
                 let attributes = &held.instances[id];
                 let is_own = marks(self.world, attributes) == Some((self.cluster, NAMES[number]));
-                let is_full = attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15;
                 let all_in =
                     |set: &BTreeSet<String>| addresses_of(attributes).all(|it| set.contains(it));
                 let wanted = match (all_in(&ready), all_in(&unready)) {
@@ -551,7 +543,7 @@ impl View<'_> {
                     (_, true) => "UNHEALTHY",
                     _ => continue,
                 };
-                if is_own && !is_full && *status != wanted {
+                if is_own && !is_full(attributes) && *status != wanted {
                     return Err(format!("{id} in {key:?} is {status}, and its pod is {wanted}"));
                 }
             }
