@@ -30,6 +30,7 @@ pub fn table() -> Table {
         3 service_is_deleted();
         2 service_is_made_anew();
         10 endpoints_change();
+        3 last_change_is_undone();
         6 endpoint_flips();
         6 claim_moves();
         3 claim_changes();
@@ -217,6 +218,14 @@ impl Scene {
         }
     }
 
+    fn replace_endpoints(&mut self, place: (usize, usize), endpoints: BTreeMap<u8, Endpoint>) {
+        if let Some(service) = self.world.services.get_mut(&place) {
+            let former = std::mem::replace(&mut service.endpoints, endpoints);
+            self.world.former = Some((place, former));
+            self.project(place);
+        }
+    }
+
     pub fn change(&mut self, place: (usize, usize), change: impl FnOnce(&mut Service)) {
         if let Some(mut service) = self.world.services.get(&place).cloned() {
             change(&mut service);
@@ -307,9 +316,17 @@ fn service_is_made_anew() -> impl Strategy<Value = Move> {
 fn endpoints_change() -> impl Strategy<Value = Move> {
     (place(), endpoints()).prop_map(|(place, endpoints)| {
         Move::new(format!("{} has {}", named(place), listed(&endpoints)), move |scene| {
-            if let Some(service) = scene.world.services.get_mut(&place) {
-                service.endpoints.clone_from(&endpoints);
-                scene.project(place);
+            scene.replace_endpoints(place, endpoints.clone());
+        })
+    })
+}
+
+/// Often while a run is under way that rests on it.
+fn last_change_is_undone() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("the last change of endpoints is undone", |scene| {
+            if let Some((place, endpoints)) = scene.world.former.take() {
+                scene.replace_endpoints(place, endpoints);
             }
         })
     })
