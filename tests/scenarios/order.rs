@@ -49,23 +49,6 @@ async fn service_that_is_deleted_unannotated_or_not_headless_any_more_is_taken_o
 }
 
 #[tokio::test]
-async fn last_instance_stays_while_no_registration_succeeds() {
-    let (fleet, function) = web().await;
-    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
-    let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
-    fleet.cloud_map.inject(Fault::on("RegisterInstance", fails).always());
-
-    let report = sync(&function).await;
-
-    assert!(!report.ok, "{report}");
-    assert_eq!(report.counts.failed, 2, "{report}");
-    assert_eq!(fleet.addresses("prod", "web").len(), 1);
-    fleet.cloud_map.heal();
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
-}
-
-#[tokio::test]
 async fn names_swapped_between_two_services_end_swapped_and_never_empty() {
     let fleet = Fleet::start().await;
     fleet.web("a", "prod", &["10.0.1.1"]);

@@ -154,7 +154,7 @@ impl Ledger {
             let has_changed = self.agreed.get(&name) != Some(&agreed);
             self.changed.extend(has_changed.then_some(name));
             let is_settled = !self.changed.contains(&name) && !self.unsettled.contains(&name);
-            for cluster in 0..CLUSTERS.len() {
+            for (cluster, place) in CLUSTERS.into_iter().enumerate() {
                 let (server, was) = (scene.cluster(cluster), self.derived.remove(&(cluster, name)));
                 let (known, was) = was.unzip();
                 let Some(known) = derived(server, title).or(known) else { continue };
@@ -162,10 +162,7 @@ impl Ledger {
                 let ports: BTreeSet<_> = numbered(&there["spec"]["ports"]).into_iter().collect();
                 let lost = &(&was.unwrap_or_default() & &agreed) - &ports;
                 if !lost.is_empty() && is_settled {
-                    return Err(format!(
-                        "{known} of {title} in {} lost {lost:?}",
-                        CLUSTERS[cluster]
-                    ));
+                    return Err(format!("{known} of {title} in {place} lost {lost:?}"));
                 }
                 self.derived.insert((cluster, name), (known, ports));
             }
