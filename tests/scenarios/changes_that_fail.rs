@@ -116,53 +116,6 @@ async fn failed_creation_registers_nothing_there_and_stops_no_other_service() {
 }
 
 #[tokio::test]
-async fn both_forms_of_throttling_and_errors_of_the_service_are_healed_by_backing_off() {
-    let kinds = [
-        FaultKind::Throttling,
-        FaultKind::RequestLimitExceeded,
-        FaultKind::ServerError,
-        FaultKind::Unavailable,
-        FaultKind::Reset,
-    ];
-    // Side by side, since backing off is waiting.
-    futures_util::future::join_all(kinds.map(|kind| async move {
-        let (fleet, function) = two_services().await;
-        for operation in ["ListServices", "RegisterInstance", "GetOperation"] {
-            fleet.cloud_map.inject(Fault::on(operation, kind.clone()));
-        }
-        let report = converge(&fleet, &function).await;
-        assert_eq!(report.counts.registered, 2, "{kind:?}: {report}");
-    }))
-    .await;
-}
-
-#[tokio::test]
-async fn registration_that_was_done_but_answered_with_an_error_ends_registered_once() {
-    for kind in [FaultKind::FailAfterEffect, FaultKind::DropAfterEffect, FaultKind::Cut] {
-        let (fleet, function) = two_services().await;
-        fleet.cloud_map.inject(Fault::on("RegisterInstance", kind.clone()));
-
-        let report = sync(&function).await;
-
-        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{kind:?}: {report}");
-        assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"], "{kind:?}: {report}");
-        settled(&fleet, &function).await;
-    }
-}
-
-#[tokio::test]
-async fn service_created_but_answered_with_an_error_is_found_and_used() {
-    let (fleet, function) = two_services().await;
-    fleet.cloud_map.inject(Fault::on("CreateService", FaultKind::FailAfterEffect));
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    assert_eq!(report.counts.registered, 2, "{report}");
-    settled(&fleet, &function).await;
-}
-
-#[tokio::test]
 async fn failed_rewrite_and_failed_removal_are_reported_and_made_by_the_next_run() {
     let (fleet, function) = two_services().await;
     converge(&fleet, &function).await;

@@ -125,14 +125,6 @@ async fn first_instance_goes_where_all_others_of_the_cluster_are() {
 }
 
 #[tokio::test]
-async fn own_namespace_comes_before_a_shared_one_if_nothing_else_decides() {
-    let (fleet, other, report) = first_sync(true, async |_, _| {}).await;
-    assert_eq!(held_back(&report), [""; 0], "{report}");
-    assert_eq!(addresses(&fleet, &fleet.dns, "web"), ["10.0.1.1"]);
-    assert!(fleet.cloud_map.services(&other).is_empty());
-}
-
-#[tokio::test]
 async fn ambiguous_namespace_is_held_back_with_the_ids_to_choose_from() {
     let (fleet, other, report) = first_sync(false, async |fleet, other| {
         for namespace in [&fleet.dns, other] {

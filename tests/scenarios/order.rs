@@ -2,7 +2,7 @@
 //! while its Service has ready pods.
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, held_back, settled, sync, sync_service, writes};
+use crate::run::{converge, settled, sync, sync_service};
 use testbed::cloud_map::{Fault, FaultKind};
 
 /// A converged world of `web` with two pods in `prod/web`.
@@ -30,20 +30,6 @@ async fn registrations_are_finished_before_the_first_deregistration_is_begun() {
 }
 
 #[tokio::test]
-async fn scaling_up_and_down_registers_and_takes_out_just_the_difference() {
-    let (fleet, function) = web().await;
-    fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((report.counts.registered, report.counts.unchanged), (1, 2), "{report}");
-    fleet.pods("web", &["10.0.1.2"]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((report.counts.deregistered, report.counts.unchanged), (2, 1), "{report}");
-    fleet.pods("web", &[]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((report.counts.deregistered, fleet.addresses("prod", "web").len()), (1, 0));
-}
-
-#[tokio::test]
 async fn service_that_is_deleted_unannotated_or_not_headless_any_more_is_taken_out() {
     for end in ["deleted", "unannotated", "balanced"] {
         let (fleet, function) = web().await;
@@ -60,79 +46,6 @@ async fn service_that_is_deleted_unannotated_or_not_headless_any_more_is_taken_o
         settled(&fleet, &function).await;
         assert!(fleet.cloud_map.find_service("prod", "web").is_some(), "the service stays");
     }
-}
-
-#[tokio::test]
-async fn renamed_service_is_whole_under_its_new_name_before_the_old_one_goes() {
-    let (fleet, function) = web().await;
-    fleet.annotate("web", "hostname", "www");
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    let [register, deregister] = ["RegisterInstance www", "DeregisterInstance web"];
-    let expected = ["CreateService www", register, register, deregister, deregister];
-    assert_eq!(writes(&fleet), expected);
-    settled(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "www"), ["10.0.1.1", "10.0.1.2"]);
-}
-
-#[tokio::test]
-async fn old_name_stays_until_every_endpoint_is_under_the_new_one_whichever_run_did_it() {
-    let (fleet, function) = web().await;
-    fleet.annotate("web", "hostname", "www");
-    let fault = Fault::on("RegisterInstance", FaultKind::OperationFails("INTERNAL_FAILURE"));
-    fleet.cloud_map.inject(fault);
-
-    let report = sync(&function).await;
-    assert!(!report.ok, "{report}");
-    assert_eq!(held_back(&report), ["Waiting"; 2], "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
-    assert_eq!(fleet.addresses("prod", "www").len(), 1);
-
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web").len(), 0);
-    assert_eq!(fleet.addresses("prod", "www").len(), 2);
-}
-
-#[tokio::test]
-async fn second_name_is_added_and_dropped_without_touching_the_first() {
-    let (fleet, function) = web().await;
-    fleet.annotate("web", "hostname", "web,www");
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "www").len(), 2);
-    fleet.annotate("web", "hostname", "web");
-    fleet.cloud_map.forget_calls();
-    sync(&function).await;
-    assert_eq!(writes(&fleet), ["DeregisterInstance www"; 2]);
-}
-
-#[tokio::test]
-async fn service_that_moves_to_another_namespace_is_whole_there_first() {
-    let (fleet, function) = web().await;
-    fleet.annotate("web", "namespace", "prod.local");
-    sync(&function).await;
-    let calls: Vec<String> = writes(&fleet);
-    assert_eq!(calls.len(), 5, "{calls:?}");
-    assert!(calls[3..].iter().all(|call| call == "DeregisterInstance web"), "{calls:?}");
-    assert_eq!(fleet.addresses("prod.local", "web").len(), 2);
-}
-
-#[tokio::test]
-async fn last_instance_stays_while_no_registration_succeeds() {
-    let (fleet, function) = web().await;
-    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
-    let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
-    fleet.cloud_map.inject(Fault::on("RegisterInstance", fails).always());
-
-    let report = sync(&function).await;
-
-    assert!(!report.ok, "{report}");
-    assert_eq!(report.counts.failed, 2, "{report}");
-    assert_eq!(fleet.addresses("prod", "web").len(), 1);
-    fleet.cloud_map.heal();
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ pub const EXPORTED: [&str; 2] = ["books", "mail"];
 pub const CLUSTER_ID: &str = "cluster.clusterset.k8s.io";
 /// A Region whose Cloud Map has nothing of the clusterset.
 pub const OTHER_REGION: &str = "us-east-1";
+/// Both clusters, of which one has no exports.
+pub const IMPORTS_ALONE: &str = r#"["blue", {"cluster": "green", "multiCluster": "import"}]"#;
 /// The creation of the exports of `amber`: older than some and younger than others.
 const AMBER_CREATED: &str = "1767225601000";
 

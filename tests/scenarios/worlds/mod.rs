@@ -15,7 +15,8 @@
 //!
 //! `cargo test --test scenarios worlds::play` plays the first seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST` begins
 //! with that seed, and `WORLD=17` repeats one and prints its moves and reports; `FLOWS=annotated`, `exported` or `both`
-//! plays those flows alone, and `UNEVEN=1` gives each world weights of its own for the kinds of moves.
+//! plays those flows alone. Two of three moves are of the kinds that `KINDS=guard,service_is_deleted` names, each as
+//! often as another: so a rule is looked for that needs them. `UNEVEN=1` gives each world weights of its own.
 //! `WEEKS=1000 cargo test --test scenarios worlds::weeks_` plays worlds in which hours pass between the moves, and all
 //! comes to rest seven times. A world that breaks a rule is cut down to the moves that are needed for it; its seed goes
 //! into `FOUND`.
@@ -31,6 +32,7 @@
 
 mod clusterset;
 pub mod faults;
+mod messages;
 mod moves;
 mod oracle;
 pub mod play;

@@ -12,7 +12,7 @@ use super::faults::situation::READER;
 use super::oracle::invariants::Ledger;
 use super::oracle::{self, Registry, clusterset};
 use super::processes::Process;
-use super::story::Story;
+use super::story::{Ending, Story};
 use super::world::{CLUSTERS, Namespace, SHOP, TEAM, World};
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
@@ -87,7 +87,7 @@ impl Scene {
             it.make(&mut scene);
         }
         if story.is_converged {
-            for process in scene.all_clusters(0) {
+            for process in scene.all_clusters(story.last) {
                 scene.sync(process).await?;
             }
         }
@@ -98,7 +98,11 @@ impl Scene {
                 scene.look()?;
                 scene.pass(Duration::from_millis(*pause)).await?;
             }
-            let left = scene.sync_in_trouble(story.last).await?;
+            let left = match story.ending {
+                Ending::Sync => scene.sync_in_trouble(story.last).await?,
+                Ending::Messages => scene.hear_of_all().await?,
+                Ending::Nothing => None,
+            };
             scene.end_trouble().await?;
             scene.come_to_rest(story.last, left.as_deref()).await?;
         }
@@ -115,9 +119,8 @@ impl Scene {
             scene.behave(|it| {
                 it.operation_delay = time(story.operation_delay);
                 it.list_lag = time(story.list_lag);
-                it.latency = time(story.latency);
             });
-            scene.slowest = time(story.operation_delay + story.latency);
+            scene.slowest = time(story.operation_delay);
         })
         .await
     }
@@ -225,6 +228,9 @@ impl Scene {
             self.quiet = if self.runs.is_empty() { self.quiet + pause } else { Duration::ZERO };
             if self.quiet >= QUIET {
                 self.settle();
+            }
+            if self.is_idle() {
+                self.imports.is_idle();
             }
             self.look_at_changes()?;
         }

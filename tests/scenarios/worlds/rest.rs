@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cloud_map_sync::report::{NoteKind, Report};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use super::clusterset::{CLUSTER_ID, OTHER_REGION};
+use super::clusterset::{CLUSTER_ID, IMPORTS_ALONE, OTHER_REGION};
 use super::oracle::{self, clusterset, guard, publish};
 use super::play::{LOOK, QUIET, Scene};
 use super::processes::in_full;
@@ -35,7 +35,7 @@ const CALLS_OF_EACH: usize = 6;
 const IN_TROUBLE: usize = 2;
 
 /// The ids of services that a good sync did not read.
-type Unread = Vec<String>;
+pub type Unread = Vec<String>;
 
 impl Scene {
     /// All trouble ends, and what is under way comes to its end.
@@ -45,7 +45,8 @@ impl Scene {
         let is_left_out = |cluster: usize| !oracle::is_served(&self.world, cluster);
         let is_elsewhere = settings.clusters.contains(OTHER_REGION);
         let is_on = self.world.clusterset.is_on;
-        if is_on && (is_elsewhere || (0..CLUSTERS.len()).any(is_left_out)) {
+        let is_half = settings.clusters == IMPORTS_ALONE;
+        if is_on && (is_elsewhere || is_half || (0..CLUSTERS.len()).any(is_left_out)) {
             self.world.settings.clusters = "blue,green";
         }
         // What an API server refused once is not sent again by the same process.
@@ -79,7 +80,7 @@ impl Scene {
     }
 
     /// What is under way comes to its end.
-    async fn finish(&mut self, least: Duration) -> Result<(), String> {
+    pub async fn finish(&mut self, least: Duration) -> Result<(), String> {
         let mut waited = Duration::ZERO;
         while waited < least || !self.runs.is_empty() {
             let pause = Duration::from_secs(1);
@@ -104,7 +105,9 @@ impl Scene {
         if self.world.clusterset.is_on {
             self.heal();
             self.finish(REST).await?;
+            let stood = clusterset::Stood::of(self);
             let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
+            stood.at_rest(self)?;
             clusterset::obstacles(self, &report)?;
             return Ok(None);
         }
@@ -122,7 +125,7 @@ impl Scene {
         Some(self.unread(report))
     }
 
-    fn unread(&self, report: &Report) -> Unread {
+    pub fn unread(&self, report: &Report) -> Unread {
         let services = report.clusters.iter().flat_map(|it| &it.services);
         let unread = services.filter(|it| it.notes.iter().any(|it| it.note == NoteKind::NotRead));
         let unread: BTreeSet<_> = unread.map(|it| (it.namespace.clone(), &*it.name)).collect();
@@ -181,17 +184,9 @@ impl Scene {
 
     /// Such a sync, of at most so many times the calls that are enough.
     async fn direct(&mut self, number: usize, times: usize) -> Result<Report, String> {
-        let payload = json!({ "action": "sync" });
-        let process = self.processes[number].clone();
         let before = self.size();
         self.fleet.cloud_map.forget_calls();
-        let run = spawn_local(async move { Box::pin(process.invoke(&payload, TIMEOUT)).await });
-        while !run.is_finished() {
-            sleep(LOOK).await;
-            self.look_at_changes()?;
-        }
-        let answer = run.await.map_err(|error| format!("an invocation panicked: {error}"))?;
-        let answer = answer.ok_or("an invocation does not end within its time")?;
+        let report = self.alone(number, json!({ "action": "sync" })).await?;
         let calls = self.fleet.cloud_map.calls().len();
         let size = before + self.size();
         let flows = if self.world.clusterset.is_on { 2 } else { 1 };
@@ -199,8 +194,20 @@ impl Scene {
         if calls > most {
             return Err(format!("an invocation makes {calls} calls, and {most} are enough"));
         }
-        let report = answer.report.ok_or("an invocation has no report")?;
         self.reported(number, report)
+    }
+
+    /// The report of an invocation beside which nothing happens.
+    pub async fn alone(&mut self, number: usize, payload: Value) -> Result<Report, String> {
+        let process = self.processes[number].clone();
+        let run = spawn_local(async move { Box::pin(process.invoke(&payload, TIMEOUT)).await });
+        while !run.is_finished() {
+            sleep(LOOK).await;
+            self.look_at_changes()?;
+        }
+        let answer = run.await.map_err(|error| format!("an invocation panicked: {error}"))?;
+        let answer = answer.ok_or("an invocation does not end within its time")?;
+        answer.report.ok_or_else(|| "an invocation has no report".to_owned())
     }
 
     /// The number of namespaces, services and instances.

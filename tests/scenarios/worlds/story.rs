@@ -11,6 +11,7 @@ use super::processes::PROCESSES;
 
 /// In milliseconds.
 const PAUSES: &[u64] = &[0, 0, 10, 50, 200, 1000, 4000];
+const SLOW_PAUSES: &[u64] = &[0, 1000, 4000, 10_000, 20_000];
 const LONG_PAUSES: &[u64] = &[0, 1000, 60_000, 1_200_000, 3_600_000, 7_200_000, 14_400_000];
 
 /// More settings of the last process, all but the first four in a clusterset alone: it may see or do less than the
@@ -24,6 +25,16 @@ const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
     &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
     &[("MULTI_CLUSTER", "import")],
 ];
+
+/// What comes last in a round before trouble ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending {
+    /// A full sync in trouble.
+    Sync,
+    /// Messages about all annotated Services.
+    Messages,
+    Nothing,
+}
 
 /// How much happens in a story.
 #[derive(Clone, Copy)]
@@ -45,13 +56,12 @@ pub struct Story {
     pub is_converged: bool,
     pub operation_delay: u64,
     pub list_lag: u64,
-    /// How long Cloud Map takes for each call.
-    pub latency: u64,
     /// Whether hours pass, with a full sync every half an hour.
     pub is_long: bool,
     pub most_reads: Option<usize>,
     /// What happens until trouble ends, and then again.
     pub rounds: Vec<Vec<(Move, u64)>>,
+    pub ending: Ending,
     pub last: usize,
 }
 
@@ -73,24 +83,23 @@ pub fn story(length: Length) -> impl Strategy<Value = Story> {
 }
 
 fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> {
-    let pauses = if length.is_long { LONG_PAUSES } else { PAUSES };
+    let pauses = if length.is_long { [LONG_PAUSES; 3] } else { [PAUSES, PAUSES, SLOW_PAUSES] };
     let is_apart = prop::bool::weighted(0.4).prop_map(move |it| it && !flows.has_annotated);
     let other_settings =
         if flows.has_exported { &OTHER_SETTINGS[..] } else { &OTHER_SETTINGS[..4] };
-    let rounds = flows
-        .any()
-        .prop_flat_map(move |moves| vec(vec((moves, select(pauses)), 2..24), length.rounds));
-    // Exports and imports make more calls one after the other, which have no time then.
-    let latencies = if flows.has_exported { &[0][..] } else { &[0, 0, 0, 14_000][..] };
+    let rounds = (flows.any(), select(pauses.to_vec())).prop_flat_map(move |(moves, pauses)| {
+        vec(vec((moves, select(pauses)), 2..24), length.rounds)
+    });
+    let endings = &[Ending::Sync, Ending::Sync, Ending::Messages, Ending::Nothing][..];
     let all = (
         vec(flows.before(), 2..10),
         (prop::bool::weighted(0.8), is_apart, select(other_settings)),
         select(&[30, 30, 300, 3000, 20_000, 90_000][..]),
-        (select(&[0, 0, 0, 500][..]), select(latencies)),
+        select(&[0, 0, 0, 500][..]),
         rounds,
-        0..PROCESSES,
+        (select(endings), 0..PROCESSES),
     );
-    all.prop_map(move |(before, functions, operation_delay, (list_lag, latency), rounds, last)| {
+    all.prop_map(move |(before, functions, operation_delay, list_lag, rounds, (ending, last))| {
         let (is_converged, is_apart, other_settings) = functions;
         Story {
             flows,
@@ -100,10 +109,10 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
             is_converged,
             operation_delay,
             list_lag,
-            latency,
             is_long: length.is_long,
             most_reads: length.most_reads,
             rounds,
+            ending,
             last,
         }
     })
@@ -111,17 +120,14 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
 
 impl fmt::Display for Story {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (operations, lag, call) = (self.operation_delay, self.list_lag, self.latency);
+        let (operations, lag) = (self.operation_delay, self.list_lag);
         if self.is_apart {
             writeln!(text, "Each cluster has a function of its own.")?;
         }
         if !self.other_settings.is_empty() {
             writeln!(text, "The last process has {:?}.", self.other_settings)?;
         }
-        writeln!(
-            text,
-            "Calls take {call} ms, operations {operations} ms, lists lag by {lag} ms. Before:"
-        )?;
+        writeln!(text, "Operations take {operations} ms, and lists lag by {lag} ms. Before:")?;
         self.before.iter().try_for_each(|it| writeln!(text, "- {it}"))?;
         if self.is_converged {
             writeln!(text, "- a full sync")?;
@@ -129,7 +135,7 @@ impl fmt::Display for Story {
         for steps in &self.rounds {
             writeln!(text, "Then:")?;
             steps.iter().try_for_each(|(it, pause)| writeln!(text, "- {it}; {pause} ms"))?;
-            writeln!(text, "Trouble ends, and process {} syncs.", self.last)?;
+            writeln!(text, "{:?}. Trouble ends, and process {} syncs.", self.ending, self.last)?;
         }
         Ok(())
     }

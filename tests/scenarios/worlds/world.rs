@@ -38,6 +38,8 @@ pub struct World {
     pub clusterset: Clusterset,
     /// What claims of a name ever asked of its records: ("IPv4", "IPv6", both in one endpoint, "SRV").
     pub asked: BTreeMap<(String, String), BTreeSet<&'static str>>,
+    /// The Service whose endpoints changed last, and those that it had before.
+    pub former: Option<((usize, usize), BTreeMap<u8, Endpoint>)>,
     /// Services that were made so far: the order of their creation, and their UIDs.
     made: u32,
     /// Services among them that are older than all others.

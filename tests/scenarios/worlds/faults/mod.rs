@@ -10,7 +10,7 @@
 pub mod outcome;
 pub mod play;
 pub mod situation;
-mod trouble;
+pub mod trouble;
 
 use situation::Situation;
 

@@ -19,7 +19,8 @@ const TOO_LATE: Duration = Duration::from_hours(1);
 #[derive(Clone, Debug)]
 pub struct Case {
     pub target: Target,
-    pub is_sticky: bool,
+    /// How many calls are hit; once or always in the cases of a situation.
+    pub times: usize,
     /// Whether the process ends when the fault strikes.
     pub kills: bool,
 }
@@ -96,7 +97,8 @@ impl Calls {
     }
 }
 
-fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
+/// The faults of a call to Cloud Map. Answers and requests are late by so much.
+pub fn kinds_of_call(operation: &str, late: Duration) -> Vec<FaultKind> {
     let mut kinds = vec![
         FaultKind::Reset,
         FaultKind::DropAfterEffect,
@@ -111,10 +113,15 @@ fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
         FaultKind::TruncatedJson,
         FaultKind::WrongType,
         FaultKind::Empty,
-        FaultKind::Late(TOO_LATE),
-        FaultKind::Silence(TOO_LATE),
+        FaultKind::Late(late),
+        FaultKind::Silence(late),
     ];
     kinds.extend(legal(operation));
+    kinds
+}
+
+fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
+    let kinds = kinds_of_call(operation, TOO_LATE);
     let ends = [FaultKind::Silence(TOO_LATE), FaultKind::Late(TOO_LATE)];
     let ends = ends.into_iter().filter(|_| is_write).collect();
     let operation = operation.to_owned();
@@ -165,14 +172,14 @@ fn legal(operation: &str) -> Vec<FaultKind> {
 
 /// Each kind once and from then on, and the kinds with which the process ends.
 fn each<K: Clone>(kinds: Vec<K>, ends: Vec<K>, target: impl Fn(K) -> Target) -> Vec<Case> {
-    let case = |kind, is_sticky, kills| Case { target: target(kind), is_sticky, kills };
+    let case = |kind, times, kills| Case { target: target(kind), times, kills };
     let faults =
-        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
-    faults.chain(ends.into_iter().map(|kind| case(kind, false, true))).collect()
+        kinds.into_iter().flat_map(|kind| [1, usize::MAX].map(|it| case(kind.clone(), it, false)));
+    faults.chain(ends.into_iter().map(|kind| case(kind, 1, true))).collect()
 }
 
-fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> Vec<Case> {
-    let is_write = method != "GET";
+/// The faults of a request to an API server.
+pub fn kinds_of_request(method: &str, late: Duration) -> Vec<ClusterKind> {
     let mut kinds: Vec<ClusterKind> =
         [401, 403, 404, 429, 500, 503, 504].map(ClusterKind::Status).into();
     kinds.extend([
@@ -180,16 +187,21 @@ fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> 
         ClusterKind::NotJson,
         ClusterKind::Json("{}"),
         ClusterKind::Json("{\"items\": 7, \"metadata\": []}"),
-        ClusterKind::Slow(TOO_LATE),
-        ClusterKind::Late(TOO_LATE),
+        ClusterKind::Slow(late),
+        ClusterKind::Late(late),
     ]);
-    if is_write {
+    if method != "GET" {
         kinds.extend([
             ClusterKind::Status(409),
             ClusterKind::Status(422),
             ClusterKind::FailAfterEffect,
         ]);
     }
+    kinds
+}
+
+fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> Vec<Case> {
+    let (kinds, is_write) = (kinds_of_request(method, TOO_LATE), method != "GET");
     let ends = [ClusterKind::Slow(TOO_LATE), ClusterKind::Late(TOO_LATE)];
     let ends = ends.into_iter().filter(|_| is_write).collect();
     each(kinds, ends, |kind| {
@@ -198,7 +210,8 @@ fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> 
     })
 }
 
-fn of_other(operation: &str, after: usize) -> Vec<Case> {
+/// The faults of a call to EKS or STS.
+pub fn kinds_of_other(operation: &str, late: Duration) -> Vec<AwsFaultKind> {
     let refused = AwsFaultKind::Refused;
     let mut kinds = vec![
         AwsFaultKind::Reset,
@@ -206,7 +219,7 @@ fn of_other(operation: &str, after: usize) -> Vec<Case> {
         AwsFaultKind::Half,
         AwsFaultKind::Body(""),
         AwsFaultKind::Body("{}"),
-        AwsFaultKind::Late(TOO_LATE),
+        AwsFaultKind::Late(late),
     ];
     kinds.extend(match operation {
         "DescribeCluster" => vec![
@@ -230,14 +243,18 @@ fn of_other(operation: &str, after: usize) -> Vec<Case> {
             refused(503, "ServiceUnavailable"),
         ],
     });
-    let operation = operation.to_owned();
+    kinds
+}
+
+fn of_other(operation: &str, after: usize) -> Vec<Case> {
+    let (kinds, operation) = (kinds_of_other(operation, TOO_LATE), operation.to_owned());
     each(kinds, Vec::new(), |kind| Target::Aws { operation: operation.clone(), after, kind })
 }
 
 impl Case {
     /// Brings the fault about.
     pub fn strike(&self, scene: &Scene) {
-        let times = if self.is_sticky { usize::MAX } else { 1 };
+        let times = self.times;
         match &self.target {
             Target::CloudMap { operation, after, kind } => {
                 let fault = Fault::on(operation, kind.clone());
@@ -299,10 +316,11 @@ impl fmt::Display for Case {
                 write!(text, "{operation} {}, {kind:?}", after + 1)?;
             }
         }
-        match (self.is_sticky, self.kills) {
-            (true, _) => write!(text, ", sticky"),
+        match (self.times, self.kills) {
+            (usize::MAX, _) => write!(text, ", sticky"),
             (_, true) => write!(text, ", killed"),
-            _ => write!(text, ", once"),
+            (1, _) => write!(text, ", once"),
+            (times, _) => write!(text, ", {times} times"),
         }
     }
 }

@@ -6,8 +6,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
+use tokio::task::spawn_local;
 
-use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter};
+use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter, IMPORTS_ALONE};
 use super::super::oracle::clusterset::{IMPORT, MANAGED_BY, derived, has_records};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, OTHER_ACCOUNT, SHOP};
@@ -21,40 +22,41 @@ use testbed::kubernetes::{Export, Fault, FaultKind};
 const ELSEWHERE: &str = r#"[{"cluster": "blue", "registryRegion": "us-east-1"}, {"cluster": "green", "registryRegion": "us-east-1"}]"#;
 
 pub fn table() -> Table {
-    vec![
-        (12, service_is_exported().boxed()),
-        (12, pods_change().boxed()),
-        (3, export_ends_or_returns().boxed()),
-        (2, exported_service_is_deleted().boxed()),
-        (4, pods_of_amber_change().boxed()),
-    ]
+    kinds! {
+        12 service_is_exported();
+        12 pods_change();
+        3 export_ends_or_returns();
+        2 exported_service_is_deleted();
+        4 pods_of_amber_change();
+    }
 }
 
 /// What happens besides to a clusterset that the function has served.
 pub fn of_others() -> Table {
-    vec![
-        (1, import_is_deleted().boxed()),
-        (3, import_is_edited().boxed()),
-        (3, derived_service_is_deleted().boxed()),
-        (2, slice_is_edited().boxed()),
-        (2, slice_loses_a_label().boxed()),
-        (3, server_is_upgraded().boxed()),
-        (3, definitions_leave().boxed()),
-        (2, definitions_return().boxed()),
-        (2, second_namespace_is_shared().boxed()),
-        (2, empty_service_is_deleted().boxed()),
-        (3, services_are_uncounted().boxed()),
-        (2, services_are_counted().boxed()),
-        (2, cluster_id_changes().boxed()),
-        (2, fields_are_refused().boxed()),
-        (1, other_cloud_map_is_shown().boxed()),
-        (1, owner_changes().boxed()),
-    ]
+    kinds! {
+        1 import_is_deleted();
+        3 import_is_edited();
+        3 derived_service_is_deleted();
+        2 slice_is_edited();
+        2 slice_loses_a_label();
+        3 server_is_upgraded();
+        3 definitions_leave();
+        2 definitions_return();
+        2 second_namespace_is_shared();
+        2 empty_service_is_deleted();
+        3 services_are_uncounted();
+        2 services_are_counted();
+        2 cluster_id_changes();
+        2 fields_are_refused();
+        1 other_cloud_map_is_shown();
+        1 owner_changes();
+        1 green_imports_alone();
+    }
 }
 
 /// What happens to Services that both flows have.
 pub fn of_both() -> Table {
-    vec![(6, annotated_service_is_exported().boxed())]
+    kinds! { 6 annotated_service_is_exported(); }
 }
 
 fn annotated_service_is_exported() -> impl Strategy<Value = Move> {
@@ -168,12 +170,23 @@ fn pods_of_amber_change() -> impl Strategy<Value = Move> {
     })
 }
 
+/// Its derived Service and slices go with it, or are made orphans (`--cascade=orphan`).
 fn import_is_deleted() -> impl Strategy<Value = Move> {
-    place().prop_map(|place| {
-        let sentence = format!("a person deletes ServiceImport {}", named(place));
+    (place(), any::<bool>()).prop_map(|(place, are_left)| {
+        let left = if are_left { ", and leaves what it owns" } else { "" };
+        let sentence = format!("a person deletes ServiceImport {}{left}", named(place));
         Move::new(sentence, move |scene| {
-            scene.imports.unsettle(place.1);
-            scene.cluster(place.0).delete("serviceimports", SHOP, EXPORTED[place.1]);
+            let (server, name) = (scene.cluster(place.0).clone(), EXPORTED[place.1]);
+            let derived = derived(&server, name).and_then(|it| server.service_object(SHOP, &it));
+            if are_left {
+                for mut object in derived.into_iter().chain(slices(&server, name)) {
+                    object["metadata"]["ownerReferences"] = json!([]);
+                    server.put(object);
+                }
+            } else {
+                scene.imports.unsettle(place.1);
+            }
+            server.delete("serviceimports", SHOP, name);
         })
     })
 }
@@ -198,6 +211,7 @@ fn derived_service_is_deleted() -> impl Strategy<Value = Move> {
             let server = scene.cluster(place.0);
             if let Some(derived) = derived(server, EXPORTED[place.1]) {
                 server.delete_service(SHOP, &derived);
+                scene.imports.unsettle_derived(place.1);
             }
         })
     })
@@ -285,16 +299,24 @@ fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
 
 /// The service of `amber` stays.
 fn empty_service_is_deleted() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        let sentence =
-            format!("another party deletes the service of {} if it is empty", EXPORTED[1]);
-        Move::new(sentence, |scene| {
-            let cloud_map = &scene.fleet.cloud_map;
-            if let Some(service) = cloud_map.find_service(SHOP, EXPORTED[1])
-                && cloud_map.instances(&service).is_empty()
-            {
-                cloud_map.remove_service(&service);
-            }
+    (0..CLUSTERS.len()).prop_map(|cluster| {
+        let place = (cluster, 1);
+        let sentence = format!(
+            "{} has no pods any more and is synced, and another party deletes its service if it is empty",
+            named(place)
+        );
+        Move::new(sentence, move |scene| {
+            scene.change_exporter(place, |it| it.pods = Some(BTreeSet::new()));
+            let process = scene.processes[cluster].clone();
+            let cloud_map = scene.fleet.cloud_map.clone();
+            let run = spawn_local(async move {
+                drop(Box::pin(process.invoke(&json!({ "action": "sync" }), TIMEOUT)).await);
+                let service = cloud_map.find_service(SHOP, EXPORTED[1]);
+                if let Some(service) = service.filter(|it| cloud_map.instances(it).is_empty()) {
+                    cloud_map.remove_service(&service);
+                }
+            });
+            scene.runs.push((cluster, run));
         })
     })
 }
@@ -364,10 +386,22 @@ fn other_cloud_map_is_shown() -> impl Strategy<Value = Move> {
             let clusterset = &scene.world.clusterset;
             // Without its record a cluster is no member there either, and begins as one here.
             let is_known = !clusterset.has_lost_records && has_records(scene);
-            if is_known && scene.world.services.is_empty() && !clusterset.is_apart {
+            let is_certain = scene.world.services.is_empty() && scene.runs.is_empty();
+            if is_known && is_certain && !clusterset.is_apart {
                 scene.world.settings.clusters = ELSEWHERE;
                 scene.deploy();
             }
+        })
+    })
+}
+
+fn green_imports_alone() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("the function is deployed so that green imports alone", |scene| {
+            // What it imports without its record is confirmed once it exports.
+            scene.world.clusterset.has_lost_records |= !has_records(scene);
+            scene.world.settings.clusters = IMPORTS_ALONE;
+            scene.deploy();
         })
     })
 }

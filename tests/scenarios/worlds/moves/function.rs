@@ -8,6 +8,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::super::clusterset::{EXPORTED, OTHER_REGION};
+use super::super::play::Scene;
 use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
@@ -17,20 +18,20 @@ use cloud_map_sync::model::SignedDuration;
 use testbed::clock;
 
 pub fn table(flows: Flows) -> Table {
-    let schedule = flows.has_annotated.then(|| (2, schedule().boxed()));
-    let others = vec![
-        (10, full_sync().boxed()),
-        (12, messages(flows).boxed()),
-        (3, overlap(flows).boxed()),
-        (2, person().boxed()),
-        (2, process_ends().boxed()),
-        (3, deployment(flows).boxed()),
-        (3, other_owner().boxed()),
-        (3, dry_run().boxed()),
-        (2, guard().boxed()),
-        (3, drift().boxed()),
-    ];
-    others.into_iter().chain(schedule).collect()
+    let schedule: Table = kinds! { 2 schedule(); };
+    let others: Table = kinds! {
+        10 full_sync();
+        12 messages(flows);
+        3 overlap(flows);
+        2 person();
+        2 process_ends();
+        3 deployment(flows);
+        3 other_owner();
+        3 dry_run();
+        2 guard();
+        3 drift();
+    };
+    others.into_iter().chain(schedule.into_iter().filter(|_| flows.has_annotated)).collect()
 }
 
 /// The time of an invocation: as the template has it, or next to nothing.
@@ -64,6 +65,15 @@ fn messages(flows: Flows) -> impl Strategy<Value = Move> {
     })
 }
 
+impl Scene {
+    /// The ids of all Cloud Map services.
+    pub fn service_ids(&self) -> Vec<String> {
+        let cloud_map = &self.fleet.cloud_map;
+        let namespaces = cloud_map.namespaces().into_keys();
+        namespaces.flat_map(|id| cloud_map.services(&id)).map(|it| it.id).collect()
+    }
+}
+
 /// Events about a service in Cloud Map, as if another party had changed it: soon after the call or late, once or twice. One
 /// that is lost is not there.
 fn drift() -> impl Strategy<Value = Move> {
@@ -76,10 +86,7 @@ fn drift() -> impl Strategy<Value = Move> {
             "process {process} hears {copies} times of {file}, of {late} s ago, of service {service}"
         );
         Move::new(sentence, move |scene| {
-            let cloud_map = &scene.fleet.cloud_map;
-            let namespaces = cloud_map.namespaces();
-            let services = namespaces.keys().flat_map(|id| cloud_map.services(id));
-            let ids: Vec<String> = services.map(|it| it.id).collect();
+            let ids = scene.service_ids();
             let Some(id) = ids.get(service % ids.len().max(1)) else { return };
             let at = clock::now() - SignedDuration::from_secs(late);
             let bodies = vec![change_of(file, id, at); copies];
@@ -152,9 +159,13 @@ fn person() -> impl Strategy<Value = Move> {
     ];
     (0..PROCESSES, select(actions.to_vec())).prop_map(|(process, payload)| {
         Move::new(format!("a person sends {payload} to process {process}"), move |scene| {
+            let is_elsewhere = scene.world.settings.clusters.contains(OTHER_REGION);
+            // By it a person says that the other Cloud Map is right.
+            if is_elsewhere && payload["action"] == "confirm" {
+                return;
+            }
             if payload["action"] == "purge" {
                 // The records are gone by which the right one of two namespaces is known.
-                let is_elsewhere = scene.world.settings.clusters.contains(OTHER_REGION);
                 if scene.world.clusterset.has_second_namespace || is_elsewhere {
                     return;
                 }

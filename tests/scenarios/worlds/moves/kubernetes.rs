@@ -25,20 +25,21 @@ const BAD: [(&str, &str); 5] = [
 const FAMILIES: &[&[&str]] = &[&["IPv4"], &["IPv4"], &["IPv4"], &["IPv6"], &["IPv4", "IPv6"]];
 
 pub fn table() -> Table {
-    vec![
-        (12, service_is_put().boxed()),
-        (3, service_is_deleted().boxed()),
-        (2, service_is_made_anew().boxed()),
-        (10, endpoints_change().boxed()),
-        (6, endpoint_flips().boxed()),
-        (6, claim_moves().boxed()),
-        (3, claim_changes().boxed()),
-        (3, ttl_changes().boxed()),
-        (2, cluster_is_made_anew().boxed()),
-        (2, clusters_share_a_name().boxed()),
-        (1, names_are_claimed_by_all().boxed()),
-        (6, older_claims_what_is_held().boxed()),
-    ]
+    kinds! {
+        12 service_is_put();
+        3 service_is_deleted();
+        2 service_is_made_anew();
+        10 endpoints_change();
+        3 last_change_is_undone();
+        6 endpoint_flips();
+        6 claim_moves();
+        3 claim_changes();
+        3 ttl_changes();
+        2 cluster_is_made_anew();
+        2 clusters_share_a_name();
+        1 names_are_claimed_by_all();
+        6 older_claims_what_is_held();
+    }
 }
 
 fn place() -> impl Strategy<Value = (usize, usize)> {
@@ -217,6 +218,14 @@ impl Scene {
         }
     }
 
+    fn replace_endpoints(&mut self, place: (usize, usize), endpoints: BTreeMap<u8, Endpoint>) {
+        if let Some(service) = self.world.services.get_mut(&place) {
+            let former = std::mem::replace(&mut service.endpoints, endpoints);
+            self.world.former = Some((place, former));
+            self.project(place);
+        }
+    }
+
     pub fn change(&mut self, place: (usize, usize), change: impl FnOnce(&mut Service)) {
         if let Some(mut service) = self.world.services.get(&place).cloned() {
             change(&mut service);
@@ -307,9 +316,17 @@ fn service_is_made_anew() -> impl Strategy<Value = Move> {
 fn endpoints_change() -> impl Strategy<Value = Move> {
     (place(), endpoints()).prop_map(|(place, endpoints)| {
         Move::new(format!("{} has {}", named(place), listed(&endpoints)), move |scene| {
-            if let Some(service) = scene.world.services.get_mut(&place) {
-                service.endpoints.clone_from(&endpoints);
-                scene.project(place);
+            scene.replace_endpoints(place, endpoints.clone());
+        })
+    })
+}
+
+/// Often while a run is under way that rests on it.
+fn last_change_is_undone() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("the last change of endpoints is undone", |scene| {
+            if let Some((place, endpoints)) = scene.world.former.take() {
+                scene.replace_endpoints(place, endpoints);
             }
         })
     })

@@ -1,6 +1,13 @@
 //! Everything that can happen in a world. Each move is one function, with its generator, its sentence and its effect;
 //! the tables of the files have them with their weights.
 
+/// A table of kinds of moves: the weight of each, and the function that draws it.
+macro_rules! kinds {
+    ($($weight:literal $kind:ident($($flows:ident)?);)*) => {
+        vec![$((stringify!($kind), $weight, $kind($($flows)?).boxed())),*]
+    };
+}
+
 mod clusterset;
 mod function;
 mod kubernetes;
@@ -54,8 +61,19 @@ impl fmt::Debug for Move {
     }
 }
 
-/// Moves with their weights.
-type Table = Vec<(u32, BoxedStrategy<Move>)>;
+/// Kinds of moves, with their names and weights.
+type Table = Vec<(&'static str, u32, BoxedStrategy<Move>)>;
+
+/// The kinds with their weights alone. Of those that `KINDS` names two of three moves are, each drawn as often.
+fn weighted(table: Table) -> Vec<(u32, BoxedStrategy<Move>)> {
+    let named = std::env::var("KINDS").unwrap_or_default();
+    let is_named = |kind: &str| named.split(',').any(|it| it == kind);
+    let total: u32 = table.iter().map(|(_, weight, _)| weight).sum();
+    let count = table.iter().filter(|(kind, ..)| is_named(kind)).count().max(1);
+    let focus = 2 * total / u32::try_from(count).expect("few kinds");
+    let weight = |kind, weight| if is_named(kind) { focus } else { weight };
+    table.into_iter().map(|(kind, of_table, it)| (weight(kind, of_table), it)).collect()
+}
 
 /// What the weight of a kind of move is multiplied with in a world of uneven weights.
 const FACTORS: &[u32] = &[0, 1, 1, 4];
@@ -77,7 +95,8 @@ impl Flows {
     }
 
     pub fn before(self) -> impl Strategy<Value = Move> {
-        Union::new_weighted(self.of_world())
+        let all = self.of_world().into_iter().map(|(_, weight, it)| (weight, it));
+        Union::new_weighted(all.collect())
     }
 
     /// All moves. With `UNEVEN` each world has weights of its own: what seldom comes together does in some of them.
@@ -91,7 +110,7 @@ impl Flows {
             function::table(self),
             trouble::table(self),
         ];
-        let table = tables.concat();
+        let table = weighted(tables.concat());
         let factors = if std::env::var_os("UNEVEN").is_some() { FACTORS } else { &[1] };
         let factors = vec(select(factors), table.len()).no_shrink();
         factors.prop_map(move |factors| {

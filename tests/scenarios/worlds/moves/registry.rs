@@ -1,5 +1,7 @@
 //! What other parties do in Cloud Map: namespaces, services and instances of their own, and hands on those of ours.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -11,6 +13,8 @@ use crate::fleet::Attributes;
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 use testbed::cloud_map::ServiceKind;
 
+const SLOW: Duration = Duration::from_secs(14);
+
 /// The most attributes of an instance.
 const FULL: usize = 30;
 
@@ -18,21 +22,22 @@ const FULL: usize = 30;
 const RECORDS: &[&[RecordType]] = &[&[A], &[A], &[Aaaa], &[A, Aaaa], &[Srv], &[]];
 
 pub fn table() -> Table {
-    vec![
-        (3, second_namespace().boxed()),
-        (3, service_of_another_party().boxed()),
-        (3, foreign_instance().boxed()),
-        (1, foreign_instance_goes().boxed()),
-        (2, attributes_are_added().boxed()),
-        (1, all_of_ours_are_full().boxed()),
-        (1, ours_is_withdrawn().boxed()),
-        (1, empty_service_is_deleted().boxed()),
-        (2, service_is_made_again().boxed()),
-        (1, service_is_filled().boxed()),
-        (1, share_is_withdrawn().boxed()),
-        (1, namespace_is_made_again().boxed()),
-        (1, cluster_is_gone().boxed()),
-    ]
+    kinds! {
+        3 second_namespace();
+        3 service_of_another_party();
+        3 foreign_instance();
+        1 foreign_instance_goes();
+        2 attributes_are_added();
+        1 all_of_ours_are_full();
+        1 ours_is_withdrawn();
+        1 empty_service_is_deleted();
+        2 service_is_made_again();
+        1 service_is_filled();
+        1 share_is_withdrawn();
+        1 namespace_is_made_again();
+        1 cluster_is_gone();
+        1 calls_are_slow();
+    }
 }
 
 fn key() -> impl Strategy<Value = (usize, &'static str)> {
@@ -315,6 +320,18 @@ fn namespace_is_made_again() -> impl Strategy<Value = Move> {
             }
             for name in NAMES {
                 scene.unsettle_name(name);
+            }
+        })
+    })
+}
+
+/// Exports and imports make more calls one after the other, which have no time then.
+fn calls_are_slow() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("Cloud Map takes 14 s for each call", |scene| {
+            if scene.behaviour.latency.is_zero() && !scene.world.clusterset.is_on {
+                scene.behave(|it| it.latency = SLOW);
+                scene.slowest += SLOW;
             }
         })
     })

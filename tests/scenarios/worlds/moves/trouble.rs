@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{Index, select};
 
 use super::super::faults::situation::READER;
+use super::super::faults::trouble::{
+    Case, Target, kinds_of_call, kinds_of_other, kinds_of_request,
+};
 use super::super::play::Scene;
 use super::super::world::CLUSTERS;
 use super::{Flows, Move, Table};
@@ -25,16 +28,33 @@ const PATHS: [&str; 7] = [
 ];
 
 pub fn table(flows: Flows) -> Table {
-    let all: Table = vec![
-        (5, call_fails().boxed()),
-        (4, cluster_fails(flows).boxed()),
-        (1, eks_fails().boxed()),
-        (2, right_is_taken_away().boxed()),
-        (2, namespaces_are_full().boxed()),
-        (1, outage().boxed()),
-        (1, outage_ends().boxed()),
-    ];
-    all.into_iter().map(|(weight, it)| (weight, it.prop_map(Move::disturbing).boxed())).collect()
+    let all: Table = kinds! {
+        5 call_fails();
+        4 cluster_fails(flows);
+        1 eks_fails();
+        2 right_is_taken_away();
+        2 namespaces_are_full();
+        1 outage();
+        1 outage_ends();
+        1 registrations_are_refused();
+        1 service_is_unreadable();
+    };
+    let disturbing = |it: BoxedStrategy<Move>| it.prop_map(Move::disturbing).boxed();
+    all.into_iter().map(|(kind, weight, it)| (kind, weight, disturbing(it))).collect()
+}
+
+/// One of the single faults, for some calls, unless it is a lie that a run may believe.
+fn struck(target: Target, times: usize) -> Option<Move> {
+    let case = Case { target, times, kills: false };
+    let is_lie = case.deceives() || case.denies_a_service();
+    let is_unprocessable =
+        matches!(case.target, Target::Cluster { kind: ClusterFaultKind::Status(422), .. });
+    (!is_lie).then(|| {
+        Move::new(case.to_string(), move |scene| {
+            scene.world.clusterset.has_refused |= is_unprocessable;
+            case.strike(scene);
+        })
+    })
 }
 
 fn call_fails() -> impl Strategy<Value = Move> {
@@ -55,28 +75,10 @@ fn call_fails() -> impl Strategy<Value = Move> {
         "UpdateInstanceCustomHealthStatus",
         "*",
     ];
-    let kinds = [
-        FaultKind::Throttling,
-        FaultKind::ServerError,
-        FaultKind::Unavailable,
-        FaultKind::AccessDenied,
-        FaultKind::Reset,
-        FaultKind::Cut,
-        FaultKind::TruncatedJson,
-        FaultKind::FailAfterEffect,
-        FaultKind::DropAfterEffect,
-        FaultKind::Late(Duration::from_secs(2)),
-        FaultKind::OperationFails("INTERNAL_FAILURE"),
-        FaultKind::Error(400, "ResourceLimitExceeded", "said by a test"),
-        FaultKind::Error(400, "DuplicateRequest", "said by a test"),
-    ];
-    let all = (select(operations.to_vec()), select(kinds.to_vec()), 0..6_usize, 1..8_usize);
-    all.prop_map(|(operation, kind, after, times)| {
-        let sentence = format!("after {after} calls of {operation} {times} end as {kind:?}");
-        Move::new(sentence, move |scene| {
-            let fault = Fault::on(operation, kind.clone()).after(after).times(times);
-            scene.fleet.cloud_map.inject(fault);
-        })
+    let all = (select(operations.to_vec()), any::<Index>(), 0..6_usize, 1..8_usize);
+    all.prop_filter_map("a lie", |(operation, kind, after, times)| {
+        let kind = kind.get(&kinds_of_call(operation, Duration::from_secs(2))).clone();
+        struck(Target::CloudMap { operation: operation.to_owned(), after, kind }, times)
     })
 }
 
@@ -106,24 +108,13 @@ fn right_is_taken_away() -> impl Strategy<Value = Move> {
 
 fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
     let paths = if flows.has_exported { &PATHS[..] } else { &PATHS[..4] };
-    let kinds = [
-        ClusterFaultKind::Status(500),
-        ClusterFaultKind::Status(403),
-        ClusterFaultKind::Status(401),
-        ClusterFaultKind::Status(429),
-        ClusterFaultKind::TruncatedBody,
-        ClusterFaultKind::NotJson,
-        ClusterFaultKind::Slow(Duration::from_secs(2)),
-        ClusterFaultKind::Late(Duration::from_secs(40)),
-    ];
-    let all = (0..CLUSTERS.len(), select(paths), select(kinds.to_vec()), 1..8_usize);
-    all.prop_map(|(cluster, path, kind, times)| {
-        let name = CLUSTERS[cluster];
-        let sentence = format!("{name} answers {times} requests below {path} with {kind:?}");
-        Move::new(sentence, move |scene| {
-            let fault = ClusterFault { times, ..ClusterFault::once(path, kind.clone()) };
-            scene.cluster(cluster).fail(fault);
-        })
+    let methods = ["GET", "GET", "GET", "PATCH", "POST", "DELETE"];
+    let request = (select(&CLUSTERS[..]), select(methods.to_vec()), select(paths));
+    (request, any::<Index>(), 1..8_usize).prop_filter_map("a lie", |(request, kind, times)| {
+        let (cluster, method, path) = request;
+        let kind = kind.get(&kinds_of_request(method, Duration::from_secs(40))).clone();
+        let (method, path) = (method.to_owned(), path.to_owned());
+        struck(Target::Cluster { cluster, method, path, after: 0, kind }, times)
     })
 }
 
@@ -131,16 +122,12 @@ type Outage = (&'static str, fn(&Scene));
 
 /// Something fails until it is mended.
 fn outage() -> impl Strategy<Value = Move> {
-    const OUTAGES: [Outage; 8] = [
+    const OUTAGES: [Outage; 7] = [
         ("Cloud Map is away", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always());
         }),
         ("Cloud Map throttles all calls but three", |scene| {
             scene.fleet.cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always());
-        }),
-        ("nothing may be registered", |scene| {
-            let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied);
-            scene.fleet.cloud_map.inject(denied.always());
         }),
         ("the API server of blue is away", |scene| is_away(scene, 0)),
         ("the API server of green is away", |scene| is_away(scene, 1)),
@@ -166,6 +153,29 @@ fn is_away(scene: &Scene, cluster: usize) {
     scene.cluster(cluster).fail(away);
 }
 
+fn registrations_are_refused() -> impl Strategy<Value = Move> {
+    Just(()).prop_map(|()| {
+        Move::new("Cloud Map refuses each registration for good", |scene| {
+            let refused = FaultKind::Error(400, "InvalidInput", "said by a test");
+            scene.fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).always());
+        })
+    })
+}
+
+fn service_is_unreadable() -> impl Strategy<Value = Move> {
+    any::<Index>().prop_map(|service| {
+        let sentence = format!("the function may not read service {service:?} any more");
+        Move::new(sentence, move |scene| {
+            let ids = scene.service_ids();
+            if !ids.is_empty() {
+                let denied = Fault::on("ListInstances", FaultKind::AccessDenied);
+                let denied = denied.service(&ids[service.index(ids.len())]);
+                scene.fleet.cloud_map.inject(denied.always());
+            }
+        })
+    })
+}
+
 fn outage_ends() -> impl Strategy<Value = Move> {
     Just(()).prop_map(|()| Move::new("no call fails any more", |scene| scene.heal()))
 }
@@ -180,18 +190,9 @@ fn namespaces_are_full() -> impl Strategy<Value = Move> {
 }
 
 fn eks_fails() -> impl Strategy<Value = Move> {
-    let kinds = [
-        AwsFaultKind::Reset,
-        AwsFaultKind::Half,
-        AwsFaultKind::Body("{\"cluster\": {}}"),
-        AwsFaultKind::Refused(403, "AccessDeniedException"),
-        AwsFaultKind::Refused(404, "ResourceNotFoundException"),
-    ];
-    (select(kinds.to_vec()), 1..6_usize).prop_map(|(kind, times)| {
-        Move::new(format!("EKS answers {times} times with {kind:?}"), move |scene| {
-            let (operation, kind) = ("DescribeCluster".to_owned(), kind.clone());
-            let fault = AwsFault { operation, kind, after: 0, times };
-            scene.fleet.sandbox.aws().faults.inject(fault);
-        })
+    (any::<Index>(), 1..6_usize).prop_filter_map("a lie", |(kind, times)| {
+        let operation = "DescribeCluster".to_owned();
+        let kind = kind.get(&kinds_of_other(&operation, Duration::from_secs(2))).clone();
+        struck(Target::Aws { operation, after: 0, kind }, times)
     })
 }

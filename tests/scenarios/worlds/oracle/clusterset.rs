@@ -11,6 +11,7 @@ use super::super::clusterset::{CLUSTER_ID, Clusterset, EXPORTED, Exporter, OTHER
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, SHOP, World};
 use super::guard::SIGHTING;
+use crate::fleet::Attributes;
 use crate::multi_cluster::{CLUSTERSET, condition, imported};
 use testbed::kubernetes::KubernetesServer;
 
@@ -30,10 +31,14 @@ pub fn derived(cluster: &KubernetesServer, name: &str) -> Option<String> {
 
 // At every moment: an endpoint that an import and Cloud Map have, with the record of its export, stays there while it is
 // ready and exported, and a ServiceImport keeps its IP for life. One that was away for a moment is left out until all is
-// quiet, and so is a name whose exporters have its port under several numbers.
+// quiet, and so is a name whose exporters have its port under several numbers. A derived Service keeps the ports that
+// the exports have, whatever is read of them. While Cloud Map has no record of a cluster, none of `amber` leaves its imports.
 
 /// Endpoints by the number of their name.
 type Endpoints = BTreeMap<usize, BTreeSet<String>>;
+
+/// The names and numbers of ports.
+type Ports = BTreeSet<(String, u64)>;
 
 #[derive(Default)]
 pub struct Ledger {
@@ -42,6 +47,14 @@ pub struct Ledger {
     shown: Endpoints,
     /// Those that the import of each cluster has, and Cloud Map.
     kept: [Endpoints; 3],
+    /// Those of `amber` in the imports of each cluster that has no record.
+    unknown: BTreeMap<usize, BTreeSet<String>>,
+    /// The derived Service of each import by cluster and name, with its ports.
+    derived: BTreeMap<(usize, usize), (String, Ports)>,
+    /// The ports of each name whose exports all have a record, if its import has an IP, and the names for which these have
+    /// changed while a run was under way.
+    agreed: BTreeMap<usize, Ports>,
+    changed: BTreeSet<usize>,
     /// The IPs of each ServiceImport, by its cluster and UID.
     ips: BTreeMap<(usize, String), Value>,
     gone: BTreeSet<(usize, String)>,
@@ -53,6 +66,16 @@ impl Ledger {
     /// A person takes out what stands under a name.
     pub fn unsettle(&mut self, name: usize) {
         self.unsettled.insert(name);
+    }
+
+    /// A person deletes the derived Service of a name.
+    pub fn unsettle_derived(&mut self, name: usize) {
+        self.changed.insert(name);
+    }
+
+    /// What was begun has come to its end.
+    pub fn is_idle(&mut self) {
+        self.changed.clear();
     }
 
     /// No run is under way, nor any operation.
@@ -75,7 +98,9 @@ impl Ledger {
         let conflicting = (0..EXPORTED.len()).filter(|it| has_two_numbers(clusterset, *it));
         self.unsettled.extend(conflicting);
         self.ready = ready;
-        let there = registered(scene, &self.ready);
+        let own = [0, 1].map(|it| own_records(scene, it));
+        let exports = own.each_ref().map(exports_in);
+        let there = registered(scene, &exports, &self.ready);
         let is_shown =
             |name: usize, it: &String| scene.shows_all() || of(&self.shown, name).contains(it);
         let of_name = |(name, it): (&usize, &BTreeSet<String>)| {
@@ -99,7 +124,51 @@ impl Ledger {
                 kept.insert(name, of(&self.shown, name) & &now);
             }
         }
+        self.look_at_amber(scene, own.each_ref().map(|it| it.contains_key("cluster")))?;
+        self.look_at_derived(scene, &exports)?;
         self.look_at_ips(scene)
+    }
+
+    fn look_at_amber(&mut self, scene: &Scene, has_record: [bool; 2]) -> Result<(), String> {
+        let is_elsewhere = scene.world.settings.clusters.contains(OTHER_REGION);
+        let unknown = (0..CLUSTERS.len()).filter(|it| is_elsewhere || !has_record[*it]);
+        let amber = |it: usize| imported(scene.cluster(it), EXPORTED[0]).remove(AMBER);
+        let unknown = unknown.map(|it| (it, amber(it).unwrap_or_default())).collect();
+        for (cluster, was) in std::mem::replace(&mut self.unknown, unknown) {
+            let now = self.unknown.get(&cluster).unwrap_or(&was);
+            if !was.is_subset(now) && !self.unsettled.contains(&0) {
+                let cluster = CLUSTERS[cluster];
+                return Err(format!("{cluster} has no record, and of {was:?} only {now:?} stays"));
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_derived(
+        &mut self,
+        scene: &Scene,
+        exports: &[BTreeSet<String>; 2],
+    ) -> Result<(), String> {
+        for (name, title) in EXPORTED.into_iter().enumerate() {
+            let agreed = agreed(&scene.world.clusterset, name, exports);
+            let has_changed = self.agreed.get(&name) != Some(&agreed);
+            self.changed.extend(has_changed.then_some(name));
+            let is_settled = !self.changed.contains(&name) && !self.unsettled.contains(&name);
+            for (cluster, place) in CLUSTERS.into_iter().enumerate() {
+                let (server, was) = (scene.cluster(cluster), self.derived.remove(&(cluster, name)));
+                let (known, was) = was.unzip();
+                let Some(known) = derived(server, title).or(known) else { continue };
+                let there = server.service_object(SHOP, &known).unwrap_or_default();
+                let ports: BTreeSet<_> = numbered(&there["spec"]["ports"]).into_iter().collect();
+                let lost = &(&was.unwrap_or_default() & &agreed) - &ports;
+                if !lost.is_empty() && is_settled {
+                    return Err(format!("{known} of {title} in {place} lost {lost:?}"));
+                }
+                self.derived.insert((cluster, name), (known, ports));
+            }
+            self.agreed.insert(name, agreed);
+        }
+        Ok(())
     }
 
     fn look_at_ips(&mut self, scene: &Scene) -> Result<(), String> {
@@ -127,10 +196,19 @@ fn of(endpoints: &Endpoints, name: usize) -> &BTreeSet<String> {
     endpoints.get(&name).unwrap_or(&NONE)
 }
 
+/// The ports of an import with an IP if each of its exporters has a record, and so none is unknown.
+fn agreed(clusterset: &Clusterset, name: usize, exports: &[BTreeSet<String>; 2]) -> Ports {
+    let exporters = exporters(clusterset, name);
+    let is_known =
+        |it: &Exports<'_>| exports.get(it.cluster).is_none_or(|all| all.contains(EXPORTED[name]));
+    let has_ip =
+        exporters.first().is_some_and(|it| !it.is_headless) && exporters.iter().all(is_known);
+    let ports = merged(&exporters).into_iter().filter(|_| has_ip);
+    ports.map(|(name, number)| (name.to_owned(), u64::from(number))).collect()
+}
+
 /// Those that Cloud Map has, with the record of their export unless they are of `amber`.
-fn registered(scene: &Scene, ready: &Endpoints) -> Endpoints {
-    let clusters = 0..CLUSTERS.len();
-    let exports: Vec<_> = clusters.map(|it| exports_in(&own_records(scene, it))).collect();
+fn registered(scene: &Scene, exports: &[BTreeSet<String>; 2], ready: &Endpoints) -> Endpoints {
     let of_name = |(name, endpoints): (&usize, &BTreeSet<String>)| {
         let there = scene.fleet.addresses(SHOP, EXPORTED[*name]);
         let is_exported = |pod: &str| {
@@ -384,19 +462,25 @@ fn conditions(scene: &Scene, name: usize, exporters: &[Exports<'_>]) -> Result<(
     Ok(())
 }
 
-/// The instances of a cluster in the clusterset's own namespaces.
-fn own_records(scene: &Scene, cluster: usize) -> BTreeMap<String, BTreeMap<String, String>> {
+/// The instances of a cluster in the clusterset's own namespaces: their service, id and attributes.
+fn records_of(scene: &Scene, cluster: usize) -> impl Iterator<Item = (String, String, Attributes)> {
     let cloud_map = &scene.fleet.cloud_map;
     let named = format!("clusterset.{CLUSTERSET}");
-    let ids = cloud_map.namespaces().into_iter().filter(|(_, name)| *name == named);
-    let services = ids.flat_map(|(id, _)| cloud_map.services(&id));
+    let ids = cloud_map.namespaces().into_iter().filter(move |(_, name)| *name == named);
     let arn = scene.fleet.sandbox.cluster_arn(CLUSTERS[cluster]);
-    let instances = services.flat_map(|service| cloud_map.instances(&service.id));
-    instances.filter(|(_, it)| it.get("cloud-map-sync/cluster") == Some(&arn)).collect()
+    let all = ids.flat_map(|(id, _)| cloud_map.services(&id)).flat_map(|service| {
+        let instances = cloud_map.instances(&service.id).into_iter();
+        instances.map(move |(id, it)| (service.name.clone(), id, it))
+    });
+    all.filter(move |(.., it)| it.get("cloud-map-sync/cluster") == Some(&arn))
+}
+
+fn own_records(scene: &Scene, cluster: usize) -> BTreeMap<String, Attributes> {
+    records_of(scene, cluster).map(|(_, id, it)| (id, it)).collect()
 }
 
 /// The names whose exports have a record.
-fn exports_in(records: &BTreeMap<String, BTreeMap<String, String>>) -> BTreeSet<String> {
+fn exports_in(records: &BTreeMap<String, Attributes>) -> BTreeSet<String> {
     let exports = records.iter().filter(|(id, _)| id.starts_with("export-"));
     exports.filter_map(|(_, it)| it.get("cloud-map-sync/service").cloned()).collect()
 }
@@ -408,16 +492,8 @@ pub fn has_records(scene: &Scene) -> bool {
 
 /// Whether a cluster has a record under the id of the other one, which waits for a sync that takes it away.
 pub fn has_taken_id(scene: &Scene) -> bool {
-    let (cloud_map, ids) = (&scene.fleet.cloud_map, &scene.world.clusterset.ids);
-    let named = format!("clusterset.{CLUSTERSET}");
-    let namespaces = cloud_map.namespaces().into_iter().filter(|(_, name)| *name == named);
-    namespaces.flat_map(|(id, _)| cloud_map.services(&id)).any(|service| {
-        (0..CLUSTERS.len()).filter(|it| *service.name == *ids[1 - it]).any(|it| {
-            let arn = scene.fleet.sandbox.cluster_arn(CLUSTERS[it]);
-            let mut instances = cloud_map.instances(&service.id).into_values();
-            instances.any(|it| it.get("cloud-map-sync/cluster") == Some(&arn))
-        })
-    })
+    let ids = &scene.world.clusterset.ids;
+    (0..CLUSTERS.len()).any(|it| records_of(scene, it).any(|(service, ..)| service == ids[1 - it]))
 }
 
 // Obstacles: a member that cannot go on says why, and its sync is not good.

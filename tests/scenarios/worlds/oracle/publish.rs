@@ -80,6 +80,37 @@ fn unserved(
     Ok(())
 }
 
+// Messages: they choose no namespace for a Service without instances, and register each of its endpoints under a name
+// that it alone claims, whatever was refused before it changed.
+pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
+    for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
+        let view = View { world, start, rest, cluster };
+        for (number, service) in opted_in(world, cluster) {
+            let (claim, name) = (&service.claim, NAMES[number]);
+            let candidates = world.candidates(claim);
+            let stands = |registry: &Registry| {
+                let of_claim = |key: &&Key| candidates.iter().any(|it| it.id == key.0);
+                let mut keys = registry.keys().filter(of_claim);
+                keys.any(|key| view.standing(registry, key).contains_key(name))
+            };
+            if candidates.len() > 1 && !stands(start) && stands(rest) {
+                return Err(format!("a message has chosen a namespace for {name}"));
+            }
+            let is_owed = claim.is_published && claim.bad.is_none() && claim.maximum.is_none();
+            for key in view.keys(number, claim).iter().filter(|_| is_owed) {
+                let wanted = view.wanted(key, service, false);
+                let now = view.standing(rest, key).remove(name).unwrap_or_default();
+                let has_room = rest.get(key).is_none_or(|held| held.instances.len() < MOST);
+                let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
+                if has_room && is_alone && !wanted.is_subset(&now) {
+                    return Err(format!("after a message {name} has {now:?} under {key:?}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
 // only one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
 // registered.
@@ -140,34 +171,26 @@ fn key(namespace: &str, name: &str) -> Key {
 // for an endpoint that the new records would not take.
 impl View<'_> {
     fn wanted(&self, key: &Key, service: &Service, are_terminating: bool) -> BTreeSet<Entry> {
-        let seen = endpoints(self.cluster, service, are_terminating);
+        let seen = endpoints(self.cluster, service, are_terminating).into_iter();
         let port = service.claim.port.map(|it| number(it).to_owned());
         let records = match self.rest.get(key) {
             Some(held) => held.records.clone(),
             None => self.new_records(key, service),
         };
         match records.as_deref() {
-            None => {
-                seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
-            }
             Some([RecordType::Srv]) if port.is_none() => BTreeSet::new(),
-            Some([RecordType::Srv]) => {
-                seen.into_iter().flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
+            None | Some([RecordType::Srv]) => {
+                seen.flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
             }
-            Some([RecordType::A]) => seen
-                .into_iter()
-                .filter(|it| it.v4.is_some())
-                .map(|it| (it.v4, None, None))
-                .collect(),
-            Some([RecordType::Aaaa]) => seen
-                .into_iter()
-                .filter(|it| it.v6.is_some())
-                .map(|it| (None, it.v6, None))
-                .collect(),
+            Some([RecordType::A]) => {
+                seen.filter_map(|it| Some((Some(it.v4?), None, None))).collect()
+            }
+            Some([RecordType::Aaaa]) => {
+                seen.filter_map(|it| Some((None, Some(it.v6?), None))).collect()
+            }
             Some(_) => {
-                let both = seen.into_iter().flat_map(apart);
-                let both = both.filter(|it| it.v4.is_some() && it.v6.is_some());
-                both.map(|it| (it.v4, it.v6, None)).collect()
+                let both = seen.flat_map(apart);
+                both.filter_map(|it| Some((Some(it.v4?), Some(it.v6?), None))).collect()
             }
         }
     }
@@ -464,7 +487,6 @@ impl View<'_> {
                         return Err(format!("{id} in {key:?} lost {attribute}: {attributes:?}"));
                     }
                 }
-                let is_full = attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15;
                 let service = opted_in(self.world, cluster).find(|(it, _)| NAMES[*it] == name);
                 let Some((number, service)) = service else { continue };
                 let is_owed = self.world.settings.policy == "sync"
@@ -473,17 +495,19 @@ impl View<'_> {
                     && self.holder(key).is_none_or(|(it, _)| it == number)
                     && self.wanted(key, service, false).contains(&entry(held, attributes));
                 let team = attributes.get("team").map(String::as_str);
-                if is_owed && !is_full && service.claim.team.is_some() && team != service.claim.team
-                {
-                    return Err(format!(
-                        "{id} in {key:?} has team {team:?} of {:?}",
-                        service.claim
-                    ));
+                let wanted = service.claim.team;
+                if is_owed && !is_full(attributes) && wanted.is_some() && team != wanted {
+                    return Err(format!("{id} in {key:?} has team {team:?}, not {wanted:?}"));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether other parties may have left no room for what the function adds.
+fn is_full(attributes: &Attributes) -> bool {
+    attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15
 }
 
 /// The same Service as if those of its endpoints were ready that are not.
@@ -512,7 +536,6 @@ impl View<'_> {
             for (id, status) in &held.health {
                 let attributes = &held.instances[id];
                 let is_own = marks(self.world, attributes) == Some((self.cluster, NAMES[number]));
-                let is_full = attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15;
                 let all_in =
                     |set: &BTreeSet<String>| addresses_of(attributes).all(|it| set.contains(it));
                 let wanted = match (all_in(&ready), all_in(&unready)) {
@@ -520,7 +543,7 @@ impl View<'_> {
                     (_, true) => "UNHEALTHY",
                     _ => continue,
                 };
-                if is_own && !is_full && *status != wanted {
+                if is_own && !is_full(attributes) && *status != wanted {
                     return Err(format!("{id} in {key:?} is {status}, and its pod is {wanted}"));
                 }
             }
