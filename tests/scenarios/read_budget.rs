@@ -390,22 +390,12 @@ async fn health_is_read_with_the_instances_and_reported_by_the_next_sync() {
     assert_eq!((count("GetInstancesHealthStatus"), fleet.cloud_map.writes()), (READS, 0));
 
     fleet.cloud_map.forget_calls();
-    let unready = |service: usize| {
-        let address = address(service, 1);
-        let pod = Pod::new(&pod_name(&name(service), &address), &address).not_ready();
-        fleet.cluster.pods("shop", &name(service), &[pod]);
-    };
-    unready(11);
+    let address = address(11, 1);
+    let pod = Pod::new(&pod_name(&name(11), &address), &address).not_ready();
+    fleet.cluster.pods("shop", &name(11), &[pod]);
     let report = sync(&function).await;
     assert_eq!(count("UpdateInstanceCustomHealthStatus"), 1, "{report}");
     assert!(count("GetInstancesHealthStatus") <= READS + 2, "{report}");
-
-    // What another process has reported since is not reported again.
-    (0..2 * READS).for_each(unready);
-    assert!(sync(&fleet.function().await).await.ok);
-    assert_eq!(count("UpdateInstanceCustomHealthStatus"), 1 + 2 * READS);
-    assert!(sync(&function).await.ok);
-    assert_eq!(count("UpdateInstanceCustomHealthStatus"), 1 + 2 * READS);
 }
 
 /// The instances of a cluster that is gone are judged once all services were read, and each is read before it is removed.
