@@ -54,6 +54,14 @@ impl Reading {
         }
     }
 
+    /// The number of instances, if they were read.
+    pub fn number(&self) -> Option<usize> {
+        match self {
+            Self::Instances { instances, .. } => Some(instances.len()),
+            Self::Gone | Self::Failed { .. } => None,
+        }
+    }
+
     /// Puts the instances into their service, or marks it as unreadable. One that does not exist is removed.
     pub fn enter(self, key: &ServiceKey, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
         match services.get_mut(key) {

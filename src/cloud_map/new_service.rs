@@ -7,14 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::model::{NewService, ServiceKind, ServiceName};
+use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 
 /// The ARN of the namespace, the name and the owner in the tag.
 type Key = (String, ServiceName, String);
 
 /// The services of an invocation.
 #[derive(Debug, Default)]
-pub struct NewServices(Mutex<BTreeMap<Key, Arc<OnceCell<Created>>>>);
+pub struct NewServices {
+    creations: Mutex<BTreeMap<Key, Arc<OnceCell<Created>>>>,
+    /// The ids of services that exist although a plan creates them.
+    existing: Mutex<BTreeMap<ServiceKey, String>>,
+}
 
 /// A service that was created.
 #[derive(Clone, Debug)]
@@ -34,13 +38,23 @@ impl NewServices {
         owner: &str,
         read: Instant,
     ) -> Arc<OnceCell<Created>> {
-        let mut creations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut creations = self.creations.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace.to_owned(), name.clone(), owner.to_owned());
         let creation = creations.entry(key).or_default();
         if creation.get().is_some_and(|created| created.at < read) {
             *creation = Arc::default();
         }
         creation.clone()
+    }
+
+    /// A service exists already, as the refusal of its creation says.
+    pub fn note_existing(&self, key: &ServiceKey, id: String) {
+        self.existing.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), id);
+    }
+
+    /// The id of a service that exists already.
+    pub fn existing(&self, key: &ServiceKey) -> Option<String> {
+        self.existing.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 }
 

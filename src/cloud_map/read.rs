@@ -3,7 +3,6 @@
 //! like deleted services. A summary without the fields that identify its namespace or service is dropped.
 
 use std::future::ready;
-use std::pin::pin;
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
@@ -14,12 +13,11 @@ use aws_sdk_servicediscovery::types::{
 };
 use aws_smithy_async::future::pagination_stream::PaginationStream;
 use futures_util::stream::try_unfold;
-use futures_util::{Stream, TryStreamExt, stream};
+use futures_util::{Stream, TryStreamExt};
 
 use super::{Call, Class, CloudMap, Error};
 use crate::model::{
-    CloudMapService, HealthCheck, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKey,
-    ServiceKind,
+    CloudMapService, HealthCheck, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKind,
 };
 
 /// A namespace of a list. Cloud Map's count of its services may lag behind changes.
@@ -29,12 +27,20 @@ pub struct ListedNamespace {
     pub services: Option<usize>,
 }
 
-/// A service of the list of all services, which does not name its namespace.
+/// A service of a list, which does not name its namespace.
 #[derive(Debug)]
 pub struct ListedService {
     /// The account of the namespace.
     pub owner: Option<String>,
     pub service: CloudMapService,
+}
+
+/// A page of a list of services.
+#[derive(Debug)]
+pub struct ServicesPage {
+    pub services: Vec<ListedService>,
+    /// The token of the next page.
+    pub next: Option<String>,
 }
 
 impl CloudMap {
@@ -54,54 +60,38 @@ impl CloudMap {
         Ok(lists.into_iter().flatten().filter_map(namespace).collect())
     }
 
-    /// The services of one namespace, without instances; `on_service` is called as soon as the page of a service has
-    /// arrived.
+    /// The services of a namespace, or of all, without instances, as the pages arrive. `from` is the token of the first
+    /// page.
     ///
     /// # Errors
-    /// Returns an error if a page could not be read.
-    pub async fn services(
-        &self,
-        namespace: &Namespace,
-        on_service: impl Fn(&ServiceKey, &CloudMapService),
-    ) -> Result<Vec<(ServiceKey, CloudMapService)>, Error> {
-        let failed = || format!("list the services of the Cloud Map namespace {}", namespace.name);
-        let filter = ServiceFilter::builder()
-            .name(ServiceFilterName::NamespaceId)
-            .values(namespace.arn.clone().unwrap_or_else(|| namespace.id.clone()))
-            .build();
-        let filter = filter.map_err(|error| Error::input(failed(), &error))?;
-        let pages = self.client.list_services().filters(filter).into_paginator().send();
-        let token = ListServicesOutput::next_token;
-        let failed_call = |error: &SdkError<_, _>| Error::new(failed(), error);
-        let mut pages = pin!(self.pages(Call::ListServices, pages, token, failed_call));
-        let mut services = Vec::new();
-        while let Some(page) = pages.try_next().await? {
-            let listed =
-                page.services.ok_or_else(|| Error::missing_member(failed(), "Services"))?;
-            let listed = listed.into_iter().filter_map(service);
-            for service in listed {
-                let key = ServiceKey::new(namespace, &service.name);
-                on_service(&key, &service);
-                services.push((key, service));
-            }
-        }
-        Ok(services)
-    }
-
-    /// The services of all namespaces, without instances, as the pages arrive.
-    pub fn all_services(&self) -> impl Stream<Item = Result<ListedService, Error>> {
-        let action = "list the services of Cloud Map";
-        let pages = self.client.list_services().into_paginator().send();
-        let token = ListServicesOutput::next_token;
-        let failed = move |error: &SdkError<_, _>| Error::new(action, error);
-        let pages = self.pages(Call::ListServices, pages, token, failed);
-        let services = pages.and_then(move |page| {
-            let missing = || Error::missing_member(action, "Services");
-            let listed = page.services.ok_or_else(missing);
-            let services = |listed: Vec<_>| listed.into_iter().filter_map(owned_service);
-            ready(listed.map(|listed| stream::iter(services(listed).map(Ok))))
+    /// Returns an error if the list cannot be requested.
+    pub fn services<'a>(
+        &'a self,
+        of: Option<&Namespace>,
+        from: Option<String>,
+    ) -> Result<impl Stream<Item = Result<ServicesPage, Error>> + use<'a>, Error> {
+        let action = match of {
+            Some(of) => format!("list the services of the Cloud Map namespace {}", of.name),
+            None => "list the services of Cloud Map".to_owned(),
+        };
+        let filter = of.map(|of| {
+            let id = of.arn.clone().unwrap_or_else(|| of.id.clone());
+            ServiceFilter::builder().name(ServiceFilterName::NamespaceId).values(id).build()
         });
-        services.try_flatten()
+        let filter = filter.transpose().map_err(|error| Error::input(action.clone(), &error))?;
+        let request = self.client.list_services().set_filters(filter.map(|filter| vec![filter]));
+        let pages = request.set_next_token(from).into_paginator().send();
+        let token = ListServicesOutput::next_token;
+        let of_call = action.clone();
+        let failed = move |error: &SdkError<_, _>| Error::new(of_call.clone(), error);
+        let pages = self.pages(Call::ListServices, pages, token, failed);
+        Ok(pages.and_then(move |page| {
+            let missing = || Error::missing_member(action.clone(), "Services");
+            let next = page.next_token.filter(|token| !token.is_empty());
+            let listed = page.services.ok_or_else(missing);
+            let services = |listed: Vec<_>| listed.into_iter().filter_map(owned_service).collect();
+            ready(listed.map(|listed| ServicesPage { services: services(listed), next }))
+        }))
     }
 
     /// The id of the namespace of a service; `None` if the service does not exist.

@@ -2,6 +2,7 @@
 //! call may be made.
 
 use aws_sdk_servicediscovery::error::BuildError;
+use aws_sdk_servicediscovery::operation::create_service::CreateServiceError;
 use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckCustomConfig,
@@ -15,11 +16,20 @@ use crate::model::{
     ServiceUpdate, description,
 };
 
+/// The answer to the creation of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewServiceId {
+    /// Its ARN.
+    Created(String),
+    /// Another client created it first; its id, if Cloud Map names it.
+    Exists(Option<String>),
+}
+
 impl CloudMap {
-    /// Creates a service in the namespace with the ARN `namespace`, and returns its ARN.
+    /// Creates a service in the namespace with the ARN `namespace`.
     ///
     /// # Errors
-    /// Returns an error of class [`super::Class::Exists`] if another client created it first.
+    /// Returns an error if Cloud Map refuses it for another reason than that it exists.
     pub async fn create_service(
         &self,
         _permit: Permit<'_>,
@@ -27,7 +37,7 @@ impl CloudMap {
         service: &NewService,
         namespace: &str,
         owner: &str,
-    ) -> Result<String, Error> {
+    ) -> Result<NewServiceId, Error> {
         let failed = || format!("create the Cloud Map service {place}");
         let tags = self.new_tags(owner).map_err(|error| Error::input(failed(), &error))?;
         let request = self
@@ -46,9 +56,19 @@ impl CloudMap {
         };
         let check = service.custom_health.then(|| HealthCheckCustomConfig::builder().build());
         let request = request.set_health_check_custom_config(check);
-        let created = request.send().await.map_err(|error| Error::new(failed(), &error))?;
-        let arn = created.service.and_then(|service| service.arn);
-        arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))
+        match request.send().await {
+            Ok(created) => {
+                let arn = created.service.and_then(|service| service.arn);
+                let arn = arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"));
+                arn.map(NewServiceId::Created)
+            }
+            Err(error) => match error.as_service_error() {
+                Some(CreateServiceError::ServiceAlreadyExists(exists)) => {
+                    Ok(NewServiceId::Exists(exists.service_id.clone()))
+                }
+                _ => Err(Error::new(failed(), &error)),
+            },
+        }
     }
 
     /// Changes the TTL of a service's records. Cloud Map deletes every setting that such a call leaves out, so all

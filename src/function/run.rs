@@ -19,7 +19,7 @@ use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Dropped, Mode, Report, Unfinished};
-use crate::settings::Cluster;
+use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
@@ -130,12 +130,23 @@ impl Function {
             let limit = time.map(|time| {
                 let times = (time, self.settings.rules.guard.period.unsigned_abs());
                 let limit = ReadLimit::new(self.settings.quota_share, times, self.sharing(&key));
-                self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
+                let limit = self.most_reads.map_or(limit, |calls| limit.of_calls(calls));
+                if self.has_members(&key) { limit.with_whole_lists() } else { limit }
             });
             let registry = || SharedRegistry::new(cloud_map, only, memory, (now, limit));
             registries.entry(key).or_insert_with(registry);
         }
         registries
+    }
+
+    /// Whether clusters of a registry are in a clusterset. A new member may be on any page of the list of services, and
+    /// without it its endpoints would leave the imports.
+    fn has_members(&self, key: &RegistryKey) -> bool {
+        let mut here = self.settings.clusters.iter();
+        here.any(|cluster| {
+            self.clients.registry_of(cluster) == *key
+                && self.settings.multi_cluster_of(cluster) != MultiCluster::Off
+        })
     }
 
     /// The number of runs that share the rates of a registry: with `FAN_OUT` each of its clusters has one of its own.

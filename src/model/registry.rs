@@ -21,6 +21,8 @@ pub struct Registry {
     /// By id.
     pub namespaces: BTreeMap<String, Namespace>,
     pub services: BTreeMap<ServiceKey, CloudMapService>,
+    /// The namespaces, by id, that have services which no list has shown to this process yet, with the number of these.
+    pub unlisted: BTreeMap<String, usize>,
     pub capacity: Capacity,
     /// The account, if all of it was read and the account is known.
     pub account: Option<String>,
@@ -109,14 +111,23 @@ impl Registry {
         })
     }
 
+    /// Whether a service is unknown: it was never read, or may be one that no list has shown yet.
+    pub fn is_unknown(&self, key: &ServiceKey) -> bool {
+        match self.services.get(key) {
+            Some(service) => service.is_never_read(),
+            None => self.unlisted.contains_key(&key.namespace),
+        }
+    }
+
     /// Whether this process has read each service that has instances, at any time.
     pub fn is_whole(&self) -> bool {
         self.never_read() == 0
     }
 
-    /// The number of those that it has never read.
+    /// The number of those that it has never read, as far as Cloud Map counts them.
     pub fn never_read(&self) -> usize {
-        self.services.values().filter(|service| service.is_never_read()).count()
+        let unlisted: usize = self.unlisted.values().sum();
+        unlisted + self.services.values().filter(|service| service.is_never_read()).count()
     }
 
     /// The time of the oldest read of an earlier run that is still in use.
@@ -126,7 +137,7 @@ impl Registry {
 
     /// Whether all of them were read in this run.
     pub fn is_current(&self) -> bool {
-        self.services.values().all(CloudMapService::is_current)
+        self.unlisted.is_empty() && self.services.values().all(CloudMapService::is_current)
     }
 
     /// The attributes of an instance; `None` if it was not read.

@@ -191,7 +191,7 @@ impl Shell<'_> {
             if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
                 (&change, &effect)
             {
-                registry.note_service(&service.namespace, arn);
+                registry.note_created(service, arn);
             }
             if effect == Effect::Contested {
                 self.has_begun = !self.execution.task.is_sync();

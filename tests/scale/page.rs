@@ -2,13 +2,31 @@
 
 use std::fmt::Write as _;
 
-use super::deployment::{Deployment, SCHEDULES};
+use super::deployment::{Deployment, SCHEDULES, SHARE};
 use super::money::Hour;
+use super::turns::Turns;
 use super::variants::{CLUSTERS, Layout, MOST, Variant, spread};
 
 /// The sections of the page by their markers.
-pub fn sections() -> [(&'static str, String); 2] {
-    [("rounds", rounds()), ("accounts", accounts())]
+pub fn sections() -> [(&'static str, String); 3] {
+    [("turns", turns()), ("rounds", rounds()), ("accounts", accounts())]
+}
+
+/// A schedule of a minute, by the number of services of an account. With ten clusters each has a run of its own.
+fn turns() -> String {
+    let mut table = String::from(
+        "| Services of an account | Pages and reads of a run | Each read again | A whole list | New process |\n\
+         |---|---|---|---|---|\n",
+    );
+    for (services, sharing) in [(500, 1), (2000, 1), (10_000, 1), (20_000, 10)] {
+        let turns = Turns { services, sharing, share: SHARE, minutes: 1 };
+        let of = if sharing > 1 { ", ten clusters, `FanOut`" } else { "" };
+        let calls = format!("{}, {}", turns.pages(), turns.reads());
+        let mut cells = vec![format!("{}{of}", number(services)), calls];
+        cells.extend([turns.round(), turns.list(), turns.first()].map(|it| it.to_string()));
+        row(&mut table, &cells);
+    }
+    table
 }
 
 /// The variants with a hundred clusters, and the number of clusters with which each ends. In one account `FanOut` is

@@ -30,7 +30,7 @@ async fn in_step(services: usize) -> (Fleet, Function) {
 }
 
 /// So many Services with these pods each in step, and a process with the default share of the rates that has seen that.
-async fn in_step_with(services: usize, pods: &[usize]) -> (Fleet, Function) {
+pub async fn in_step_with(services: usize, pods: &[usize]) -> (Fleet, Function) {
     let fleet = Fleet::start().await;
     for service in 0..services {
         let pods: Vec<String> = pods.iter().map(|pod| address(service, *pod)).collect();
@@ -52,7 +52,7 @@ fn address(service: usize, pod: usize) -> String {
 }
 
 /// The time until an address is registered.
-async fn registered(fleet: &Fleet, service: &str, address: &str) -> Duration {
+pub async fn registered(fleet: &Fleet, service: &str, address: &str) -> Duration {
     let start = Instant::now();
     while !fleet.addresses("prod", service).iter().any(|it| it == address) {
         sleep(Duration::from_millis(50)).await;

@@ -228,7 +228,7 @@ pub fn give_pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) 
 }
 
 /// The name that `give_pods` gives.
-fn pod_name(service: &str, address: &str) -> String {
+pub fn pod_name(service: &str, address: &str) -> String {
     format!("{service}-{}", address.replace(['.', ':'], "-"))
 }
 

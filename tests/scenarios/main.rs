@@ -40,6 +40,7 @@ mod health_reports;
 mod identity;
 mod levers;
 mod limits;
+mod lists_by_turns;
 mod logged;
 mod logs;
 mod long_runs;

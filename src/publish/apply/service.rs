@@ -8,6 +8,7 @@ use tokio::time::timeout_at;
 use super::change::failed;
 use super::{Calls, TurnCalls};
 use crate::cloud_map::new_service::Created;
+use crate::cloud_map::service::NewServiceId;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::model::{NewService, Outcome, Place};
 use crate::publish::passes::{Effect, NO_TIME};
@@ -63,7 +64,7 @@ impl TurnCalls<'_> {
         service: &NewService,
         namespace: &str,
     ) -> Result<String, Effect> {
-        let Calls { cloud_map, deadline, .. } = self.calls;
+        let Calls { cloud_map, new_services, deadline, .. } = self.calls;
         let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::CreateService)).await
         {
             Ok(permit) if deadline.is_open() => permit,
@@ -71,12 +72,20 @@ impl TurnCalls<'_> {
         };
         let owner = &self.turn.observation().owner.id;
         let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
-        created.map_err(|error| match error.class {
-            Class::Exists => Effect::Contested,
+        let created = created.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
             Class::Invalid => Effect::HeldBack(Reason::InvalidInput(error.in_full())),
             _ => failed(&error),
-        })
+        });
+        match created? {
+            NewServiceId::Created(arn) => Ok(arn),
+            NewServiceId::Exists(id) => {
+                if let Some(id) = id {
+                    new_services.note_existing(&place.key, id);
+                }
+                Err(Effect::Contested)
+            }
+        }
     }
 }
 

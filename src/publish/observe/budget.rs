@@ -1,6 +1,7 @@
-//! The budget of a run that cannot read all of Cloud Map in its time: as many reads of instances as that allows, of those
-//! services that were never read, of those that seem to have changed, and of those that were read longest ago. Changes
-//! rest on none of the others (`plan::rests`). A run leaves none out if it has the time, or is to read everything.
+//! The budget of a run that cannot read all of Cloud Map in its time: as many pages of the list of services as that allows,
+//! from the one at which the last run stopped, and as many reads of instances, of those services that were never read, of
+//! those that seem to have changed, and of those that were read longest ago. Changes rest on none of the others
+//! (`plan::rests`). A run leaves none out if it has the time, or is to read everything.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,34 +16,57 @@ use crate::model::CloudMapService;
 const READ_AGAIN: f64 = 1.0 / 3.0;
 const READ: f64 = 0.8;
 
-/// The instances in an answer of `ListInstances`.
+/// The instances in an answer of `ListInstances`, and the services in one of `ListServices`.
 const PAGE: usize = 100;
+
+/// A number of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Calls {
+    /// For what was read before.
+    again: usize,
+    /// The same with those for what was never read, or seems to have changed.
+    first: usize,
+}
 
 /// The limits of the reads of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimit {
-    /// The number of calls.
-    calls: usize,
-    /// The same with those for services that were never read, or seem to have changed.
-    first_calls: usize,
+    instances: Calls,
+    /// Pages of the lists of services, of so many services each; `None` if these are read to the end.
+    lists: Option<Calls>,
+    page: usize,
+    /// Calls for the namespaces of services that a list shows for the first time.
+    namespaces: usize,
     /// Reads that changes rest on begin before this time.
     until: Instant,
 }
 
 impl ReadLimit {
-    /// The limits of a run that is given a time, and has a period until the next one, by the rate of an account that
+    /// The limits of a run that is given a time, and has a period until the next one, by the rates of an account that
     /// `sharing` runs share.
     pub fn new(share: QuotaShare, (given, period): (Duration, Duration), sharing: usize) -> Self {
         let time = given.min(period);
-        let calls = |part| share.calls_in(Call::ListInstances, time.mul_f64(part)) / sharing.max(1);
+        let calls = |call| {
+            let calls = |part| share.calls_in(call, time.mul_f64(part)) / sharing.max(1);
+            Calls { again: calls(READ_AGAIN).max(1), first: calls(READ).max(1) }
+        };
         let until = Instant::now() + given.mul_f64(READ);
-        Self { calls: calls(READ_AGAIN).max(1), first_calls: calls(READ).max(1), until }
+        let (instances, lists) = (calls(Call::ListInstances), Some(calls(Call::ListServices)));
+        Self { instances, lists, page: PAGE, namespaces: calls(Call::GetService).first, until }
     }
 
-    /// The same with this number of calls.
+    /// The same for a run that needs the whole list of services.
+    #[must_use]
+    pub fn with_whole_lists(self) -> Self {
+        Self { lists: None, ..self }
+    }
+
+    /// The same with this number of reads of instances, and one page of two services, or two for a first list.
     #[must_use]
     pub fn of_calls(self, calls: usize) -> Self {
-        Self { calls, first_calls: calls * 12 / 5, ..self }
+        let lists = self.lists.map(|_| Calls { again: 1, first: 2 });
+        let instances = Calls { again: calls, first: calls * 12 / 5 };
+        Self { instances, lists, page: 2, ..self }
     }
 }
 
@@ -59,6 +83,8 @@ pub(super) struct Budget {
 #[derive(Debug, Default)]
 struct Spent {
     calls: usize,
+    pages: usize,
+    namespaces: usize,
     /// Whether a service was left to a later run.
     has_left: bool,
 }
@@ -66,7 +92,7 @@ struct Spent {
 impl Budget {
     /// `oldest` is the moment before which a number of reads began that are the oldest.
     pub fn new(limit: Option<ReadLimit>, oldest: impl FnOnce(usize) -> Moment) -> Self {
-        let last = limit.map_or(Moment::default(), |limit| oldest(limit.calls));
+        let last = limit.map_or(Moment::default(), |limit| oldest(limit.instances.again));
         Self { limit, last, spent: Mutex::default() }
     }
 
@@ -76,8 +102,8 @@ impl Budget {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let calls = spent.calls + service.held().div_ceil(PAGE).max(1);
         let is_read = match due {
-            Due::Never | Due::Changed => calls <= limit.first_calls,
-            Due::Since(began) => began <= self.last && calls <= limit.calls,
+            Due::Never | Due::Changed => calls <= limit.instances.first,
+            Due::Since(began) => began <= self.last && calls <= limit.instances.again,
         };
         if is_read {
             spent.calls = calls;
@@ -85,6 +111,33 @@ impl Budget {
             spent.has_left = true;
         }
         is_read
+    }
+
+    /// Whether a list of so many services, so many times, is too long for the time of a run that knows it.
+    pub fn is_exceeded_by(&self, (lists, services): (usize, usize)) -> bool {
+        let limit = self.limit.and_then(|limit| Some((limit.lists?, limit.page)));
+        limit.is_some_and(|(calls, page)| lists * services.div_ceil(page) > calls.again)
+    }
+
+    /// Whether one more page of such a list is read in this run.
+    pub fn spend_page(&self, is_first: bool) -> bool {
+        let Some((limit, calls)) = self.limit.and_then(|limit| Some((limit, limit.lists?))) else {
+            return true;
+        };
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = if is_first { calls.first } else { calls.again };
+        let is_read = spent.pages < pages && spent.namespaces < limit.namespaces;
+        if is_read {
+            spent.pages += 1;
+        } else {
+            spent.has_left = true;
+        }
+        is_read
+    }
+
+    /// Counts a call for the namespace of a service.
+    pub fn spend_namespace(&self) {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).namespaces += 1;
     }
 
     /// Whether a service was left to a later run.
@@ -108,28 +161,34 @@ mod tests {
         CloudMapService { instance_count: instances, instances: None, ..service }
     }
 
+    /// Two and four reads of instances, one and two pages.
+    fn few(share: f64) -> ReadLimit {
+        let share = QuotaShare::new(share).expect("a share");
+        let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX), 1);
+        ReadLimit { instances: Calls { again: 2, first: 4 }, ..limit.of_calls(2) }
+    }
+
     #[tokio::test]
     async fn a_third_of_the_time_is_for_what_was_read_before() {
         let limit = |share, minutes, sharing| {
             let (share, minutes) = (QuotaShare::new(share), Duration::from_mins(minutes));
             let times = [(minutes, Duration::MAX), (Duration::from_hours(1), minutes)];
             let limits = times.map(|times| ReadLimit::new(share.expect("a share"), times, sharing));
-            let [limit, other] = limits.map(|limit| (limit.calls, limit.first_calls));
+            let [limit, other] = limits.map(|it| [it.instances, it.lists.expect("a limit")]);
             assert_eq!(limit, other, "the shorter time counts");
-            limit
+            limit.map(|calls| (calls.again, calls.first))
         };
-        assert_eq!(limit(0.5, 1, 1), (500, 1200));
-        assert_eq!(limit(0.5, 5, 1), (2500, 6000));
-        assert_eq!(limit(0.5, 1, 10), (50, 120));
+        assert_eq!(limit(0.5, 1, 1), [(500, 1200), (20, 48)]);
+        assert_eq!(limit(0.5, 5, 1), [(2500, 6000), (100, 240)]);
+        assert_eq!(limit(0.5, 1, 10), [(50, 120), (2, 4)]);
         // Beyond the rates of the account no run gains anything.
-        assert_eq!(limit(1000.0, 1, 1), (1000, 2400));
-        assert_eq!(limit(0.001, 1, 10), (1, 1));
+        assert_eq!(limit(1000.0, 1, 1), [(1000, 2400), (40, 96)]);
+        assert_eq!(limit(0.001, 1, 10), [(1, 1), (1, 1)]);
     }
 
-    #[test]
-    fn every_page_is_a_call_and_what_is_new_may_take_more() {
-        let limit = ReadLimit { calls: 2, first_calls: 4, until: Instant::now() };
-        let budget = Budget::new(Some(limit), |_| Moment::default());
+    #[tokio::test]
+    async fn every_page_is_a_call_and_what_is_new_may_take_more() {
+        let budget = Budget::new(Some(few(1.0)), |_| Moment::default());
         let old = Due::Since(Moment::default());
         assert!(budget.spend(old, &service(100)));
         assert!(!budget.spend(old, &service(101)) && budget.has_left());
@@ -138,10 +197,30 @@ mod tests {
         assert!(budget.spend(Due::Never, &service(200)) && !budget.spend(Due::Never, &service(1)));
     }
 
+    #[tokio::test]
+    async fn list_that_is_too_long_is_left_after_its_pages_and_the_calls_for_namespaces() {
+        let budget = |limit| Budget::new(Some(limit), |_| Moment::default());
+        let of_few = budget(few(1.0));
+        assert!(!of_few.is_exceeded_by((1, 2)) && of_few.is_exceeded_by((1, 3)));
+        assert!(of_few.is_exceeded_by((2, 2)) && !of_few.is_exceeded_by((50, 0)));
+        assert!(of_few.spend_page(false) && !of_few.spend_page(false) && of_few.has_left());
+        assert!(of_few.spend_page(true) && !of_few.spend_page(true));
+
+        // 0.04 of a call of GetService in a second are two in 48.
+        let of_namespaces = budget(few(0.001));
+        assert!(of_namespaces.spend_page(true));
+        (0..2).for_each(|_| of_namespaces.spend_namespace());
+        assert!(!of_namespaces.spend_page(true) && of_namespaces.has_left());
+
+        let whole = budget(few(1.0).with_whole_lists());
+        assert!(!whole.is_exceeded_by((50, 9000)) && (0..90).all(|_| whole.spend_page(false)));
+    }
+
     #[test]
     fn run_without_limit_leaves_nothing() {
         let budget = Budget::new(None, |_| Moment::default());
         assert!((0..9000).all(|_| budget.spend(Due::Never, &service(300))));
+        assert!(!budget.is_exceeded_by((50, 9000)) && budget.spend_page(false));
         assert!(!budget.has_left() && budget.has_time());
     }
 }

@@ -48,11 +48,12 @@ impl SharedRegistry {
             return keys;
         }
         let namespaces = self.some_namespaces().await.unwrap_or_default();
+        let start = (self.memory().mirror().take_moment(), self.now());
         for (id, namespace, service) in services {
             let Some(namespace) = namespaces.get(&namespace) else { continue };
             let key = ServiceKey::new(namespace, &service.name);
             self.memory().forget_tags(&service.arn);
-            self.memory().mirror().keep_entry(&key, &service);
+            self.memory().mirror().keep_entry(&key, &service, start);
             keys.insert(id.to_owned(), key.clone());
             if self.last_read(&key).is_some_and(|it| it.instances.is_none()) {
                 found.services.insert(key, service);

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::memory::MEMBERS_STAND;
 use crate::cloud_map::instances::{Reading, Unread};
 use crate::cloud_map::read::ListedNamespace;
-use crate::model::{CloudMapService, Namespace, ServiceKey, SignedDuration, Timestamp};
+use crate::model::{
+    CloudMapService, KnownHealth, Namespace, ServiceKey, SignedDuration, Timestamp,
+};
 
 /// Namespaces by id.
 pub(super) type Namespaces = BTreeMap<String, Namespace>;
@@ -26,6 +28,12 @@ const DENIAL_STANDS: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u64);
 
+/// The start of a read.
+pub(super) type Start = (Moment, Timestamp);
+
+/// A list that a run has left: its start, and the token of the next page.
+pub(super) type LeftList = (Start, String);
+
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     last_moment: Moment,
@@ -33,27 +41,24 @@ pub(super) struct Mirror {
     /// All namespaces of the last list by id, with those that are not read.
     counts: BTreeMap<String, Count>,
     /// When the services of a namespace were listed last, by its id.
-    lists: BTreeMap<String, Listed>,
+    lists: BTreeMap<String, Start>,
+    /// The lists that are gone on with, of a namespace by its id or of all.
+    left: BTreeMap<Option<String>, LeftList>,
     services: BTreeMap<ServiceKey, Entry>,
+    /// The services that this process has created since the lists of their namespaces.
+    created: BTreeMap<ServiceKey, (CloudMapService, Start)>,
     /// The namespaces, by id, of the services that are in none of these lists, by ARN.
-    elsewhere: BTreeMap<String, String>,
+    elsewhere: BTreeMap<String, (String, Moment)>,
     denied: Option<Timestamp>,
 }
 
 /// The list of namespaces.
 #[derive(Debug)]
 struct ReadNamespaces {
-    listed: Listed,
+    listed: Start,
     /// Whether it is known to lack some that exist.
     is_outdated: bool,
     namespaces: Namespaces,
-}
-
-/// The start of a list.
-#[derive(Clone, Copy, Debug)]
-struct Listed {
-    began: Moment,
-    at: Timestamp,
 }
 
 /// One service.
@@ -61,8 +66,11 @@ struct Listed {
 pub(super) struct Entry {
     /// Its entry in the last list, without instances.
     listed: CloudMapService,
-    /// The last read of its instances.
+    /// The start of the read of its page.
+    seen: Start,
+    /// The last read of its instances, and of their health if that was read.
     read: Option<Read>,
+    health: KnownHealth,
     /// Whether the instances have probably changed since: by this process, or a message is about them.
     is_outdated: bool,
 }
@@ -105,13 +113,13 @@ impl Mirror {
     /// The namespaces, if they were listed recently.
     pub fn recent_namespaces(&self, now: Timestamp) -> Option<Namespaces> {
         let read = self.namespaces.as_ref()?;
-        let stands = now.duration_since(read.listed.at) < NAMESPACES_STAND;
+        let stands = now.duration_since(read.listed.1) < NAMESPACES_STAND;
         (stands && !read.is_outdated).then(|| read.namespaces.clone())
     }
 
     /// The namespaces, if they were listed at or after a moment.
     pub fn namespaces_since(&self, since: Moment) -> Option<Namespaces> {
-        let read = self.namespaces.as_ref().filter(|read| read.listed.began >= since)?;
+        let read = self.namespaces.as_ref().filter(|read| read.listed.0 >= since)?;
         Some(read.namespaces.clone())
     }
 
@@ -120,7 +128,7 @@ impl Mirror {
         &mut self,
         all: Vec<ListedNamespace>,
         is_read: impl Fn(&Namespace) -> bool,
-        (began, at): (Moment, Timestamp),
+        listed: Start,
     ) -> Namespaces {
         let count = |ListedNamespace { namespace, services }: &ListedNamespace| {
             (namespace.id.clone(), Count { owner: namespace.owner.clone(), services: *services })
@@ -128,7 +136,6 @@ impl Mirror {
         self.counts = all.iter().map(count).collect();
         let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
         let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
-        let listed = Listed { began, at };
         let (is_outdated, read) = (false, namespaces.clone());
         self.namespaces = Some(ReadNamespaces { listed, is_outdated, namespaces: read });
         namespaces
@@ -151,52 +158,83 @@ impl Mirror {
         Some(self.services.get(key)?.since(since))
     }
 
-    /// Keeps the list of the services of a namespace, and the instances of those that have the same ARN as before. Their
-    /// number replaces Cloud Map's count, which may be older.
-    pub fn keep_services(
-        &mut self,
-        namespace: &str,
-        services: &Services,
-        (began, at): (Moment, Timestamp),
-    ) {
+    /// The list of the services of a namespace has come to its end: those that it lacks are gone. Their number replaces
+    /// Cloud Map's count, which may be older.
+    pub fn end_list(&mut self, namespace: &str, start: Start) {
+        let is_gone = |key: &&ServiceKey| self.services[*key].seen.0 < start.0;
+        let gone: Vec<ServiceKey> = self.keys_of(namespace).filter(is_gone).cloned().collect();
+        for key in gone {
+            self.services.remove(&key);
+        }
+        let services = self.keys_of(namespace).count();
         if let Some(count) = self.counts.get_mut(namespace) {
-            count.services = Some(services.len());
+            count.services = Some(services);
         }
-        self.elsewhere.retain(|_, id| id != namespace);
-        let gone: Vec<ServiceKey> = self.keys_of(namespace).cloned().collect();
-        for key in gone.iter().filter(|key| !services.contains_key(*key)) {
-            self.services.remove(key);
-        }
-        for (key, service) in services {
-            self.keep_entry(key, service);
-        }
-        self.lists.insert(namespace.to_owned(), Listed { began, at });
+        self.elsewhere.retain(|_, (id, _)| id != namespace);
+        self.created.retain(|key, (_, (at, _))| key.namespace != namespace || *at > start.0);
+        self.lists.insert(namespace.to_owned(), start);
+    }
+
+    /// Whether a list that began then, and has come to its end, shows as many services of a namespace as it must.
+    pub fn has_all(&self, namespace: &str, start: Start) -> bool {
+        let is_shown = |key: &&ServiceKey| self.services[*key].seen.0 >= start.0;
+        let expected = self.counts.get(namespace).and_then(|count| count.services);
+        expected
+            .is_some_and(|expected| self.keys_of(namespace).filter(is_shown).count() >= expected)
+    }
+
+    /// Whether no list has come to its end yet.
+    pub fn has_no_list(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// The lists that are gone on with, of a namespace by its id or of all.
+    pub fn left(&mut self) -> &mut BTreeMap<Option<String>, LeftList> {
+        &mut self.left
     }
 
     /// Keeps the entry of a service, and its instances if it has the same ARN as before.
-    pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService) -> &mut Entry {
+    pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Start) {
+        let listed = service.without_reads();
         let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
-        let is_outdated = before.as_ref().is_some_and(|it| it.is_outdated);
-        let (listed, read) = (service.without_reads(), before.and_then(|it| it.read));
-        let entry = Entry { listed, read, is_outdated };
-        self.services.entry(key.clone()).insert_entry(entry).into_mut()
+        let entry = before.unwrap_or_else(|| Entry {
+            listed: listed.clone(),
+            seen,
+            read: None,
+            health: KnownHealth::Unread,
+            is_outdated: false,
+        });
+        self.services.insert(key.clone(), Entry { listed, seen, ..entry });
+    }
+
+    /// Keeps the health of the instances of a service.
+    pub fn keep_health(&mut self, key: &ServiceKey, health: &KnownHealth) {
+        if let Some(entry) = self.services.get_mut(key) {
+            entry.health.clone_from(health);
+        }
+    }
+
+    /// The service does not exist.
+    pub fn drop_entry(&mut self, key: &ServiceKey) {
+        self.services.remove(key);
     }
 
     /// A service is about to be read.
-    pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService) {
+    pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Start) {
         if self.services.get(key).is_none_or(|entry| entry.listed.arn != service.arn) {
-            self.keep_entry(key, service);
+            self.keep_entry(key, service, seen);
         }
+    }
+
+    /// The ARN of a service, if its entry is older than a moment.
+    pub fn arn_of_old(&self, key: &ServiceKey, since: Moment) -> Option<String> {
+        let entry = self.services.get(key).filter(|entry| entry.seen.0 < since)?;
+        Some(entry.listed.arn.clone())
     }
 
     /// Keeps a read of instances that began at a moment or later. What is as it was before stays where it is, so that two
     /// reads of all take no more memory than one.
-    pub fn keep_read(
-        &mut self,
-        of: &Unread,
-        reading: Reading,
-        (began, at): (Moment, Timestamp),
-    ) -> Reading {
+    pub fn keep_read(&mut self, of: &Unread, reading: Reading, (began, at): Start) -> Reading {
         let Some(entry) = self.services.get_mut(&of.key) else { return reading };
         if entry.listed.arn != of.arn {
             return reading;
@@ -207,6 +245,10 @@ impl Mirror {
         }
         let before = entry.read.take().map(|before| before.reading);
         let reading = before.filter(|before| *before == reading).unwrap_or(reading);
+        // The next list may be one of a later run.
+        if let Some(number) = reading.number().filter(|_| began > entry.seen.0) {
+            entry.listed.instance_count = number.try_into().unwrap_or(u32::MAX);
+        }
         entry.read = Some(Read { began, at, reading: reading.clone() });
         entry.is_outdated = false;
         reading
@@ -228,12 +270,8 @@ impl Mirror {
         else {
             return Due::Never;
         };
-        match &read.reading {
-            Reading::Instances { instances, .. }
-                if entry.is_outdated || instances.len() != listed.held() =>
-            {
-                Due::Changed
-            }
+        match read.reading.number() {
+            Some(number) if entry.is_outdated || number != listed.held() => Due::Changed,
             _ => Due::Since(read.began),
         }
     }
@@ -294,7 +332,7 @@ impl Mirror {
 
     /// Whether the services of a namespace were listed at or after a moment.
     pub fn is_listed_since(&self, namespace: &str, since: Moment) -> bool {
-        self.lists.get(namespace).is_some_and(|listed| listed.began >= since)
+        self.lists.get(namespace).is_some_and(|(began, _)| *began >= since)
     }
 
     /// The entries of the services of a namespace in its last list.
@@ -310,8 +348,8 @@ impl Mirror {
 
     /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
     pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
-        let listed = self.lists.get(namespace)?;
-        let stands = now.duration_since(listed.at) < MEMBERS_STAND;
+        let (_, listed) = self.lists.get(namespace)?;
+        let stands = now.duration_since(*listed) < MEMBERS_STAND;
         stands.then(|| self.listed_services(namespace))
     }
 
@@ -319,30 +357,39 @@ impl Mirror {
     pub fn namespaces_of_services(&self) -> BTreeMap<String, String> {
         let listed = self.services.iter();
         let listed = listed.map(|(key, it)| (it.listed.arn.clone(), key.namespace.clone()));
-        let elsewhere = self.elsewhere.iter().map(|(arn, id)| (arn.clone(), id.clone()));
+        let elsewhere = self.elsewhere.iter().map(|(arn, (id, _))| (arn.clone(), id.clone()));
         elsewhere.chain(listed).collect()
     }
 
-    /// Keeps the namespace of a service that was created.
-    pub fn note_service(&mut self, arn: String, namespace: String) {
-        self.elsewhere.insert(arn, namespace);
+    /// Keeps a service that this process has created, under the id of its namespace.
+    pub fn note_created(&mut self, key: ServiceKey, service: CloudMapService, at: Start) {
+        self.elsewhere.insert(service.arn.clone(), (key.namespace.clone(), at.0));
+        self.created.insert(key, (service, at));
     }
 
-    /// Keeps the namespaces of the services of the list of all services: those that it lacks are gone.
-    pub fn keep_elsewhere(&mut self, namespaces_of_services: BTreeMap<String, String>) {
-        self.elsewhere = namespaces_of_services;
-        self.elsewhere.retain(|_, id| !self.lists.contains_key(id));
+    /// The services that this process has created count as listed: the list that shows them takes several runs.
+    pub fn list_created(&mut self) {
+        for (key, (service, at)) in std::mem::take(&mut self.created) {
+            self.see(&key, &service, at);
+        }
     }
 
-    /// The number of services that a list of this namespace must show; `None` if it is unknown.
-    pub fn expected(&self, namespace: &str) -> Option<usize> {
-        self.counts.get(namespace)?.services
+    /// Keeps the namespace of a service of the list of all.
+    pub fn keep_elsewhere(&mut self, arn: String, namespace: String, (began, _): Start) {
+        self.elsewhere.insert(arn, (namespace, began));
+    }
+
+    /// The list of all services has come to its end: those that it lacks are gone.
+    pub fn end_list_of_all(&mut self, (start, _): Start) {
+        let lists = &self.lists;
+        self.elsewhere.retain(|_, (id, began)| *began >= start && !lists.contains_key(id));
     }
 
     /// The number of the services in all namespaces, and of those in namespaces of `account` that were never seen.
     pub fn all_and_unseen(&self, account: Option<&str>) -> (usize, usize) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let elsewhere = self.elsewhere.values().filter(|id| !self.lists.contains_key(*id));
+        let elsewhere = self.elsewhere.values().map(|(id, _)| id);
+        let elsewhere = elsewhere.filter(|id| !self.lists.contains_key(*id));
         let listed = self.services.keys().map(|key| &key.namespace);
         elsewhere.chain(listed).for_each(|id| *seen.entry(id).or_default() += 1);
         let unseen =
@@ -352,6 +399,22 @@ impl Mirror {
             });
         let all = self.counts.values().filter_map(|count| count.services).sum();
         (all, unseen.sum())
+    }
+
+    /// The number of lists that show all services, and of services: Cloud Map's count, or those that are known.
+    pub fn lists_and_services(&self, now: Timestamp) -> (usize, usize) {
+        let lists = if self.is_denied(now) { self.counts.len().max(1) } else { 1 };
+        let known = self.services.len() + self.created.len() + self.elsewhere.len();
+        (lists, self.all_and_unseen(None).0.max(known))
+    }
+
+    /// The number of services of a namespace that no list has shown yet, at least one; `None` if it was listed to the end.
+    pub fn unlisted(&self, namespace: &str) -> Option<usize> {
+        if self.lists.contains_key(namespace) {
+            return None;
+        }
+        let all = self.counts.get(namespace).and_then(|count| count.services).unwrap_or_default();
+        Some(all.saturating_sub(self.keys_of(namespace).count()).max(1))
     }
 
     /// Whether GetService was denied a while ago.
@@ -381,16 +444,23 @@ impl Entry {
         service
     }
 
-    /// The service with the instances as they were read last, unless the last list shows that it has none any more.
+    /// The service with the instances as they were read last, unless a later list shows that it has none any more. If its
+    /// entry is older than the moment, or the read, the time of the older one is that of its read.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
-        let mut service = self.since(since);
-        if let Some(read) = self.read.as_ref().filter(|read| read.began < since) {
-            let is_gone = service.held() == 0
-                && matches!(&read.reading, Reading::Instances { instances, .. } if !instances.is_empty());
-            if !is_gone {
-                read.reading.clone().fill(&mut service);
-                service.read_before = Some(read.at);
+        let mut service = self.listed.clone();
+        if let Some(Read { began, at, reading }) = &self.read
+            && (*began >= since
+                || service.instance_count > 0
+                || reading.number().is_none_or(|number| number == 0))
+        {
+            reading.clone().fill(&mut service);
+            if *began < since {
+                (service.read_before, service.health) = (Some(*at), self.health.clone());
             }
+        }
+        if self.seen.0 < since {
+            let at = service.read_before.map_or(self.seen.1, |at| at.min(self.seen.1));
+            service.read_before = Some(at);
         }
         service
     }
@@ -415,7 +485,7 @@ mod tests {
         let service = CloudMapService::created(arn.clone(), "web", ServiceKind::Http);
         let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
         let began = mirror.take_moment();
-        mirror.see(&key, &service);
+        mirror.see(&key, &service, (began, Timestamp::UNIX_EPOCH));
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
         let reading = Reading::Instances { instances, registered_by };
         mirror.keep_read(&Unread::new(&key, &service), reading, (began, Timestamp::UNIX_EPOCH));
@@ -429,5 +499,34 @@ mod tests {
         assert_eq!(mirror.due(&key, &service), Due::Changed);
         let kept = mirror.service(&key, Moment::default()).expect("what was read stays");
         assert!(kept.instances.is_some());
+    }
+
+    #[test]
+    fn list_of_several_runs_drops_at_its_end_what_it_has_not_shown() {
+        let (mut mirror, at) = (Mirror::default(), Timestamp::UNIX_EPOCH);
+        let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
+        let service =
+            |name: &str| CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
+        let before = (mirror.take_moment(), at);
+        for name in ["gone", "stays"] {
+            mirror.keep_entry(&key(name), &service(name), before);
+        }
+        let start = (mirror.take_moment(), at);
+        mirror.keep_entry(&key("stays"), &service("stays"), start);
+        let created = (mirror.take_moment(), at);
+        mirror.note_created(key("early"), service("early"), before);
+        mirror.note_created(key("new"), service("new"), created);
+        assert_eq!(mirror.unlisted("ns-1"), Some(1));
+        assert!(mirror.listed(&key("gone")).is_some() && mirror.has_no_list());
+
+        mirror.end_list("ns-1", start);
+        mirror.list_created();
+
+        assert_eq!(mirror.unlisted("ns-1"), None);
+        let known: Vec<String> =
+            mirror.listed_services("ns-1").into_keys().map(|it| it.name).collect();
+        assert_eq!(known, ["new", "stays"]);
+        assert_eq!(mirror.arn_of_old(&key("stays"), created.0), Some("stays".to_owned()));
+        assert_eq!(mirror.arn_of_old(&key("stays"), start.0), None);
     }
 }

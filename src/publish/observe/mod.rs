@@ -131,7 +131,13 @@ impl World<'_> {
             if keys.is_empty() || !self.registry.has_time() {
                 return Ok(());
             }
-            self.registry.read_instances(&mut whole.registry, &keys).await;
+            self.registry.renew_entries(&mut whole.registry, &keys).await?;
+            self.registry.at_least(&mut whole.registry, &keys, self.registry.began).await;
+            for key in &keys {
+                if let Some(service) = whole.registry.services.get_mut(key) {
+                    service.health = KnownHealth::Unread;
+                }
+            }
             read.extend(keys);
             whole.decide(selection);
             self.read_tags_and_health(whole).await;
@@ -187,6 +193,7 @@ impl World<'_> {
         let services = &observed.registry.services;
         health.retain(|key| services.get(key).is_some_and(|it| it.health == KnownHealth::Unread));
         cloud_map.read_health(&mut observed.registry, &health).await;
+        self.registry.keep_health(&observed.registry, &health);
     }
 
     async fn read_endpoints(

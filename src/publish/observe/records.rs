@@ -52,12 +52,11 @@ impl World<'_> {
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Option<(Observation, ServiceKey)>, Error> {
         let is_whole = known.is_some();
-        let mut registry = match known {
-            Some(known) => known,
-            None => {
-                let namespaces = self.registry.some_namespaces().await?;
-                Registry { namespaces, ..Registry::default() }
-            }
+        let mut registry = if let Some(known) = known {
+            known
+        } else {
+            let namespaces = self.registry.some_namespaces().await?;
+            Registry { namespaces, ..Registry::default() }
         };
         let name = record::namespace(&member.clusterset);
         let reference = NamespaceReference::NameOrId(name.clone());

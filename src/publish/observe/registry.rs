@@ -36,6 +36,10 @@ pub struct SharedRegistry {
     /// The start of the invocation among the reads of the process.
     pub(super) began: Moment,
     budget: Budget,
+    /// Whether a list of all services takes longer than the invocation has time for, once that is known.
+    by_turns: OnceLock<bool>,
+    /// The namespaces of which no list has come to its end, with the number of their services that it has not shown.
+    unlisted: std::sync::Mutex<BTreeMap<String, usize>>,
     /// The namespaces with which full syncs begin.
     at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
@@ -76,6 +80,8 @@ impl SharedRegistry {
             now,
             began,
             budget,
+            by_turns: OnceLock::new(),
+            unlisted: std::sync::Mutex::default(),
             at_first: OnceCell::new(),
             read: OnceCell::new(),
             listing: Mutex::default(),
@@ -153,6 +159,15 @@ impl SharedRegistry {
         self.memory.mirror().outdate(keys);
     }
 
+    /// Keeps the health that was read of the instances of services.
+    pub(super) fn keep_health(&self, registry: &Registry, keys: &BTreeSet<ServiceKey>) {
+        let mut mirror = self.memory.mirror();
+        for (key, service) in keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)))
+        {
+            mirror.keep_health(key, &service.health);
+        }
+    }
+
     /// The memory of the process about it.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
@@ -191,8 +206,8 @@ impl SharedRegistry {
         let whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let whole = whole.map(|it| it.id.clone()).collect();
         let services = self.services_of(&whole);
-        let account = self.account();
-        let read = Registry { namespaces, services, account, ..Registry::default() };
+        let (account, unlisted) = (self.account(), self.unlisted().clone());
+        let read = Registry { namespaces, services, unlisted, account, ..Registry::default() };
         self.with_shared(read).await
     }
 
@@ -210,6 +225,11 @@ impl SharedRegistry {
         } else {
             mirror.services_since(namespaces, self.began)
         }
+    }
+
+    /// The namespaces of which no list has come to its end.
+    fn unlisted(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the namespaces of other accounts that were read because claims name them.
@@ -272,7 +292,7 @@ impl SharedRegistry {
         let unread = keys.iter().filter_map(|key| {
             let service = registry.services.get_mut(key)?;
             let mut mirror = self.memory.mirror();
-            mirror.see(key, service);
+            mirror.see(key, service, (began, self.now));
             match mirror.read_since(key, since) {
                 Some(reading) => reading.fill(service),
                 None => return Some(Unread::new(key, service)),

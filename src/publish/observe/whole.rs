@@ -16,7 +16,7 @@ use super::{Error, SharedRegistry, World};
 use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
 use crate::clusterset::record;
 use crate::error::chain;
-use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, Tags};
+use crate::model::{Desired, Flow, Instances, Registry, Selection, Tags};
 use crate::publish::plan::{self, Extent, Holders, Missing, Observation, RereadScope};
 
 /// The number of services of which the tags are read to find one that is ours.
@@ -123,24 +123,27 @@ impl World<'_> {
         }
     }
 
-    /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. The names of
-    /// exports, which other clusters follow, and those that may be in several namespaces are read in each run.
+    /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. What the budget
+    /// leaves of these counts as empty, by an old read. The names of exports, which other clusters follow, and those that
+    /// may be in several namespaces are read in each run.
     async fn complete(&self, observation: &mut Observation) {
         let holders = Holders::decide(observation);
         let candidates = observation.keys_to_choose_from(|_| true);
-        let unread = |key: &&ServiceKey| {
-            let service = observation.registry.services.get(key);
+        let services = &mut observation.registry.services;
+        let mut unread = BTreeSet::new();
+        for key in holders.keys().chain(&candidates) {
+            let service = services.get_mut(key).filter(|service| service.unreadable.is_none());
+            let Some(service) = service.filter(|_| !unread.contains(key)) else { continue };
             let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
-            service.filter(|it| it.unreadable.is_none()).is_some_and(|service| {
-                if is_first && !service.is_current() {
-                    return true;
-                }
-                service.instances.is_none()
-                    && (!service.is_never_read() || self.registry.may_read(service))
-            })
-        };
-        let unread: BTreeSet<ServiceKey> =
-            holders.keys().chain(&candidates).filter(unread).cloned().collect();
+            if is_first && !service.is_current()
+                || service.instances.is_none() && (is_first || self.registry.may_read(service))
+            {
+                unread.insert(key.clone());
+            } else if service.instances.is_none() && !service.is_never_read() {
+                service.instances = Some(Instances::default());
+                service.read_before = Some(self.now);
+            }
+        }
         self.registry.read_instances(&mut observation.registry, &unread).await;
     }
 }

@@ -60,7 +60,7 @@ use removals::removals;
 use services::fits;
 use wanted::wanted;
 
-use crate::model::{CloudMapService, Owner, Place, ServiceRef};
+use crate::model::{Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
@@ -135,7 +135,7 @@ impl Plan {
             if asking.is_empty() {
                 continue;
             }
-            if observation.registry.services.get(key).is_some_and(CloudMapService::is_never_read) {
+            if observation.registry.is_unknown(key) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);

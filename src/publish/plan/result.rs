@@ -176,9 +176,14 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
     })
 }
 
+/// The most instances that a service may have.
+const MOST_INSTANCES: usize = 1000;
+
 /// The number of instances that may be ours and are not known, as the list of services reports it: those in services that
-/// could not be read, or never were, and those that came since a read of an earlier run.
+/// could not be read, or never were, those that came since a read of an earlier run, and the most that services may have
+/// which no list has shown yet.
 pub fn instances_unread(observation: &Observation) -> usize {
+    let unlisted: usize = observation.registry.unlisted.values().sum();
     let unread = unread(observation);
     let ours = unread.filter(|(key, it, _)| !is_of_others(observation, key, it));
     let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
@@ -187,7 +192,7 @@ pub fn instances_unread(observation: &Observation) -> usize {
         let known = service.instances.as_ref().map_or(0, |it| it.len());
         usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
     });
-    unread.saturating_add(new.sum())
+    unread.saturating_add(new.sum()).saturating_add(unlisted.saturating_mul(MOST_INSTANCES))
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Members, exported, imported, in_full, pods, sources};
 use crate::fleet::Fleet;
 use crate::run::sync;
-use testbed::cloud_map::Call;
+use testbed::cloud_map::{Behaviour, Call};
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -71,4 +71,28 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
     let writes = members.fleet.cloud_map.calls().into_iter().filter(Call::is_write);
     let writes: Vec<String> = writes.map(|it| it.operation).collect();
     assert_eq!(writes, ["RegisterInstance", "DeregisterInstance"]);
+}
+
+/// A new member may be on any page of the list of services, so the list is read to its end in each run.
+#[tokio::test]
+async fn list_is_never_left_where_clusters_are_members() {
+    let members = Members::start().await;
+    fill(&members.fleet);
+    exported(
+        &members.green,
+        ClusterIp::new("shop", "web").port_of("TCP", "http", 80, 8080),
+        &["10.1.0.1"],
+        CREATED,
+    );
+    members.converge().await;
+    let cloud_map = &members.fleet.cloud_map;
+    cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });
+    let function = members.serving("blue", &[]).await.with_most_reads(1);
+    let services = cloud_map.namespaces().into_keys().map(|id| cloud_map.services(&id).len());
+    let pages = services.sum::<usize>().div_ceil(2);
+    for _ in 0..3 {
+        assert!(sync(&function).await.ok);
+        assert!(cloud_map.count("ListServices") >= pages, "{pages}");
+        cloud_map.forget_calls();
+    }
 }

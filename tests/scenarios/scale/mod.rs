@@ -4,7 +4,7 @@
 
 #[path = "../../scale/mod.rs"]
 #[allow(dead_code, reason = "shared with the command that writes docs/sizing.md")]
-mod simulation;
+pub mod simulation;
 
 mod world;
 

@@ -48,6 +48,11 @@ pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(Box::pin(LocalSet::new().run_until(work)))
 }
 
+/// The items of a page of a list: few if no process has the time to read all pages.
+pub fn page_of(most_reads: Option<usize>) -> usize {
+    if most_reads.is_some() { 2 } else { Behaviour::default().page_limit }
+}
+
 /// The world, the stand-ins that show it, and the processes of the function.
 pub struct Scene {
     pub world: World,
@@ -119,6 +124,7 @@ impl Scene {
             scene.behave(|it| {
                 it.operation_delay = time(story.operation_delay);
                 it.list_lag = time(story.list_lag);
+                it.page_limit = page_of(story.most_reads);
             });
             scene.slowest = time(story.operation_delay);
         })

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::clusterset::{CLUSTER_ID, IMPORTS_ALONE, OTHER_REGION};
 use super::oracle::{self, clusterset, guard, publish};
-use super::play::{LOOK, QUIET, Scene};
+use super::play::{LOOK, QUIET, Scene, page_of};
 use super::processes::in_full;
 use super::world::CLUSTERS;
 use testbed::cloud_map::{Behaviour, Call};
@@ -55,7 +55,8 @@ impl Scene {
             self.deploy();
         }
         self.heal();
-        self.behave(|it| *it = Behaviour::default());
+        let page_limit = page_of(self.most_reads);
+        self.behave(|it| *it = Behaviour { page_limit, ..Behaviour::default() });
         for number in 0..CLUSTERS.len() {
             self.cluster(number).give_back();
             if self.world.clusterset.is_on {
@@ -173,10 +174,10 @@ impl Scene {
         // Health that was reported is told a moment later.
         sleep(Duration::from_secs(1)).await;
         let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
-        // As many as read each service once, and what came meanwhile.
+        // As many as list and read each service once, and what came meanwhile.
         let services = self.fleet.cloud_map.namespaces().into_keys();
         let services: usize = services.map(|id| self.fleet.cloud_map.services(&id).len()).sum();
-        for _ in 0..services.div_ceil(reads) {
+        for _ in 0..services.div_ceil(reads) + services.div_ceil(page_of(self.most_reads)) {
             self.direct(number, 1).await?;
         }
         self.direct(number, 1).await

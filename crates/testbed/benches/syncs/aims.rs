@@ -4,10 +4,11 @@ use std::fmt;
 
 use crate::clustersets;
 use crate::report::Report;
+use crate::shared_registry::FAN_OUT;
 use crate::table::{Events, Row, Table, count};
 use crate::world::{
     ALL_ANNOTATED, FEW_INSTANCES, FIFTY_NAMESPACES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS,
-    MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS, WITHOUT_MESSAGES,
+    MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS, TEN_THOUSAND, WITHOUT_MESSAGES,
 };
 
 /// A figure that is to stay at or below another.
@@ -54,6 +55,7 @@ const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run
 const WRITTEN_AGAIN: &str = "Something differs in each run from what was written.";
 const READ_FIRST: &str =
     "A full sync compares the whole cluster with what the process knows before its first read.";
+const WHOLE_MIRROR: &str = "What a process has read of all clusters stays in its memory.";
 const GROWS: &str = "Something is read that the pod has nothing to do with.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
@@ -154,12 +156,12 @@ fn many_namespaces(report: &Report) -> Vec<Aim> {
 fn one_pod(report: &Report) -> Vec<Aim> {
     let events = |world| report.table(world).and_then(|table| table.events.as_ref());
     let calls = |events: &Events| count(events.calls.values().sum());
-    let found = WITHOUT_MESSAGES.iter().filter_map(|(services, world)| {
+    let found = WITHOUT_MESSAGES.iter().filter_map(|(services, world, limit)| {
         let what =
             format!("{services} Services: one changed without a message, p99 until registered");
-        Some(Aim::new(&what, 3000.0, events(world)?.percentile_registered(99), " ms", READ_FIRST))
+        Some(Aim::new(&what, *limit, events(world)?.percentile_registered(99), " ms", READ_FIRST))
     });
-    let found: Vec<Aim> = found.collect();
+    let found: Vec<Aim> = found.chain(large_cloud_maps(report)).collect();
     let Some(many) = events(MANY_INSTANCES) else { return found };
     let what = "One pod changed among 20,000 instances, warm: calls, of those among ten";
     let few = events(FEW_INSTANCES).map(calls);
@@ -168,6 +170,22 @@ fn one_pod(report: &Report) -> Vec<Aim> {
         "One pod changed among 20,000 instances, operations of two seconds: p99 until registered";
     let p99 = Aim::new(what, 2500.0, many.percentile_registered(99), " ms", SLOW);
     found.into_iter().chain(ratio).chain([p99]).collect()
+}
+
+/// Cloud Maps of which a run reads a part.
+fn large_cloud_maps(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    let warm = report.table(TEN_THOUSAND).and_then(|table| table.row("in step, warm"));
+    let what = "10,000 Services: calls of a full sync in step, warm";
+    aims.extend(warm.map(|row| Aim::new(what, 620.0, count(row.number_of_calls()), "", GROWS)));
+    if let Some(table) = report.table(FAN_OUT.name) {
+        let what = "10 clusters x 2,000 x 5 in one account, FAN_OUT: one changed without a message, p99 until registered";
+        let p99 = table.events.as_ref().map(|events| events.percentile_registered(99));
+        aims.extend(p99.map(|p99| Aim::new(what, 60_000.0, p99, " ms", READ_FIRST)));
+        let what = "10 clusters x 2,000 x 5 in one account, FAN_OUT: peak memory of a process that knows all";
+        aims.push(Aim::new(what, 256.0, table.peak_memory(), " MB", WHOLE_MIRROR));
+    }
+    aims
 }
 
 fn under_quotas(world: &str, row: &Row, why: &'static str) -> Vec<Aim> {

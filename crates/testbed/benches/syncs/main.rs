@@ -69,6 +69,11 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
         report.tables.push(world.run(&report.binary).await);
         tell(&report, filter)?;
     }
+    if is_asked_for(shared_registry::FAN_OUT.name) {
+        eprintln!("{} ...", shared_registry::FAN_OUT.name);
+        report.tables.push(shared_registry::FAN_OUT.run_apart(&report.binary).await);
+        tell(&report, filter)?;
+    }
     let clustersets = clustersets::WORLDS.iter().chain(clustersets::GROWING);
     for world in clustersets.filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);

@@ -1,39 +1,60 @@
-//! Clusters that are kept in one Cloud Map, with the same number of instances in all: a full sync of more clusters reads
-//! no more, so that processor time and memory beyond those of one cluster are for the copy that each plans with.
+//! Clusters that are kept in one Cloud Map. Synced together they have the same number of instances in all: a full sync of
+//! more clusters reads no more, so that processor time and memory beyond those of one cluster are for the copy that each
+//! plans with. With `FAN_OUT` each has an invocation of its own.
 
 use std::time::Duration;
 
-use crate::function::Binary;
-use crate::runs::full_sync;
-use crate::table::Table;
-use crate::world::pods;
-use testbed::Sandbox;
-use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind};
-use testbed::kubernetes::Headless;
+use serde_json::{Value, json};
 
-/// Of all clusters together, each with this number of pods.
-const SERVICES: usize = 1600;
-const PODS: usize = 10;
-const NAMESPACES: usize = 10;
+use crate::function::Binary;
+use crate::runs::{full_sync, load, measure, one_event, registered};
+use crate::table::{Events, Table};
+use crate::world::{address, pods};
+use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind, Quotas};
+use testbed::kubernetes::{Headless, KubernetesServer};
+use testbed::{ROLE_ARN, Sandbox};
 
 /// One world.
 pub struct World {
     /// What it is called.
     pub name: &'static str,
     clusters: usize,
+    /// Of all clusters together, each with this number of pods.
+    services: usize,
+    pods: usize,
+    namespaces: usize,
 }
 
-/// All worlds, the one with the fewest clusters first.
+/// The largest that one account holds, until AWS raises its quotas.
+pub const FAN_OUT: World = World {
+    name: "10 clusters x 2,000 x 5 in one account, FAN_OUT, an account's quotas, the whole of them",
+    clusters: 10,
+    services: 20_000,
+    pods: 5,
+    namespaces: 50,
+};
+
+const TOGETHER: World = World { name: "", clusters: 1, services: 1600, pods: 10, namespaces: 10 };
+
+/// The worlds that are synced together, the one with the fewest clusters first.
 pub const WORLDS: &[World] = &[
-    World { name: "1 cluster of one registry, 1,600 x 10, no quotas", clusters: 1 },
-    World { name: "8 clusters of one registry, 1,600 x 10 in all, no quotas", clusters: 8 },
-    World { name: "32 clusters of one registry, 1,600 x 10 in all, no quotas", clusters: 32 },
+    World { name: "1 cluster of one registry, 1,600 x 10, no quotas", ..TOGETHER },
+    World {
+        name: "8 clusters of one registry, 1,600 x 10 in all, no quotas",
+        clusters: 8,
+        ..TOGETHER
+    },
+    World {
+        name: "32 clusters of one registry, 1,600 x 10 in all, no quotas",
+        clusters: 32,
+        ..TOGETHER
+    },
 ];
 
 impl World {
     /// Measures all runs in it.
     pub async fn run(&self, binary: &Binary) -> Table {
-        let (sandbox, cloud_map) = self.seed().await;
+        let (sandbox, cloud_map, _) = self.seed().await;
         let settings = [("QUOTA_SHARE", "1000")];
         let mut function = binary.start(&sandbox, &settings).await;
         full_sync(false, "first sync", &mut function, &cloud_map).await;
@@ -45,7 +66,62 @@ impl World {
         Table { name: self.name.to_owned(), rows, events: None, imports: None }
     }
 
-    async fn seed(&self) -> (Sandbox, CloudMap) {
+    /// The same by an invocation for each cluster: of a process that knows nothing, and of one that has read all of Cloud
+    /// Map and has served each cluster.
+    pub async fn run_apart(&self, binary: &Binary) -> Table {
+        let (sandbox, cloud_map, clusters) = self.seed().await;
+        let queue = sandbox.queue("own");
+        queue.allow(ROLE_ARN);
+        let place = |service| {
+            let namespace = format!("prod-{}", service % self.namespaces);
+            (format!("c{}", service % self.clusters), namespace)
+        };
+        load(binary, (&sandbox, &cloud_map), (self.services, self.pods), place).await;
+        let quotas = Some(Quotas::of_an_account());
+        cloud_map.behave(Behaviour {
+            operation_delay: Duration::from_secs(2),
+            quotas,
+            ..self.behaviour()
+        });
+        let settings = [("QUOTA_SHARE", "1"), ("FAN_OUT", queue.url())];
+        let mut rows = Vec::new();
+        let mut new = binary.start(&sandbox, &settings).await;
+        let payload = (&cloud_map, of_cluster(0));
+        rows.push(measure(true, "in step, cold", &mut new, payload).await);
+        let mut function = binary.start(&sandbox, &settings).await;
+        let fresh = json!({ "action": "sync", "fresh": true, "cluster": "c0" });
+        measure(true, "fresh", &mut function, (&cloud_map, fresh)).await;
+        for cluster in 1..self.clusters {
+            one_event(&mut function, of_cluster(cluster)).await;
+        }
+        let payload = (&cloud_map, of_cluster(0));
+        rows.push(measure(true, "in step, warm", &mut function, payload).await);
+        let mut events = Events { what: "One pod changed", ..Events::default() };
+        for event in 0..5 {
+            cloud_map.forget_calls();
+            let (service, cluster) = (event, event % self.clusters);
+            let name = format!("web-{service}");
+            clusters[cluster].pods("shop", &name, &pods(service, self.pods, 1));
+            let namespace = format!("prod-{}", service % self.namespaces);
+            let registry = cloud_map.find_service(&namespace, &name).expect("it is registered");
+            let newest = address(service, self.pods);
+            let registered = registered(&cloud_map, &registry, &newest);
+            let invocation = one_event(&mut function, of_cluster(cluster));
+            let (took, registered) = tokio::join!(invocation, registered);
+            events.times.push(took);
+            events.registered.push(registered);
+            for (operation, count) in cloud_map.counts() {
+                *events.calls.entry(operation).or_default() += count;
+            }
+            let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
+            events.reads_before_writes = events.reads_before_writes.max(reads);
+        }
+        events.times.sort();
+        events.registered.sort();
+        Table { name: self.name.to_owned(), rows, events: Some(events), imports: None }
+    }
+
+    async fn seed(&self) -> (Sandbox, CloudMap, Vec<KubernetesServer>) {
         let mut sandbox = Sandbox::start().await;
         let names: Vec<String> = (0..self.clusters).map(|index| format!("c{index}")).collect();
         for name in &names {
@@ -55,29 +131,39 @@ impl World {
         let cloud_map = sandbox.cloud_map();
         cloud_map
             .watch_over("cloud-map-sync", &arns.iter().map(String::as_str).collect::<Vec<_>>());
-        for namespace in 0..NAMESPACES {
+        for namespace in 0..self.namespaces {
             cloud_map.namespace(&format!("prod-{namespace}"), NamespaceKind::Http);
         }
         let clusters: Vec<_> = names.iter().map(|name| sandbox.kubernetes(name)).collect();
-        for service in 0..SERVICES {
+        for service in 0..self.services {
             let cluster = &clusters[service % clusters.len()];
             let (name, namespace) =
-                (format!("web-{service}"), format!("prod-{}", service % NAMESPACES));
+                (format!("web-{service}"), format!("prod-{}", service % self.namespaces));
             let headless = Headless::new("shop", &name).port("http", 8080);
             cluster.service(
                 headless
                     .annotate("cloudmap.controller/hostname", &name)
                     .annotate("cloudmap.controller/namespace", &namespace),
             );
-            cluster.pods("shop", &name, &pods(service, PODS, 0));
+            cluster.pods("shop", &name, &pods(service, self.pods, 0));
         }
-        cloud_map.behave(Behaviour {
+        cloud_map.behave(self.behaviour());
+        (sandbox, cloud_map, clusters)
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        Behaviour {
             latency: Duration::from_millis(20),
             operation_delay: Duration::from_millis(20),
-            instances_per_namespace: SERVICES * PODS,
+            instances_per_namespace: self.services * self.pods,
             discovery_on_any_host: true,
             ..Behaviour::default()
-        });
-        (sandbox, cloud_map)
+        }
     }
+}
+
+/// A batch with the message of a full sync of one cluster.
+fn of_cluster(cluster: usize) -> Value {
+    let body = json!({ "cluster": format!("c{cluster}") }).to_string();
+    json!({ "Records": [{ "messageId": "one", "eventSource": "aws:sqs", "body": body }] })
 }

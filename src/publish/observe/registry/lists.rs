@@ -2,26 +2,31 @@
 //! made the pages, so that the list of one namespace has as many pages as that of all; but a service in the list of all
 //! does not name its namespace, for which GetService is asked once. The list of all is believed for a namespace
 //! only if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by itself.
+//!
+//! A list that is too long for the time of a run (`budget`) is read by turns: each run goes on with the page at which the
+//! last one stopped. What was seen before stands meanwhile, and a service that is to be changed is read by its id.
+//! Services that the last whole list did not show do not exist, as far as the process knows: if one does, its creation is
+//! refused with its id. Until the first list has come to its end, no more is known of those that it has not shown.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::ready;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use futures_util::stream::poll_fn;
+use futures_util::stream::{self, poll_fn};
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tokio::try_join;
 
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::instances::{Reading, Unread};
+use crate::cloud_map::read::ListedService;
 use crate::cloud_map::{Call, Class, Error, SIDE_BY_SIDE, Urgency};
 use crate::clusterset::record;
 use crate::error::chain;
-use crate::model::{CloudMapService, Namespace, ServiceKey};
-use crate::publish::observe::mirror::{Moment, Services};
+use crate::model::{CloudMapService, Namespace, NewService, ServiceKey};
+use crate::publish::observe::mirror::{LeftList, Moment, Services, Start};
 
 /// The list of all services did not become a list of each namespace.
 enum Problem {
@@ -43,6 +48,7 @@ impl SharedRegistry {
         let of_records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
         let of_records: BTreeSet<&str> = of_records.map(|it| it.id.as_str()).collect();
         let (tell, mut told) = mpsc::unbounded_channel();
+        let listed = namespaces.iter().copied();
         let lists = async move {
             // A namespace that is listed a second time shows its services again.
             let begun = Mutex::new(BTreeSet::new());
@@ -53,15 +59,13 @@ impl SharedRegistry {
                 let is_filled = service.held() > 0 || is_record;
                 if is_filled && !is_read && begun.insert(service.arn.clone()) {
                     let due = self.memory.mirror().due(key, service);
-                    if !is_record && !self.budget.spend(due, service) {
-                        return;
+                    if is_record || self.budget.spend(due, service) {
+                        // The receiver exists until this sender is dropped.
+                        _ = tell.send(Unread::new(key, service));
                     }
-                    self.memory.mirror().see(key, service);
-                    // The receiver exists until this sender is dropped.
-                    _ = tell.send(Unread::new(key, service));
                 }
             };
-            self.list(namespaces.iter().copied(), self.began, filled).await
+            self.list(listed, self.began, filled).await
         };
         let began = self.memory.mirror().take_moment();
         // What a sync does first, and its turns, do not wait for these.
@@ -72,55 +76,75 @@ impl SharedRegistry {
             (kept == Reading::Gone).then_some(of)
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
-        let (services, gone) = try_join!(lists, gone.map(Ok))?;
+        let ((), gone) = try_join!(lists, gone.map(Ok))?;
         // The list that showed them may have ended later.
         for of in &gone {
             self.memory.mirror().keep_read(of, Reading::Gone, (began, self.now));
         }
-        Ok(self.services_of(&services.into_keys().map(|key| key.namespace).collect()))
+        Ok(self.services_of(&namespaces.iter().map(|it| it.id.clone()).collect()))
     }
 
     /// The services of namespaces, listed at or after a moment, without instances.
     pub(in crate::publish::observe) async fn list_services(
         &self,
-        namespaces: impl Iterator<Item = &Namespace>,
+        namespaces: impl Iterator<Item = &Namespace> + Clone,
         since: Moment,
     ) -> Result<Services, Failure> {
-        self.list(namespaces, since, |_, _| ()).await
+        self.list(namespaces.clone(), since, |_, _| ()).await?;
+        let mirror = self.memory.mirror();
+        Ok(namespaces.flat_map(|it| mirror.listed_services(&it.id)).collect())
     }
 
     /// Lists the services of those namespaces that were not listed at or after a moment, and sends each service as soon
-    /// as it is known.
+    /// as it is known. If the lists go by turns, those that this run does not list are sent at the end.
     async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
         since: Moment,
         tell: impl Fn(&ServiceKey, &CloudMapService),
-    ) -> Result<Services, Failure> {
+    ) -> Result<(), Failure> {
         let _alone = self.listing.lock().await;
-        let mut services = Services::default();
+        let tell_known = |namespaces: &[&Namespace]| {
+            for namespace in namespaces {
+                let listed = self.memory.mirror().listed_services(&namespace.id);
+                for (key, service) in &listed {
+                    tell(key, service);
+                }
+            }
+        };
         let is_known = |it: &Namespace| self.memory.mirror().is_listed_since(&it.id, since);
         let (known, unknown): (Vec<_>, Vec<_>) = namespaces.partition(|it| is_known(it));
-        for namespace in known {
-            let listed = self.memory.mirror().listed_services(&namespace.id);
-            for (key, service) in &listed {
-                tell(key, service);
-            }
-            services.extend(listed);
-        }
+        tell_known(&known);
         let (own, mut each): (Vec<_>, Vec<_>) =
-            unknown.into_iter().partition(|it| !self.is_of_other(it));
+            unknown.iter().copied().partition(|it| !self.is_of_other(it));
         match self.way(own.len()) {
             Way::Each => each.extend(own),
-            Way::Together => {
-                let (listed, unlisted) = self.list_together(own, &tell).await?;
-                services.extend(listed);
-                each.extend(unlisted);
-            }
+            Way::Together => each.extend(self.list_together(own, &tell).await?),
         }
         let lists = each.into_iter().map(|namespace| self.list_one(namespace, &tell));
-        services.extend(try_join_all(lists).await?.into_iter().flatten());
-        Ok(services)
+        try_join_all(lists).await?;
+        if self.lists_by_turns() {
+            tell_known(&unknown);
+            let mirror = self.memory.mirror();
+            let mut unlisted = self.unlisted();
+            unlisted.retain(|id, _| unknown.iter().all(|it| it.id != *id));
+            unlisted.extend(
+                unknown.iter().filter_map(|it| Some((it.id.clone(), mirror.unlisted(&it.id)?))),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether a list of all services takes longer than a run has time for.
+    pub(super) fn lists_by_turns(&self) -> bool {
+        *self.by_turns.get_or_init(|| {
+            let mut mirror = self.memory.mirror();
+            let by_turns = self.budget.is_exceeded_by(mirror.lists_and_services(self.now));
+            if by_turns {
+                mirror.list_created();
+            }
+            by_turns
+        })
     }
 
     fn way(&self, namespaces: usize) -> Way {
@@ -133,98 +157,144 @@ impl SharedRegistry {
         Way::choose(Counts { namespaces, services, unseen })
     }
 
+    /// Reads the pages of a list of a namespace, or of all, those of this run if the lists go by turns. Returns the start
+    /// of a list that has come to its end.
+    async fn read_list(
+        &self,
+        of: Option<&Namespace>,
+        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), Problem>,
+    ) -> Result<Option<Start>, Problem> {
+        let by_turns = self.lists_by_turns();
+        let left = self.memory.mirror().left().get(&of.map(|it| it.id.clone())).cloned();
+        let left = left.filter(|_| by_turns);
+        let goes_on = left.is_some();
+        match self.read_pages(of, left, by_turns, on_page).await {
+            // The token was not kept for so long. The next one may not be, either, so the list is read to its end.
+            Err(Problem::List(error)) if goes_on && error.class == Class::Invalid => {
+                self.read_pages(of, None, false, on_page).await
+            }
+            read => read,
+        }
+    }
+
+    async fn read_pages(
+        &self,
+        of: Option<&Namespace>,
+        left: Option<LeftList>,
+        by_turns: bool,
+        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), Problem>,
+    ) -> Result<Option<Start>, Problem> {
+        let list = of.map(|it| it.id.clone());
+        let is_first = self.memory.mirror().has_no_list();
+        let (start, from) = match left {
+            Some((start, from)) => (start, Some(from)),
+            None => ((self.memory.mirror().take_moment(), self.now), None),
+        };
+        let mut pages = pin!(self.cloud_map.services(of, from).map_err(Problem::List)?);
+        loop {
+            if by_turns && !self.budget.spend_page(is_first) {
+                return Ok(None);
+            }
+            // A list that goes on began in an earlier run.
+            let at = (self.memory.mirror().take_moment(), self.now);
+            let page = pages.try_next().await.map_err(Problem::List)?;
+            let Some(page) = page else { return Ok(Some(start)) };
+            on_page(page.services, at).await?;
+            let Some(next) = page.next else {
+                self.memory.mirror().left().remove(&list);
+                return Ok(Some(start));
+            };
+            self.memory.mirror().left().insert(list.clone(), (start, next));
+        }
+    }
+
     async fn list_one(
         &self,
         namespace: &Namespace,
         tell: impl Fn(&ServiceKey, &CloudMapService),
-    ) -> Result<Services, Failure> {
-        let began = self.memory.mirror().take_moment();
-        let services = match self.cloud_map.services(namespace, tell).await {
-            Ok(services) => services.into_iter().collect(),
-            // A remembered namespace that is gone.
-            Err(error) if error.class == Class::NotFound => Services::default(),
-            Err(error) => return Err(Arc::new(error)),
+    ) -> Result<(), Failure> {
+        let on_page = async |listed: Vec<ListedService>, at: Start| {
+            for ListedService { service, .. } in listed {
+                let key = ServiceKey::new(namespace, &service.name);
+                self.memory.mirror().keep_entry(&key, &service, at);
+                tell(&key, &service);
+            }
+            Ok(())
         };
-        self.keep_list(namespace, &services, began);
-        Ok(services)
+        let ended = match self.read_list(Some(namespace), &on_page).await {
+            Ok(ended) => ended,
+            Err(Problem::List(error) | Problem::Service(error)) => match error.class {
+                // A remembered namespace that is gone.
+                Class::NotFound => Some((self.memory.mirror().take_moment(), self.now)),
+                _ => return Err(Arc::new(error)),
+            },
+        };
+        if let Some(start) = ended {
+            self.memory.mirror().end_list(&namespace.id, start);
+        }
+        Ok(())
     }
 
-    fn keep_list(&self, namespace: &Namespace, services: &Services, began: Moment) {
-        self.memory.mirror().keep_services(&namespace.id, services, (began, self.now));
-    }
-
-    /// Lists all services once. Returns those of namespaces for which the list is believed, and the other namespaces.
+    /// Lists all services once. Returns the namespaces for which the list is not believed.
     async fn list_together<'a>(
         &self,
         namespaces: Vec<&'a Namespace>,
         tell: impl Fn(&ServiceKey, &CloudMapService),
-    ) -> Result<(Services, Vec<&'a Namespace>), Failure> {
-        let began = self.memory.mirror().take_moment();
+    ) -> Result<Vec<&'a Namespace>, Failure> {
+        let known = &self.memory.mirror().namespaces_of_services();
         let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
-        let mut listed = match self.services_by_namespace(&wanted.collect(), tell).await {
-            Ok(listed) => listed,
+        let (wanted, account) = (&wanted.collect::<BTreeMap<_, _>>(), self.account.get());
+        let on_page = async |listed: Vec<ListedService>, at: Start| {
+            let own = listed.into_iter().filter(|listed| {
+                account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref()
+            });
+            let located = own.map(async |listed| {
+                let mut id = known.get(&listed.service.arn).cloned();
+                if id.is_none() {
+                    self.budget.spend_namespace();
+                    id = self.cloud_map.namespace_of(&listed.service).await?;
+                }
+                Ok((id, listed.service))
+            });
+            let mut located = pin!(stream::iter(located).buffer_unordered(SIDE_BY_SIDE));
+            while let Some((id, service)) = located.try_next().await.map_err(Problem::Service)? {
+                // Without an id it was deleted since.
+                let Some(id) = id else { continue };
+                if let Some(namespace) = wanted.get(id.as_str()) {
+                    let key = ServiceKey::new(namespace, &service.name);
+                    self.memory.mirror().keep_entry(&key, &service, at);
+                    tell(&key, &service);
+                } else {
+                    self.memory.mirror().keep_elsewhere(service.arn, id, at);
+                }
+            }
+            Ok(())
+        };
+        let start = match self.read_list(None, &on_page).await {
+            Ok(Some(start)) => start,
+            Ok(None) => return Ok(Vec::new()),
             Err(Problem::List(error)) => return Err(Arc::new(error)),
             Err(Problem::Service(error)) => {
                 self.note_problem(&error);
-                return Ok((Services::default(), namespaces));
+                return Ok(namespaces);
             }
         };
-        let (mut believed, mut others) = (Services::default(), Vec::new());
-        for namespace in namespaces {
-            let services = listed.remove(&namespace.id).unwrap_or_default();
-            let expected = self.memory.mirror().expected(&namespace.id);
-            if expected.is_some_and(|expected| services.len() >= expected) {
-                self.keep_list(namespace, &services, began);
-                believed.extend(services);
-            } else {
-                others.push(namespace);
+        let mut mirror = self.memory.mirror();
+        mirror.end_list_of_all(start);
+        let mut others = namespaces;
+        others.retain(|namespace| {
+            // Services that were created after their page would have each namespace listed.
+            let is_believed = self.lists_by_turns() || mirror.has_all(&namespace.id, start);
+            if is_believed {
+                mirror.end_list(&namespace.id, start);
             }
-        }
-        Ok((believed, others))
-    }
-
-    /// The services of the wanted namespaces, by the namespace's id, from the list of all services.
-    async fn services_by_namespace(
-        &self,
-        wanted: &BTreeMap<&str, &Namespace>,
-        tell: impl Fn(&ServiceKey, &CloudMapService),
-    ) -> Result<BTreeMap<String, Services>, Problem> {
-        let known = self.memory.mirror().namespaces_of_services();
-        let account = self.account.get();
-        let known = &known;
-        let listed = self.cloud_map.all_services().map_err(Problem::List);
-        let own = listed.try_filter(|listed| {
-            ready(account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref())
+            !is_believed
         });
-        let located = own.map_ok(|listed| async move {
-            let id = match known.get(&listed.service.arn) {
-                Some(id) => Some(id.clone()),
-                None => {
-                    self.cloud_map.namespace_of(&listed.service).await.map_err(Problem::Service)?
-                }
-            };
-            Ok((id, listed.service))
-        });
-        let mut located = pin!(located.try_buffer_unordered(SIDE_BY_SIDE));
-        let (mut all, mut services) = (BTreeMap::new(), BTreeMap::<String, Services>::new());
-        while let Some((id, service)) = located.try_next().await? {
-            // Without an id it was deleted since.
-            let Some(id) = id else { continue };
-            if let Some(namespace) = wanted.get(id.as_str()) {
-                let key = ServiceKey::new(namespace, &service.name);
-                tell(&key, &service);
-                all.insert(service.arn.clone(), id.clone());
-                services.entry(id).or_default().insert(key, service);
-            } else {
-                all.insert(service.arn, id);
-            }
-        }
-        self.memory.mirror().keep_elsewhere(all);
-        Ok(services)
+        Ok(others)
     }
 
     /// Logs why the namespaces are listed one by one; if that is denied, not again for a while.
-    fn note_problem(&self, error: &Error) {
+    pub(super) fn note_problem(&self, error: &Error) {
         if error.class == Class::Denied {
             self.memory.mirror().note_denial(self.now);
         }
@@ -234,13 +304,19 @@ impl SharedRegistry {
         );
     }
 
-    /// Remembers the namespace of a service that was created.
-    pub fn note_service(&self, namespace: &Namespace, arn: &str) {
+    /// Remembers a service that was created, with the instances that it will have.
+    pub fn note_created(&self, service: &NewService, arn: &str) {
+        let NewService { namespace, name, kind, .. } = service;
         // A namespace that was created in this run has its name as its id.
         let id = namespace.arn.as_ref().and_then(|reference| reference.rsplit('/').next());
-        if let Some(id) = id {
-            self.memory.mirror().note_service(arn.to_owned(), id.to_owned());
-        }
+        let Some(id) = id else { return };
+        let namespace = Namespace { id: id.to_owned(), ..namespace.clone() };
+        let created = CloudMapService::created(arn.to_owned(), name.as_str(), *kind);
+        let created = CloudMapService { instance_count: 1, ..created };
+        let key = ServiceKey::new(&namespace, name.as_str());
+        let mut mirror = self.memory.mirror();
+        let began = mirror.take_moment();
+        mirror.note_created(key, created, (began, self.now));
     }
 }
 

@@ -1,12 +1,15 @@
 //! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::{StreamExt, stream};
 use tokio::task::yield_now;
 
 use super::{Failure, SharedRegistry, missing};
-use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
+use crate::cloud_map::{Class, SIDE_BY_SIDE};
+use crate::model::{CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey};
 use crate::publish::observe::mirror::{Moment, Namespaces};
 
 impl SharedRegistry {
@@ -150,7 +153,8 @@ impl SharedRegistry {
     }
 
     /// Puts the entries of services into `registry` from lists that began at or after a moment, with the instances that
-    /// this invocation has read. Returns whether there was a new list.
+    /// this invocation has read. If the lists go by turns, a service that was seen is read by its id, and any other is as the
+    /// last whole list shows. Returns whether there was a new list.
     pub(in crate::publish::observe) async fn look_up(
         &self,
         registry: &mut Registry,
@@ -158,17 +162,77 @@ impl SharedRegistry {
         since: Moment,
     ) -> Result<bool, Failure> {
         let ids: BTreeSet<&String> = keys.iter().map(|key| &key.namespace).collect();
-        let is_listed = |id: &str| self.memory.mirror().is_listed_since(id, since);
+        let by_turns = !keys.is_empty() && self.lists_by_turns();
+        let listed = if by_turns { Moment::default() } else { since };
+        let is_listed = |id: &str| self.memory.mirror().is_listed_since(id, listed);
         let ids = ids.into_iter().filter(|id| !is_listed(id));
         let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
         let unlisted: Vec<&Namespace> = ids.filter_map(there).collect();
         // Without one it does not wait for the list that another reads.
         let is_new = !unlisted.is_empty()
-            && !self.list_services(unlisted.into_iter(), since).await?.is_empty();
+            && !self.list_services(unlisted.into_iter(), listed).await?.is_empty();
+        if by_turns {
+            self.read_entries(keys, since).await?;
+            registry.unlisted.clone_from(&self.unlisted());
+        }
         let mirror = self.memory.mirror();
         let found = |key: &ServiceKey| Some((key.clone(), mirror.service(key, self.began)?));
         registry.services.extend(keys.iter().filter_map(found));
         Ok(is_new)
+    }
+
+    /// Puts the entries of services that no list of this run has shown into `registry`, without instances. If the lists do
+    /// not go by turns, there are none.
+    pub(in crate::publish::observe) async fn renew_entries(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<(), Failure> {
+        if !self.lists_by_turns() {
+            return Ok(());
+        }
+        let mut old = keys.clone();
+        old.retain(|key| self.memory.mirror().arn_of_old(key, self.began).is_some());
+        self.read_entries(&old, self.began).await?;
+        for key in &old {
+            let before = registry.services.remove(key);
+            if let Some(entry) = self.memory.mirror().listed(key) {
+                let ttls_asked = before.map(|service| service.ttls_asked).unwrap_or_default();
+                let entry = CloudMapService { ttls_asked, ..entry };
+                registry.services.insert(key.clone(), entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the entries of services by their ids: of those that a list showed before a moment, and of those that exist as
+    /// Cloud Map has answered.
+    async fn read_entries(
+        &self,
+        keys: &BTreeSet<ServiceKey>,
+        since: Moment,
+    ) -> Result<(), Failure> {
+        if self.memory.mirror().is_denied(self.now) {
+            return Ok(());
+        }
+        let began = self.memory.mirror().take_moment();
+        let reads = keys.iter().filter_map(|key| {
+            let known = self.memory.mirror().arn_of_old(key, since);
+            let arn = known.or_else(|| self.new_services.existing(key))?;
+            Some(async move { (key, self.cloud_map.service_of_id(&arn).await) })
+        });
+        let mut reads = pin!(stream::iter(reads).buffer_unordered(SIDE_BY_SIDE));
+        while let Some((key, read)) = reads.next().await {
+            match read {
+                Ok(Some((id, service))) if id == key.namespace => {
+                    self.memory.mirror().keep_entry(key, &service, (began, self.now));
+                }
+                Ok(_) => self.memory.mirror().drop_entry(key),
+                Err(error) if error.class == Class::Denied => self.note_problem(&error),
+                Err(error) => return Err(Arc::new(error)),
+            }
+        }
+        Ok(())
     }
 }
 
