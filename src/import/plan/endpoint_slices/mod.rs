@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use slice::Shape;
+pub(super) use slice::{MANAGED_BY, MANAGER};
 
 use super::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
 use super::change::Change;
