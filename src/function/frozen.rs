@@ -13,7 +13,7 @@ use crate::model::Selection;
 use crate::report::MultiClusterReport;
 
 /// The obstacles that no later run removes.
-const OBSTACLES: [&str; 8] = [
+const OBSTACLES: [&str; 9] = [
     "NoIdentity",
     "InvalidIdentity",
     "IdentityDisagrees",
@@ -22,6 +22,7 @@ const OBSTACLES: [&str; 8] = [
     "AnotherController",
     "NoMultiClusterApi",
     "NoRecord",
+    "Namespace",
 ];
 const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
                       is mended";

@@ -175,7 +175,7 @@ impl Exporting<'_> {
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
         let introduced = match options.mode {
-            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await.0,
+            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await?.0,
             _ => ClusterReport::default(),
         };
         let refused = kept.refused(&observation.desired);
@@ -200,8 +200,10 @@ impl Exporting<'_> {
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
         let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
+        // An export whose record finds no room under the present id is imported by that of the former one.
+        let is_moved = has_cluster_record && records.counts.held_back == 0;
         let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
-        if has_cluster_record && !is_held && report.is_complete() {
+        if is_moved && !is_held && report.is_complete() {
             report = report.with(kept.take_former_away(options).await);
         }
         let claimed = Claimed::of(observation, leaving);
@@ -257,16 +259,19 @@ impl Exporting<'_> {
         if is_unfamiliar && self.imports.stand(world).await && !self.is_shown(sources).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let (mut report, failure) = kept.write_own(selection, options).await;
-        if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
-            return Err(Refused::NoRecord(error));
+        let (mut report, failure) = kept.write_own(selection, options).await?;
+        if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = &failure {
+            return Err(Refused::NoRecord(error.clone()));
         }
         let nothing = Selection::nothing();
         let overlay = Overlay::new(world.owner.cluster.clone(), Desired::default(), nothing);
-        // A plan writes none.
-        self.offer(if kept.has_cluster_record() {
+        let has_cluster_record = kept.has_cluster_record();
+        if has_cluster_record {
             report = report.with(kept.take_former_away(options).await);
-            Offer::Exports { overlay: overlay.clone(), has_cluster_record: true }
+        }
+        // A plan writes none. If the time ran out, a new member waits for its record as one that exports does.
+        self.offer(if has_cluster_record || failure.is_some() {
+            Offer::Exports { overlay: overlay.clone(), has_cluster_record }
         } else {
             Offer::Unrecorded
         });

@@ -109,7 +109,7 @@ fn instances(
     all
 }
 
-fn changes(report: &ClusterReport) -> impl Iterator<Item = &ChangeLine> {
+pub(super) fn changes(report: &ClusterReport) -> impl Iterator<Item = &ChangeLine> {
     report.services.iter().flat_map(|service| &service.changes)
 }
 

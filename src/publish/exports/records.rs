@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outcome::{Refused, failures};
+use super::outcome::{Refused, changes, failures};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::metadata;
@@ -22,7 +22,7 @@ use crate::publish::plan::{
     Change, DeregisterReason, Observation, Plan, WantedRecords, no_service,
 };
 use crate::publish::{Execution, Options, Published, Task, carry_out};
-use crate::report::ClusterReport;
+use crate::report::{ChangeLine, ClusterReport};
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
@@ -109,14 +109,25 @@ impl<'w> Kept<'w> {
     }
 
     /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
+    ///
+    /// # Errors
+    /// Returns the reason if another cluster has taken the id since the records were read: of two new clusters of one id
+    /// the first one has the record, and the other one gets neither exports nor imports.
     pub(super) async fn write_own(
         &mut self,
         selection: &Selection,
         options: Options,
-    ) -> (ClusterReport, Option<ExportOutcome>) {
+    ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
         let wanted = self.cluster_record(selection, options.now);
+        let is_due = !wanted.is_empty();
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
-        (report, failures.remove(CLUSTER_RECORD))
+        let failure = failures.remove(CLUSTER_RECORD);
+        let is_of_cluster = |line: &ChangeLine| line.instance.as_deref() == Some(CLUSTER_RECORD);
+        if is_due && failure.is_none() && !changes(&report).any(is_of_cluster) {
+            let holder = "another cluster since a moment ago".to_owned();
+            return Err(Refused::ClusterIdTaken { id: self.member.cluster.to_string(), holder });
+        }
+        Ok((report, failure))
     }
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
