@@ -260,18 +260,19 @@ impl Exporting<'_> {
             return Err(Refused::UnfamiliarRegistry);
         }
         let (mut report, failure) = kept.write_own(selection, options).await?;
-        if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = &failure {
-            return Err(Refused::NoRecord(error.clone()));
-        }
         let nothing = Selection::nothing();
         let overlay = Overlay::new(world.owner.cluster.clone(), Desired::default(), nothing);
-        let has_cluster_record = kept.has_cluster_record();
-        if has_cluster_record {
-            report = report.with(kept.take_former_away(options).await);
+        // The next run may write it: until then a new member imports nothing, as one that exports.
+        if matches!(failure, Some(ExportOutcome::HeldBack(_) | ExportOutcome::TimeRanOut)) {
+            self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record: false });
         }
-        // A plan writes none. If the time ran out, a new member waits for its record as one that exports does.
-        self.offer(if has_cluster_record || failure.is_some() {
-            Offer::Exports { overlay: overlay.clone(), has_cluster_record }
+        if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
+            return Err(Refused::NoRecord(error));
+        }
+        // A plan writes none.
+        self.offer(if kept.has_cluster_record() {
+            report = report.with(kept.take_former_away(options).await);
+            Offer::Exports { overlay: overlay.clone(), has_cluster_record: true }
         } else {
             Offer::Unrecorded
         });

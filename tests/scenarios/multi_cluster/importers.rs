@@ -184,22 +184,24 @@ async fn without_the_right_to_write_the_record_endpoints_come_and_none_leaves() 
 
 /// The next function, which also exports, would find imports in a Cloud Map that does not know the cluster.
 #[tokio::test(start_paused = true)]
-async fn without_time_for_its_first_record_a_cluster_imports_nothing_yet() {
-    let members = Members::start().await;
-    members.amber("mail", &["10.2.0.9"]);
-    let operations = Duration::from_mins(20);
-    let slow = Behaviour { operation_delay: operations, ..Behaviour::default() };
-    members.fleet.cloud_map.behave(slow);
+async fn without_time_or_room_for_its_first_record_a_cluster_imports_nothing_yet() {
+    let operation_delay = Duration::from_mins(20);
+    let slow = Behaviour { operation_delay, ..Behaviour::default() };
+    let full = Behaviour { instances_per_namespace: 0, ..Behaviour::default() };
+    for behaviour in [slow, full] {
+        let members = Members::start().await;
+        members.amber("mail", &["10.2.0.9"]);
+        members.fleet.cloud_map.behave(behaviour);
 
-    let first = report(&members.serving(GREEN, &[]).await, &whole()).await;
+        let first = report(&members.serving(GREEN, &[]).await, &whole()).await;
 
-    assert!(!first.ok, "{}", in_full(&first));
-    assert_eq!(members.green.service_import("shop", "mail"), None, "{}", in_full(&first));
-    members.fleet.cloud_map.behave(Behaviour::default());
-    sleep(operations).await;
-    let second = report(&members.serving("green", &[]).await, &whole()).await;
-    assert!(second.ok, "{}", in_full(&second));
-    assert_eq!(imported(&members.green, "mail"), sources([("amber", &["10.2.0.9:8080"])]));
+        assert_eq!(members.green.service_import("shop", "mail"), None, "{}", in_full(&first));
+        members.fleet.cloud_map.behave(Behaviour::default());
+        sleep(operation_delay).await;
+        let second = report(&members.serving("green", &[]).await, &whole()).await;
+        assert!(second.ok, "{}", in_full(&second));
+        assert_eq!(imported(&members.green, "mail"), sources([("amber", &["10.2.0.9:8080"])]));
+    }
 }
 
 #[tokio::test]
