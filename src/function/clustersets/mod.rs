@@ -73,19 +73,28 @@ impl<'a> Clustersets<'a> {
         self.report(exports, imports, runs).await;
     }
 
-    /// Publishes the exports of the selected clusters. The offers end when none is left to come.
+    /// Publishes the exports of the selected clusters. The offers end when none is left to come. Clusters that state one id
+    /// go one after the other: side by side, each would register the record that Cloud Map does not show yet.
     async fn export_all(&self, offers: UnboundedSender<(usize, Offer)>) -> ExportResults {
-        let exports = self.joined().filter_map(|(index, joined)| {
-            let selection = self.selections.of(index)?;
+        let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (index, joined) in self.joined() {
+            let Some(selection) = self.selections.of(index) else { continue };
             let offers = offers.clone();
             let offer = move |offer| _ = offers.send((index, offer));
-            let export = joined.export(self.registry(joined), selection, offer);
-            Some(async move { Some((index, Box::pin(export).await.transpose()?)) })
+            let export = Box::pin(joined.export(self.registry(joined), selection, offer));
+            let id = (self.key(joined), &joined.member.cluster);
+            by_id
+                .entry(id)
+                .or_default()
+                .push(async move { Some((index, export.await.transpose()?)) });
+        }
+        drop(offers);
+        let exports = by_id.into_values().map(|of_id| async move {
+            stream::iter(of_id).then(|it| it).collect::<Vec<_>>().await
         });
         let exports: Vec<_> = exports.collect();
-        drop(offers);
         let exports = stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS);
-        exports.filter_map(|it| async { it }).collect().await
+        exports.flat_map(stream::iter).filter_map(|it| async { it }).collect().await
     }
 
     /// The clusters that joined.

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::Plan;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
+use super::endpoint_slices::{MANAGED_BY, MANAGER};
 use super::held_back::Reason;
 use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
 use super::refused;
@@ -51,7 +52,9 @@ impl OwnerLabel {
 }
 
 // The adoption of the objects of an import from a former `OWNER_ID`: they get our label and stay as they are, so its
-// IPs stay, too. The ServiceImport is the last: while it is another owner's, no sync changes the import.
+// IPs stay, too. The ServiceImport is the last: while it is another owner's, no sync changes the import. What the
+// admission policy asks of an object goes with the label: a person who edited that would else have kept the whole
+// import from us.
 
 /// Plans the adoption of one import.
 pub fn adopt_former(
@@ -63,8 +66,14 @@ pub fn adopt_former(
     let is_adopted = |it: &Metadata| former.owns(it) && !owner.owns(it) && !it.is_terminating;
     let all = present.objects().filter(|(_, metadata)| is_adopted(metadata));
     let changes = all.filter_map(|(kind, metadata)| {
-        let spec = refused::removal(kind, service, &present.spec(kind), refused);
-        let fields = json!({"metadata": {"labels": owner.label()}, "spec": spec});
+        let mut labels = owner.label();
+        let mut spec = refused::removal(kind, service, &present.spec(kind), refused);
+        match kind {
+            Kind::ServiceImport => {}
+            Kind::Service => spec["selector"] = Value::Null,
+            Kind::EndpointSlice => _ = labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned()),
+        }
+        let fields = json!({"metadata": {"labels": labels}, "spec": spec});
         let label = Content::new(change::without_empty(fields));
         let object = ObjectRef::of(service, kind, &metadata.name);
         let detail = format!("taken over from the owner {}", former.as_str());

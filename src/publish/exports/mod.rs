@@ -200,8 +200,10 @@ impl Exporting<'_> {
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
         let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
+        // An export whose record finds no room under the present id is imported by that of the former one.
+        let is_moved = has_cluster_record && records.counts.held_back == 0;
         let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
-        if has_cluster_record && !is_held && report.is_complete() {
+        if is_moved && !is_held && report.is_complete() {
             report = report.with(kept.take_former_away(options).await);
         }
         let claimed = Claimed::of(observation, leaving);
@@ -258,11 +260,15 @@ impl Exporting<'_> {
             return Err(Refused::UnfamiliarRegistry);
         }
         let (mut report, failure) = kept.write_own(selection, options).await?;
+        let nothing = Selection::nothing();
+        let overlay = Overlay::new(world.owner.cluster.clone(), Desired::default(), nothing);
+        // The next run may write it: until then a new member imports nothing, as one that exports.
+        if matches!(failure, Some(ExportOutcome::HeldBack(_) | ExportOutcome::TimeRanOut)) {
+            self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record: false });
+        }
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
             return Err(Refused::NoRecord(error));
         }
-        let nothing = Selection::nothing();
-        let overlay = Overlay::new(world.owner.cluster.clone(), Desired::default(), nothing);
         // A plan writes none.
         self.offer(if kept.has_cluster_record() {
             report = report.with(kept.take_former_away(options).await);

@@ -134,6 +134,9 @@ impl Mirror {
             (namespace.id.clone(), Count { owner: namespace.owner.clone(), services: *services })
         };
         self.counts = all.iter().map(count).collect();
+        // Those of a namespace that is gone, and of one that had only its name when a run created it.
+        let counts = &self.counts;
+        self.services.retain(|key, _| counts.contains_key(&key.namespace));
         let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
         let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
         let (is_outdated, read) = (false, namespaces.clone());

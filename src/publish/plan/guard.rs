@@ -100,9 +100,20 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
 
 /// Whether a plan would lose instances, so that the removals held by a full sync matter.
 pub fn would_lose(observation: &Observation) -> bool {
-    let unjudged = Observation { extent: Extent::Remainder, ..observation.clone() };
-    let plan = super::plan(&unjudged);
-    losses(observation, &plan, Offset::Planned).services() > 0
+    losses(observation, &super::unjudged(observation), Offset::Planned).services() > 0
+}
+
+/// Whether a plan would lose so much that the verdict depends on a note, and no instance carries one: it may be on a
+/// service from the time when no instance had room.
+pub fn lacks_note(observation: &Observation) -> bool {
+    let measure = measure(observation);
+    let is_past = |losses: &Losses| match measure.extent {
+        Extent::Everything => measure.judge(&observation.circumstances(), losses, None).is_some(),
+        Extent::Part => losses.services() > 0,
+        Extent::Confirmed | Extent::Remainder => false,
+    };
+    recall_sighting(observation).is_none()
+        && is_past(&losses(observation, &super::unjudged(observation), Offset::Planned))
 }
 
 /// Whether everything was read in this run and no instance carries a sighting.

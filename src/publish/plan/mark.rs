@@ -3,6 +3,7 @@
 //! ours. Instances and services of other owners never get one.
 
 use super::change::{Change, Difference};
+use super::guard;
 use super::health;
 use super::instance::beyond_limits;
 use super::observation::Observation;
@@ -38,12 +39,13 @@ pub fn carriers<'a>(
 }
 
 /// The Cloud Map services with instances of ours, of which the first that is tagged ours has the notes; none if an
-/// instance has room for any note.
+/// instance has room for any note and no verdict depends on one.
 pub fn services_for_notes(observation: &Observation) -> Vec<ServiceKey> {
     let longest = "x".repeat(LONGEST);
     let keys = observation.registry.services.keys();
     let mut instances = keys.clone().flat_map(|key| observation.ours(key));
-    if instances.any(|(_, attributes)| has_room(attributes, SIGHTING, &longest)) {
+    let has_room = instances.any(|(_, it)| has_room(it, SIGHTING, &longest));
+    if has_room && !guard::lacks_note(observation) {
         return Vec::new();
     }
     keys.filter(|key| observation.ours(key).next().is_some()).cloned().collect()

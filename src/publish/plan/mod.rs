@@ -105,6 +105,20 @@ pub fn plan(observation: &Observation) -> Plan {
 
 /// The same on all that is known of Cloud Map, so that the guard judges every loss.
 fn plan_on_any_age(observation: &Observation) -> Plan {
+    let mut plan = unjudged(observation);
+    guard::restrain(observation, &mut plan);
+    if observation.extent != Extent::Remainder {
+        plan.note_unread(observation);
+    }
+    if observation.extent.is_whole() {
+        orphans::take_notes_back(observation, &mut plan);
+    }
+    plan.changes.retain(|_, changes| !changes.is_empty());
+    plan
+}
+
+/// The same before the guard has judged it.
+fn unjudged(observation: &Observation) -> Plan {
     let mut plan =
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
     let compared = plan.add_names(observation);
@@ -114,14 +128,6 @@ fn plan_on_any_age(observation: &Observation) -> Plan {
     capacity::fit(observation, &compared, &mut plan);
     plan.create_once(&observation.holders);
     plan.leave_ttls_to_others(observation);
-    guard::restrain(observation, &mut plan);
-    if observation.extent != Extent::Remainder {
-        plan.note_unread(observation);
-    }
-    if observation.extent.is_whole() {
-        orphans::take_notes_back(observation, &mut plan);
-    }
-    plan.changes.retain(|_, changes| !changes.is_empty());
     plan
 }
 

@@ -67,6 +67,29 @@ async fn loss_is_remembered_on_a_service_of_ours_if_no_instance_has_room() {
 }
 
 #[tokio::test]
+async fn loss_that_is_noted_on_a_service_waits_once_though_an_instance_has_room_since() {
+    let mut shops = Shops::start().await;
+    shops.fill();
+    shops.delete_all();
+    holds(&sync(&shops.function).await);
+    let id = shops.fleet.cloud_map.find_service("prod", "web").expect("the service");
+    let (instance, mut attributes) =
+        shops.fleet.instances("prod", "web").pop_last().expect("an instance");
+    attributes.retain(|key, _| !key.starts_with("by-hand"));
+    shops.fleet.put(&id, &instance, &attributes);
+    // No message takes out what is held.
+    shops.restart().await;
+    let about = json!({ "cluster": "blue", "namespace": "shop", "service": "cart" });
+    invoke(&shops.function, &batch(&[message("m", &about)])).await;
+    assert_eq!(shops.registered(), 12);
+
+    shops.clock.advance(WAIT);
+    shops.restart().await;
+    let report = sync(&shops.function).await;
+    assert_eq!((report.counts.deregistered, shops.registered()), (12, 0), "{report}");
+}
+
+#[tokio::test]
 async fn note_on_a_service_goes_if_the_loss_is_over() {
     let shops = Shops::start().await;
     shops.fill();

@@ -1,9 +1,13 @@
 //! The claims of exports, when empty Cloud Map services are deleted.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::{Members, exported, in_full, pods, web};
-use crate::run::report;
+use crate::run::{report, sync};
+use testbed::cloud_map::Behaviour;
 use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -48,5 +52,25 @@ async fn exports_that_cannot_be_read_keep_every_service() {
         let function = members.serving("blue,green", &[DELETING]).await;
         let report = report(&function, &json!({ "action": action })).await;
         assert!(!report.ok && is_kept(&members), "{path} {action}: {}", in_full(&report));
+    }
+}
+
+/// Cloud Map may give the service its former id, under which the process has seen it in a namespace that had no id yet.
+#[tokio::test(start_paused = true)]
+async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let function = members.serving("blue,green", &[DELETING]).await;
+    let cloud_map = &members.fleet.cloud_map;
+    cloud_map.behave(Behaviour { instances_per_namespace: 0, ..Behaviour::default() });
+    sync(&function).await;
+    let report = sync(&function).await;
+    assert!(cloud_map.count("DeleteService") > 0, "{}", in_full(&report));
+    cloud_map.behave(Behaviour::default());
+    sleep(Duration::from_mins(2)).await;
+
+    for _ in 0..2 {
+        let report = sync(&function).await;
+        assert!(report.ok, "{}", in_full(&report));
     }
 }

@@ -195,3 +195,34 @@ async fn imports_are_adopted_in_a_cluster_whose_api_server_was_downgraded() {
     renamed.assert_adopted();
     renamed.assert_goes_on().await;
 }
+
+/// The admission policy lets the function change only what an import consists of.
+#[tokio::test]
+async fn objects_that_a_person_edited_are_adopted_as_an_import_has_them() {
+    const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    let renamed = Renamed::start().await;
+    renamed.allow();
+    let [blue, green] = renamed.clusters();
+    let slice = || {
+        let mut slices = blue.objects("endpointslices", "shop").into_iter();
+        let is_imported = |it: &Value| it["metadata"]["name"].to_string().contains("imported-");
+        slices.find(is_imported).expect("a slice")
+    };
+    let service = || green.service_object("shop", DERIVED).expect("a Service");
+    let mut edited = slice();
+    edited["metadata"]["labels"].as_object_mut().expect("labels").remove(MANAGED_BY);
+    blue.put(edited);
+    let mut edited = service();
+    edited["spec"]["selector"] = json!({ "app": "other" });
+    green.put(edited);
+
+    let report = renamed.adopt(true).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let label = |it: &Value, key: &str| it["metadata"]["labels"][key].clone();
+    assert_eq!(label(&slice(), MANAGED_BY), OWNER);
+    for object in [slice(), service()] {
+        assert_eq!(label(&object, "cloud-map-sync/owner"), NEW);
+    }
+    assert_eq!(service()["spec"]["selector"], Value::Null);
+}

@@ -1,12 +1,14 @@
 //! The ids of a cluster that are absent, invalid, in disagreement or changed. Nothing is taken away, and other members go
 //! on.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
 use crate::queue::{batch, message};
 use crate::run::sync;
-use testbed::cloud_map::Call;
+use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::ClusterIp;
 
@@ -151,4 +153,50 @@ async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
     for cluster in [&members.blue, &members.green] {
         assert_eq!(imported(cluster, "web"), web, "{:?}", answer.report);
     }
+}
+
+/// Which of two namespaces has the records shows only under the id that the cluster had.
+#[tokio::test]
+async fn member_of_another_id_whose_records_may_be_in_two_namespaces_is_frozen() {
+    let members = Members::with_one_export_each().await;
+    let cloud_map = &members.fleet.cloud_map;
+    cloud_map.shared_namespace("clusterset.shop-set", NamespaceKind::Http, "444455556666");
+    members.blue.cluster_property(CLUSTER, "azure");
+
+    let report = sync(&members.serving("blue,green", &[]).await).await;
+
+    let blue = part(&report, "blue");
+    let reasons: Vec<&str> = blue.obstacles.iter().map(|it| it.reason.as_ref()).collect();
+    assert_eq!((reasons.as_slice(), blue.frozen, report.ok), (&["Namespace"][..], true, false));
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+#[tokio::test]
+async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_the_former_one() {
+    let members = Members::with_one_export_each().await;
+    // One more than the records of the two clusters and of their exports: that of the cluster.
+    let full = Behaviour { instances_per_namespace: 5, ..Behaviour::default() };
+    members.fleet.cloud_map.behave(full);
+    members.blue.cluster_property(CLUSTER, "azure");
+    // Under both ids for a while.
+    let pods = |cluster| -> BTreeSet<String> {
+        imported(cluster, "web").into_values().flatten().collect()
+    };
+    let expected = BTreeSet::from(["10.0.0.1:8080".to_owned()]);
+
+    let report = sync(&members.serving("blue,green", &[]).await).await;
+
+    let service = members.fleet.cloud_map.find_service("clusterset.shop-set", "azure");
+    assert!(service.is_some(), "{}", in_full(&report));
+    for _ in 0..2 {
+        assert_eq!(pods(&members.green), expected, "{}", in_full(&report));
+        sync(&members.serving("blue,green", &[]).await).await;
+    }
+    members.fleet.cloud_map.behave(Behaviour::default());
+    for _ in 0..2 {
+        sync(&members.serving("blue,green", &[]).await).await;
+        assert_eq!(pods(&members.green), expected);
+    }
+    let former = members.fleet.cloud_map.find_service("clusterset.shop-set", "blue");
+    assert!(former.is_none_or(|it| members.fleet.cloud_map.instances(&it).is_empty()));
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::run::{plan, report};
-use testbed::cloud_map::{Call, Fault, FaultKind};
+use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
@@ -179,6 +180,28 @@ async fn without_the_right_to_write_the_record_endpoints_come_and_none_leaves() 
     members.fleet.cloud_map.heal();
     assert!(report(&green, &whole()).await.ok);
     assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.2:8080"])]));
+}
+
+/// The next function, which also exports, would find imports in a Cloud Map that does not know the cluster.
+#[tokio::test(start_paused = true)]
+async fn without_time_or_room_for_its_first_record_a_cluster_imports_nothing_yet() {
+    let operation_delay = Duration::from_mins(20);
+    let slow = Behaviour { operation_delay, ..Behaviour::default() };
+    let full = Behaviour { instances_per_namespace: 0, ..Behaviour::default() };
+    for behaviour in [slow, full] {
+        let members = Members::start().await;
+        members.amber("mail", &["10.2.0.9"]);
+        members.fleet.cloud_map.behave(behaviour);
+
+        let first = report(&members.serving(GREEN, &[]).await, &whole()).await;
+
+        assert_eq!(members.green.service_import("shop", "mail"), None, "{}", in_full(&first));
+        members.fleet.cloud_map.behave(Behaviour::default());
+        sleep(operation_delay).await;
+        let second = report(&members.serving("green", &[]).await, &whole()).await;
+        assert!(second.ok, "{}", in_full(&second));
+        assert_eq!(imported(&members.green, "mail"), sources([("amber", &["10.2.0.9:8080"])]));
+    }
 }
 
 #[tokio::test]

@@ -134,6 +134,7 @@ impl Scene {
     /// Two clusters and two namespaces with nothing in them, and the processes of the function.
     pub async fn begin(has_exported: bool, change: impl FnOnce(&mut Self)) -> Self {
         let fleet = Fleet::start().await;
+        fleet.sandbox.aws().identities.trust();
         let green = fleet.green().await;
         fleet.sandbox.role(READER, None);
         green.grant(READER, &[BOUND_GROUP]);

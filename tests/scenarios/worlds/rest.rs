@@ -188,7 +188,9 @@ impl Scene {
         let before = self.size();
         self.fleet.cloud_map.forget_calls();
         let report = self.alone(number, json!({ "action": "sync" })).await?;
-        let calls = self.fleet.cloud_map.calls().len();
+        // Operations that take long are asked about for as long.
+        let is_counted = |it: &Call| self.slowest <= SLOW || it.operation != "GetOperation";
+        let calls = self.fleet.cloud_map.calls().into_iter().filter(is_counted).count();
         let size = before + self.size();
         let flows = if self.world.clusterset.is_on { 2 } else { 1 };
         let most = times * (flows * CALLS + CALLS_OF_EACH * size);
@@ -234,9 +236,7 @@ impl Scene {
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
-        // A note on a service is not read any more once an instance has room for one: the loss is held anew then.
-        let is_on_service = first.values().any(|it| it.has_sighting);
-        let waits = if self.world.clusterset.is_apart || is_on_service { 2 } else { 1 };
+        let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
             self.wait(GUARD).await;
             for cluster in guard::unnoted(&self.world, &self.registry()) {

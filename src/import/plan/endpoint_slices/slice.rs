@@ -183,8 +183,8 @@ pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
 
 /// The label with the name of the import. CoreDNS finds the slices of an import by it.
 pub(super) const IMPORT: &str = "multicluster.kubernetes.io/service-name";
-pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-pub(super) const MANAGER: &str = "cloud-map-sync";
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub const MANAGER: &str = "cloud-map-sync";
 /// The label with the name of the derived Service. kube-proxy finds the slices of a Service by it.
 pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 
