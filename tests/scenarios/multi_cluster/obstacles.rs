@@ -1,9 +1,12 @@
 //! What keeps a cluster out of its clusterset takes nothing away from anybody.
 
+use std::time::Duration;
+
 use super::{Members, condition, exported, imported, in_full, part, sources, web};
 use serde_json::json;
 
 use crate::run::{report, sync};
+use testbed::cloud_map::Behaviour;
 use testbed::kubernetes::{Export, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -85,24 +88,33 @@ async fn cluster_id_of_another_cluster_exports_nothing() {
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
 }
 
-/// Neither has a record yet, so each would write the same one in its first sync.
-#[tokio::test]
+/// Neither has a record yet, so each would write the same one in its first sync, also while that of the other is under way.
+#[tokio::test(start_paused = true)]
 async fn of_two_new_clusters_that_state_one_id_one_becomes_a_member() {
-    let members = Members::start().await;
-    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
-    members.amber("web", &["10.2.0.1"]);
+    for operation_delay in [Duration::ZERO, Duration::from_secs(90)] {
+        let members = Members::start().await;
+        let cloud_map = &members.fleet.cloud_map;
+        cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+        members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+        members.amber("web", &["10.2.0.1"]);
 
-    let report = sync(&members.function).await;
+        for _ in 0..4 {
+            sync(&members.function).await;
+            assert_eq!(cloud_map.take_violations(), [""; 0]);
+        }
 
-    let taken: Vec<&str> =
-        ["blue", "green"].into_iter().filter(|it| !obstacles(&report, it).is_empty()).collect();
-    let [taken] = taken[..] else { panic!("{}", in_full(&report)) };
-    assert_eq!(obstacles(&report, taken), ["ClusterIdTaken"], "{}", in_full(&report));
-    let cluster = if taken == "blue" { &members.blue } else { &members.green };
-    assert!(imported(cluster, "web").is_empty(), "{}", in_full(&report));
-    cluster.cluster_property("cluster.clusterset.k8s.io", "green");
-    members.converge().await;
-    assert_eq!(imported(cluster, "web"), sources([("amber", &["10.2.0.1:8080"])]));
+        let report = sync(&members.function).await;
+        let taken: Vec<&str> =
+            ["blue", "green"].into_iter().filter(|it| !obstacles(&report, it).is_empty()).collect();
+        let [taken] = taken[..] else { panic!("{}", in_full(&report)) };
+        assert_eq!(obstacles(&report, taken), ["ClusterIdTaken"], "{}", in_full(&report));
+        let cluster = if taken == "blue" { &members.blue } else { &members.green };
+        assert!(imported(cluster, "web").is_empty(), "{}", in_full(&report));
+        cloud_map.behave(Behaviour::default());
+        cluster.cluster_property("cluster.clusterset.k8s.io", "green");
+        members.converge().await;
+        assert_eq!(imported(cluster, "web"), sources([("amber", &["10.2.0.1:8080"])]));
+    }
 }
 
 #[tokio::test]
