@@ -127,7 +127,7 @@ impl Story {
             let answer = invoke(&self.function, &event(name)).await;
             let summary = match (answer.report, answer.response) {
                 (Some(report), _) => report.counts.to_string(),
-                (None, Ok(told)) => format!("told {} bytes", told.to_string().len()),
+                (None, Ok(answer)) => format!("an answer of {} bytes", answer.to_string().len()),
                 (None, Err(error)) => error.to_string(),
             };
             println!("  events/{:<32} {summary}", format!("{name}.json"));
