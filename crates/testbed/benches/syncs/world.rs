@@ -178,8 +178,8 @@ impl World {
             latency: Duration::from_millis(20),
             operation_delay: Duration::from_millis(self.operation),
             quotas: self.quotas.then(Quotas::of_an_account),
-            // AWS raises this one: larger fleets have it raised.
-            instances_per_namespace: (self.services * self.pods / self.namespaces).max(2000),
+            // AWS raises this one: larger fleets have it raised, with room for pods that are new beside the old ones.
+            instances_per_namespace: (2 * self.services * self.pods / self.namespaces).max(2000),
             discovery_on_any_host: true,
             ..Behaviour::default()
         }
