@@ -24,12 +24,9 @@
 //! `faults` plays short stories of the same worlds in which one call fails, each call in each way.
 //!
 //! Over a night: `WORLDS_FIRST=1000000 WORLDS=200000 cargo test --profile bench --test scenarios worlds::play_`. In a
-//! second a core plays about 9 worlds of annotated Services and 3 of exports in the test profile: 17 and 5 with
-//! `--config 'profile.test.package.cloud-map-sync.opt-level=1'` and the same for `testbed`, before the stand-ins trusted
-//! signatures here (`Identities::trust`), which was a quarter of the time. A world has about twelve invocations. Of the
-//! time that is left the SDK has a fifth, the function two fifths and the stand-ins a fifth, with no place of more than
-//! 4 %. The scenarios of exports take 44 s of processor time in place of 89 with that option, but a build of both
-//! packages takes more than two minutes of it more: so it is no default.
+//! second a core plays about 12 worlds of annotated Services and 5 of exports in the test profile, of about twelve
+//! invocations each. Of that time the SDK has a fifth, the function two fifths and the stand-ins, which trust signatures
+//! here (`Identities::trust`), a fifth, with no place of more than 4 %.
 
 mod clusterset;
 pub mod faults;
