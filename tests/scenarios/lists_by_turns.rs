@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::model::GuardState;
-use cloud_map_sync::report::Report;
 use tokio::time::Instant;
 
 use crate::changes_first::{in_step_with, registered};
 use crate::fleet::Fleet;
+use crate::read_budget::{address, name, unread};
 use crate::run::{converge, settled, sync, writes};
 use crate::scale::simulation::turns::Turns;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
@@ -46,18 +46,6 @@ async fn warm(fleet: &Fleet) -> Function {
     }
     fleet.cloud_map.forget_calls();
     function
-}
-
-fn name(service: usize) -> String {
-    format!("web-{service:02}")
-}
-
-fn address(service: usize, pod: usize) -> String {
-    format!("10.0.{service}.{pod}")
-}
-
-fn unread(report: &Report) -> usize {
-    report.clusters[0].unread
 }
 
 /// The calls of each kind since the last look.

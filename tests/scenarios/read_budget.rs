@@ -85,15 +85,15 @@ impl Large {
     }
 }
 
-fn name(service: usize) -> String {
+pub fn name(service: usize) -> String {
     format!("web-{service:02}")
 }
 
-fn address(service: usize, pod: usize) -> String {
+pub fn address(service: usize, pod: usize) -> String {
     format!("10.0.{service}.{pod}")
 }
 
-fn unread(report: &Report) -> usize {
+pub fn unread(report: &Report) -> usize {
     report.clusters[0].unread
 }
 

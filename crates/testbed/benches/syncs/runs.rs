@@ -134,35 +134,45 @@ async fn events(
 ) -> Events {
     let mut events = Events { what: "One pod changed", ..Events::default() };
     for event in 0..world.events {
-        cloud_map.forget_calls();
         let (service, new) = (event % world.services, event / world.services + 1);
         let name = format!("web-{service}");
         let (namespace, pods) = (world.namespace_of(service), pods(service, world.pods, new));
         cluster.pods("shop", &name, &pods);
-        let registry = cloud_map.find_service(&namespace, &name).expect("it is registered");
         let newest = address(service, world.pods + new - 1);
-        let registered = registered(cloud_map, &registry, &newest);
         let payload = if world.has_messages {
             message("blue", "shop", &name)
         } else {
             json!({ "action": "sync" })
         };
-        let (took, registered) = tokio::join!(one_event(function, payload), registered);
-        events.times.push(took);
-        events.registered.push(registered);
-        for (operation, count) in cloud_map.counts() {
-            *events.calls.entry(operation).or_default() += count;
-        }
-        let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
-        events.reads_before_writes = events.reads_before_writes.max(reads);
+        one_change(&mut events, function, payload, (cloud_map, &namespace, &name, &newest)).await;
     }
-    events.times.sort();
-    events.registered.sort();
     events
 }
 
+/// The invocation that finds that a Service in Cloud Map has a new pod, from the change to the registration and to its end.
+pub async fn one_change(
+    events: &mut Events,
+    function: &mut Function,
+    payload: Value,
+    (cloud_map, namespace, name, newest): (&CloudMap, &str, &str, &str),
+) {
+    cloud_map.forget_calls();
+    let service = cloud_map.find_service(namespace, name).expect("it is registered");
+    let registered = registered(cloud_map, &service, newest);
+    let (took, registered) = tokio::join!(one_event(function, payload), registered);
+    events.times.push(took);
+    events.times.sort();
+    events.registered.push(registered);
+    events.registered.sort();
+    for (operation, count) in cloud_map.counts() {
+        *events.calls.entry(operation).or_default() += count;
+    }
+    let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
+    events.reads_before_writes = events.reads_before_writes.max(reads);
+}
+
 /// The time until an address is registered.
-pub async fn registered(cloud_map: &CloudMap, service: &str, address: &str) -> Duration {
+async fn registered(cloud_map: &CloudMap, service: &str, address: &str) -> Duration {
     let start = Instant::now();
     let has = |attributes: &BTreeMap<String, String>| {
         attributes.get("AWS_INSTANCE_IPV4").is_some_and(|it| it == address)

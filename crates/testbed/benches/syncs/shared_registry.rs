@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::function::Binary;
-use crate::runs::{full_sync, load, measure, one_event, registered};
+use crate::runs::{full_sync, load, measure, one_change, one_event};
 use crate::table::{Events, Table};
 use crate::world::{address, pods};
 use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind, Quotas};
@@ -97,27 +97,15 @@ impl World {
         let payload = (&cloud_map, of_cluster(0));
         rows.push(measure(true, "in step, warm", &mut function, payload).await);
         let mut events = Events { what: "One pod changed", ..Events::default() };
-        for event in 0..5 {
-            cloud_map.forget_calls();
-            let (service, cluster) = (event, event % self.clusters);
-            let name = format!("web-{service}");
+        for service in 0..5 {
+            let cluster = service % self.clusters;
+            let (name, namespace) =
+                (format!("web-{service}"), format!("prod-{}", service % self.namespaces));
             clusters[cluster].pods("shop", &name, &pods(service, self.pods, 1));
-            let namespace = format!("prod-{}", service % self.namespaces);
-            let registry = cloud_map.find_service(&namespace, &name).expect("it is registered");
             let newest = address(service, self.pods);
-            let registered = registered(&cloud_map, &registry, &newest);
-            let invocation = one_event(&mut function, of_cluster(cluster));
-            let (took, registered) = tokio::join!(invocation, registered);
-            events.times.push(took);
-            events.registered.push(registered);
-            for (operation, count) in cloud_map.counts() {
-                *events.calls.entry(operation).or_default() += count;
-            }
-            let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
-            events.reads_before_writes = events.reads_before_writes.max(reads);
+            let found = (&cloud_map, &*namespace, &*name, &*newest);
+            one_change(&mut events, &mut function, of_cluster(cluster), found).await;
         }
-        events.times.sort();
-        events.registered.sort();
         Table { name: self.name.to_owned(), rows, events: Some(events), imports: None }
     }
 
