@@ -12,7 +12,7 @@ use crate::fleet::Fleet;
 use crate::read_budget::{address, name, unread};
 use crate::run::{converge, settled, sync, writes};
 use crate::scale::simulation::turns::Turns;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 
 /// The Services of the fleet, the services of a page, and the pages of a list.
 const SERVICES: usize = 12;
@@ -267,20 +267,41 @@ async fn token_that_is_not_taken_any_more_has_the_list_read_to_its_end() {
     assert_eq!(calls(&fleet, ["ListServices"]), [1 + PAGES + 1]);
 }
 
-/// Without the right to ask for the namespace of a service each namespace has a list of its own.
+/// Without the right to ask for the namespace of a service each namespace has a list of its own. A run has a page for two
+/// of them, or one.
 #[tokio::test]
 async fn lists_of_namespaces_are_gone_on_with_too() {
     let fleet = large().await;
-    let service = fleet.dns_service("of-others", &[RecordType::A]);
-    fleet.cloud_map.instance(&service, "other", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+    for namespace in ["second", "third"] {
+        let namespace = fleet.cloud_map.namespace(namespace, NamespaceKind::Http);
+        let service = fleet.cloud_map.service(&namespace, "of-others", ServiceKind::Http);
+        fleet.cloud_map.instance(&service, "other", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+    }
     fleet.cloud_map.inject(Fault::on("GetService", FaultKind::AccessDenied).always());
     let function = cold(&fleet).await;
 
-    for _ in 0..4 * PAGES {
+    // A list of four namespaces each, most pages of which a run reads alone.
+    for _ in 0..5 * PAGES {
         let report = sync(&function).await;
         assert!(report.ok, "{report}");
         assert!(calls(&fleet, ["ListServices"])[0] <= FIRST + 1, "{report}");
     }
 
     assert_eq!((unread(&sync(&function).await), fleet.cloud_map.writes()), (0, 0));
+}
+
+/// It is listed once a claim names it, when the list of all services has taken each page of the run.
+#[tokio::test]
+async fn namespace_that_another_account_shares_is_listed_too() {
+    let fleet = large().await;
+    let function = warm(&fleet).await;
+    fleet.cloud_map.shared_namespace("theirs", NamespaceKind::Http, "444455556666");
+    fleet.web("new", "theirs", &["10.0.99.1"]);
+
+    for _ in 0..PAGES {
+        assert!(sync(&function).await.ok);
+    }
+
+    assert_eq!(fleet.addresses("theirs", "new"), ["10.0.99.1"]);
+    assert_eq!(unread(&sync(&function).await), 0);
 }

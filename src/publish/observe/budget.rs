@@ -3,14 +3,15 @@
 //! those that seem to have changed, and of those that were read longest ago. Changes rest on none of the others
 //! (`plan::rests`). A run leaves none out if it has the time, or is to read everything.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::mirror::{Due, Moment};
+use super::mirror::Due;
 use crate::cloud_map::{Call, QuotaShare};
-use crate::model::CloudMapService;
+use crate::model::{CloudMapService, ServiceKey};
 
 /// The part of the time of a run that reads of what was read before may take, and that of all reads.
 const READ_AGAIN: f64 = 1.0 / 3.0;
@@ -70,13 +71,18 @@ impl ReadLimit {
     }
 }
 
+/// The calls that read the instances of a service.
+pub(super) fn pages(service: &CloudMapService) -> usize {
+    service.held().div_ceil(PAGE).max(1)
+}
+
 /// The budget of one run.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// `None` if the run reads everything.
     limit: Option<ReadLimit>,
-    /// What was read after this moment waits for a later run.
-    last: Moment,
+    /// The services whose turn it is. Others that were read before wait for a later run.
+    oldest: BTreeSet<ServiceKey>,
     spent: Mutex<Spent>,
 }
 
@@ -90,23 +96,24 @@ struct Spent {
 }
 
 impl Budget {
-    /// `oldest` is the moment before which a number of reads began that are the oldest.
-    pub fn new(limit: Option<ReadLimit>, oldest: impl FnOnce(usize) -> Moment) -> Self {
-        let last = limit.map_or(Moment::default(), |limit| oldest(limit.instances.again));
-        Self { limit, last, spent: Mutex::default() }
+    /// `oldest` has the services that were read longest ago, for a number of calls.
+    pub fn new(
+        limit: Option<ReadLimit>,
+        oldest: impl FnOnce(usize) -> BTreeSet<ServiceKey>,
+    ) -> Self {
+        let oldest = limit.map(|limit| oldest(limit.instances.again)).unwrap_or_default();
+        Self { limit, oldest, spent: Mutex::default() }
     }
 
-    /// Whether the instances of a service are read in this run.
-    pub fn spend(&self, due: Due, service: &CloudMapService) -> bool {
+    /// Whether the instances of a service are read in this run. The last one may take more calls than are left, since no
+    /// later run would have more for it.
+    pub fn spend(&self, due: Due, key: &ServiceKey, service: &CloudMapService) -> bool {
         let Some(limit) = self.limit else { return true };
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = spent.calls + service.held().div_ceil(PAGE).max(1);
-        let is_read = match due {
-            Due::Never | Due::Changed => calls <= limit.instances.first,
-            Due::Since(began) => began <= self.last && calls <= limit.instances.again,
-        };
+        let is_due = due != Due::Again || self.oldest.contains(key);
+        let is_read = is_due && spent.calls < limit.instances.first;
         if is_read {
-            spent.calls = calls;
+            spent.calls += pages(service);
         } else {
             spent.has_left = true;
         }
@@ -188,18 +195,21 @@ mod tests {
 
     #[tokio::test]
     async fn every_page_is_a_call_and_what_is_new_may_take_more() {
-        let budget = Budget::new(Some(few(1.0)), |_| Moment::default());
-        let old = Due::Since(Moment::default());
-        assert!(budget.spend(old, &service(100)));
-        assert!(!budget.spend(old, &service(101)) && budget.has_left());
-        assert!(budget.spend(Due::Changed, &service(1)));
-        assert!(!budget.spend(old, &service(1)));
-        assert!(budget.spend(Due::Never, &service(200)) && !budget.spend(Due::Never, &service(1)));
+        let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
+        let budget = Budget::new(Some(few(1.0)), |calls| {
+            assert_eq!(calls, 2);
+            [key("old")].into()
+        });
+        assert!(!budget.spend(Due::Again, &key("web"), &service(1)) && budget.has_left());
+        assert!(budget.spend(Due::Again, &key("old"), &service(100)));
+        assert!(budget.spend(Due::Changed, &key("web"), &service(101)));
+        assert!(budget.spend(Due::Never, &key("new"), &service(1000)));
+        assert!(!budget.spend(Due::Never, &key("web"), &service(1)));
     }
 
     #[tokio::test]
     async fn list_that_is_too_long_is_left_after_its_pages_and_the_calls_for_namespaces() {
-        let budget = |limit| Budget::new(Some(limit), |_| Moment::default());
+        let budget = |limit| Budget::new(Some(limit), |_| BTreeSet::new());
         let of_few = budget(few(1.0));
         assert!(!of_few.is_exceeded_by((1, 2)) && of_few.is_exceeded_by((1, 3)));
         assert!(of_few.is_exceeded_by((2, 2)) && !of_few.is_exceeded_by((50, 0)));
@@ -218,8 +228,9 @@ mod tests {
 
     #[test]
     fn run_without_limit_leaves_nothing() {
-        let budget = Budget::new(None, |_| Moment::default());
-        assert!((0..9000).all(|_| budget.spend(Due::Never, &service(300))));
+        let budget = Budget::new(None, |_| BTreeSet::new());
+        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
+        assert!((0..9000).all(|_| budget.spend(Due::Never, &key, &service(300))));
         assert!(!budget.is_exceeded_by((50, 9000)) && budget.spend_page(false));
         assert!(!budget.has_left() && budget.has_time());
     }

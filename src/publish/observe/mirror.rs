@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::budget::pages;
 use super::memory::MEMBERS_STAND;
 use crate::cloud_map::instances::{Reading, Unread};
 use crate::cloud_map::read::ListedNamespace;
@@ -90,8 +91,8 @@ pub(super) enum Due {
     Never,
     /// They differ from the last read: their number does, or this process has changed them.
     Changed,
-    /// The last read began at this moment.
-    Since(Moment),
+    /// It is their turn.
+    Again,
 }
 
 /// The services of one namespace.
@@ -275,23 +276,29 @@ impl Mirror {
         };
         match read.reading.number() {
             Some(number) if entry.is_outdated || number != listed.held() => Due::Changed,
-            _ => Due::Since(read.began),
+            _ => Due::Again,
         }
     }
 
-    /// The moment until which the oldest reads of instances began, so many that with the services that were never read they
-    /// are `count`.
-    pub fn oldest(&self, count: usize) -> Moment {
-        let all = self.services.values().filter(|entry| entry.listed.held() > 0);
-        let (read, never): (Vec<&Entry>, Vec<&Entry>) = all.partition(|it| it.read.is_some());
-        let count = count.saturating_sub(never.len());
-        let mut began: Vec<Moment> =
-            read.iter().filter_map(|it| Some(it.read.as_ref()?.began)).collect();
-        match count {
-            _ if began.len() <= count => self.last_moment,
-            0 => Moment::default(),
-            _ => *began.select_nth_unstable(count - 1).1,
+    /// The services whose instances were read longest ago, so many that they take this number of calls with those that were
+    /// never read, the last one perhaps more.
+    pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
+        let all = self.services.iter().filter(|(_, entry)| entry.listed.held() > 0);
+        let (mut left, mut read) = (calls, Vec::new());
+        for (key, entry) in all {
+            let calls = pages(&entry.listed);
+            match &entry.read {
+                Some(Read { began, .. }) => read.push((*began, key, calls)),
+                None => left = left.saturating_sub(calls),
+            }
         }
+        read.sort_unstable();
+        let oldest = read.into_iter().take_while(|(_, _, calls)| {
+            let is_taken = left > 0;
+            left = left.saturating_sub(*calls);
+            is_taken
+        });
+        oldest.map(|(_, key, _)| key.clone()).collect()
     }
 
     /// The last read of the instances of a service, if it began at or after a moment.
@@ -333,9 +340,14 @@ impl Mirror {
         self.services_since(&namespaces.cloned().collect(), Moment::default())
     }
 
+    /// The start of the last list of the services of a namespace.
+    pub fn listed_at(&self, namespace: &str) -> Option<Moment> {
+        self.lists.get(namespace).map(|(began, _)| *began)
+    }
+
     /// Whether the services of a namespace were listed at or after a moment.
     pub fn is_listed_since(&self, namespace: &str, since: Moment) -> bool {
-        self.lists.get(namespace).is_some_and(|(began, _)| *began >= since)
+        self.listed_at(namespace) >= Some(since)
     }
 
     /// The entries of the services of a namespace in its last list.
@@ -492,7 +504,7 @@ mod tests {
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
         let reading = Reading::Instances { instances, registered_by };
         mirror.keep_read(&Unread::new(&key, &service), reading, (began, Timestamp::UNIX_EPOCH));
-        assert_eq!(mirror.due(&key, &service), Due::Since(began));
+        assert_eq!(mirror.due(&key, &service), Due::Again);
 
         let found = mirror.keys_of_ids(|id| id == "srv-web");
         assert_eq!(found, BTreeMap::from([("srv-web".to_owned(), key.clone())]));
@@ -531,5 +543,27 @@ mod tests {
         assert_eq!(known, ["new", "stays"]);
         assert_eq!(mirror.arn_of_old(&key("stays"), created.0), Some("stays".to_owned()));
         assert_eq!(mirror.arn_of_old(&key("stays"), start.0), None);
+    }
+    #[test]
+    fn oldest_reads_are_as_many_as_fit_into_the_calls_and_one_at_least() {
+        let mut mirror = Mirror::default();
+        for (name, instance_count) in [("large", 1000), ("a", 1), ("b", 1), ("new", 1)] {
+            let began = mirror.take_moment();
+            let key = ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
+            let service = CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
+            let service = CloudMapService { instance_count, instances: None, ..service };
+            mirror.keep_entry(&key, &service, (began, Timestamp::UNIX_EPOCH));
+            if name != "new" {
+                let reading = Reading::Failed { error: String::new(), is_denied: false };
+                let at = (began, Timestamp::UNIX_EPOCH);
+                mirror.keep_read(&Unread::new(&key, &service), reading, at);
+            }
+        }
+        for (calls, expected) in
+            [(0, ""), (1, ""), (2, "large"), (12, "a large"), (13, "a b large")]
+        {
+            let oldest: Vec<String> = mirror.oldest(calls).into_iter().map(|it| it.name).collect();
+            assert_eq!(oldest.join(" "), expected, "{calls}");
+        }
     }
 }

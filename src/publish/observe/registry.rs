@@ -69,7 +69,7 @@ impl SharedRegistry {
         (now, limit): (Timestamp, Option<ReadLimit>),
     ) -> Self {
         let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment());
-        let budget = Budget::new(limit, |count| memory.mirror().oldest(count));
+        let budget = Budget::new(limit, |calls| memory.mirror().oldest(calls));
         Self {
             cloud_map,
             only,
@@ -150,8 +150,8 @@ impl SharedRegistry {
     }
 
     /// Whether the budget of this invocation allows a read of a service that was never read.
-    pub(super) fn may_read(&self, service: &CloudMapService) -> bool {
-        self.budget.spend(Due::Never, service)
+    pub(super) fn may_read(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
+        self.budget.spend(Due::Never, key, service)
     }
 
     /// The next invocation reads these services first: this one has changed them, or tried to.

@@ -136,7 +136,7 @@ impl World<'_> {
             let Some(service) = service.filter(|_| !unread.contains(key)) else { continue };
             let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
             if is_first && !service.is_current()
-                || service.instances.is_none() && (is_first || self.registry.may_read(service))
+                || service.instances.is_none() && (is_first || self.registry.may_read(key, service))
             {
                 unread.insert(key.clone());
             } else if service.instances.is_none() && !service.is_never_read() {

@@ -27,6 +27,9 @@ const DAY: Duration = Duration::from_hours(25);
 /// Of operations that take longer a run has no time for several one after the other.
 const SLOW: Duration = Duration::from_mins(1);
 
+/// The instances that a run reads by one call.
+const PAGE: usize = 100;
+
 /// A full sync that nothing disturbs makes at most so many calls for each flow, and so many more for each namespace,
 /// service and instance before and after it.
 const CALLS: usize = 20;
@@ -175,9 +178,12 @@ impl Scene {
         sleep(Duration::from_secs(1)).await;
         let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
         // As many as list and read each service once, and what came meanwhile.
-        let services = self.fleet.cloud_map.namespaces().into_keys();
-        let services: usize = services.map(|id| self.fleet.cloud_map.services(&id).len()).sum();
-        for _ in 0..services.div_ceil(reads) + services.div_ceil(page_of(self.most_reads)) {
+        let cloud_map = &self.fleet.cloud_map;
+        let services = cloud_map.namespaces().into_keys().flat_map(|id| cloud_map.services(&id));
+        let pages = services.map(|it| cloud_map.instances(&it.id).len().div_ceil(PAGE).max(1));
+        let pages: Vec<usize> = pages.collect();
+        let lists = pages.len().div_ceil(page_of(self.most_reads));
+        for _ in 0..pages.into_iter().sum::<usize>().div_ceil(reads) + lists {
             self.direct(number, 1).await?;
         }
         self.direct(number, 1).await

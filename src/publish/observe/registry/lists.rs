@@ -59,7 +59,7 @@ impl SharedRegistry {
                 let is_filled = service.held() > 0 || is_record;
                 if is_filled && !is_read && begun.insert(service.arn.clone()) {
                     let due = self.memory.mirror().due(key, service);
-                    if is_record || self.budget.spend(due, service) {
+                    if is_record || self.budget.spend(due, key, service) {
                         // The receiver exists until this sender is dropped.
                         _ = tell.send(Unread::new(key, service));
                     }
@@ -121,6 +121,8 @@ impl SharedRegistry {
             Way::Each => each.extend(own),
             Way::Together => each.extend(self.list_together(own, &tell).await?),
         }
+        // By turns the first ones get pages, so those that were listed longest ago begin.
+        each.sort_by_key(|it| self.memory.mirror().listed_at(&it.id));
         let lists = each.into_iter().map(|namespace| self.list_one(namespace, &tell));
         try_join_all(lists).await?;
         if self.lists_by_turns() {
@@ -186,13 +188,15 @@ impl SharedRegistry {
     ) -> Result<Option<Start>, Problem> {
         let list = of.map(|it| it.id.clone());
         let is_first = self.memory.mirror().has_no_list();
+        // It is listed after all others, which may leave no page.
+        let mut has_page = of.is_some_and(|it| self.is_of_other(it));
         let (start, from) = match left {
             Some((start, from)) => (start, Some(from)),
             None => ((self.memory.mirror().take_moment(), self.now), None),
         };
         let mut pages = pin!(self.cloud_map.services(of, from).map_err(Problem::List)?);
         loop {
-            if by_turns && !self.budget.spend_page(is_first) {
+            if by_turns && !std::mem::take(&mut has_page) && !self.budget.spend_page(is_first) {
                 return Ok(None);
             }
             // A list that goes on began in an earlier run.
