@@ -464,9 +464,7 @@ impl Entry {
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some(Read { began, at, reading }) = &self.read
-            && (*began >= since
-                || service.instance_count > 0
-                || reading.number().is_none_or(|number| number == 0))
+            && (*began >= since || service.instance_count > 0 || reading.number() == Some(0))
         {
             reading.clone().fill(&mut service);
             if *began < since {
@@ -564,6 +562,24 @@ mod tests {
         {
             let oldest: Vec<String> = mirror.oldest(calls).into_iter().map(|it| it.name).collect();
             assert_eq!(oldest.join(" "), expected, "{calls}");
+        }
+    }
+    #[test]
+    fn failed_read_lasts_until_a_list_shows_that_there_is_nothing_to_read() {
+        let mut mirror = Mirror::default();
+        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
+        for (instance_count, is_unreadable) in [(1, true), (0, false)] {
+            let service = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
+            let service = CloudMapService { instance_count, instances: None, ..service };
+            let seen = (mirror.take_moment(), Timestamp::UNIX_EPOCH);
+            mirror.keep_entry(&key, &service, seen);
+            if instance_count > 0 {
+                let reading = Reading::Failed { error: String::new(), is_denied: true };
+                mirror.keep_read(&Unread::new(&key, &service), reading, seen);
+            }
+            let now = mirror.take_moment();
+            let known = mirror.services_of_any_age(&["ns-1".to_owned()].into(), now);
+            assert_eq!(known[&key].unreadable.is_some(), is_unreadable);
         }
     }
 }
