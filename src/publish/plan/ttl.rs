@@ -14,8 +14,8 @@ use super::reason::Reason;
 use super::result::{Plan, ServiceNote};
 use super::services::has_ours;
 use crate::model::{
-    Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKind, ServiceUpdate,
-    Tags, seconds,
+    Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKind,
+    ServiceUpdate, Tags, seconds,
 };
 
 /// Whether an update of a service, or a remark on it, depends on its tags.
@@ -155,8 +155,16 @@ impl Plan {
     /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
     /// clusters do not know of it, and would set theirs again at every run.
     pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
-        let all = self.changes.values().flatten();
-        let registers = all.filter(|it| matches!(it, Change::Register { .. })).map(Change::place);
+        let is_accepted = |place: &Place, attributes: &Attributes| {
+            let kind = observation.registry.services.get(&place.key).map(|it| it.kind);
+            kind.is_none_or(|it| Reason::of_one_family(it, attributes).is_none())
+        };
+        let registers = self.changes.values().flatten().filter_map(|change| match change {
+            Change::Register { place, attributes, .. } => {
+                Some(place).filter(|it| is_accepted(it, attributes))
+            }
+            _ => None,
+        });
         let registers: BTreeSet<&Place> = registers.collect();
         let has_say =
             |place: &Place| registers.contains(place) || has_ours(observation, &place.key);

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::simulation::{Course, Simulation};
 use super::world::{
-    A, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged, tell,
+    A, BOTH, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged,
+    tell,
 };
 use crate::model::{Selection, Tags};
 use crate::publish::plan::{tags_needed, ttls_asked};
@@ -107,12 +108,15 @@ fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
 fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
     let world = without_ours(both(Some(15), Green::Unread, &[60], tagged("cloud-map-sync")));
     let course = |namespace_quota| Course { namespace_quota, ..Course::undisturbed() };
-    for (quota, ttl) in [(1, 60), (2, 15)] {
-        let mut simulation = Simulation::new(world.clone(), course(quota));
+    let fails = Course { failing: 1, ..Course::undisturbed() };
+    for (course, ttl) in [(course(1), 60), (fails, 60), (course(2), 15)] {
+        let mut simulation = Simulation::new(world.clone(), course.clone());
         simulation.sync(&Selection::Everything);
         let service = &simulation.world.0.registry.services[&key("dns/web")];
-        assert_eq!(service.ttls, BTreeSet::from([ttl]), "{quota}");
+        assert_eq!(service.ttls, BTreeSet::from([ttl]), "{course:?}");
     }
+    let told = world.with("dns/web", |it| it.kind = BOTH).told();
+    assert!(told.contains("register") && !told.contains("update"), "{told}");
 }
 
 #[test]
