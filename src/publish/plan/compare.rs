@@ -105,11 +105,13 @@ impl Comparing<'_> {
                 comparison.instances.insert(id.clone(), change);
                 return;
             }
-            let lines = match stale_address {
-                true => &mut comparison.held_back,
-                false => &mut comparison.outdated,
-            };
-            lines.extend(reasons);
+            if stale_address {
+                comparison.held_back.extend(reasons);
+            } else {
+                // It may keep the marks of a Service that is gone, and can be discovered all the same.
+                comparison.has_registered |= serves;
+                comparison.outdated.extend(reasons);
+            }
         }
         match health {
             Some(wanted) => {

@@ -39,3 +39,13 @@ fn instance_that_keeps_old_attributes_lets_its_service_leave_its_former_name() {
     ! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)
     ");
 }
+
+#[test]
+fn instance_that_keeps_the_marks_of_a_service_that_is_gone_stands_for_the_next_holder() {
+    let gone = [own("a", "shop/gone", "10.0.0.1"), own("b", "shop/gone", "10.0.0.2")];
+    let world = World::new().service(annotated(40)).cloud_map("http/web", HTTP, gone);
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister http/web b: 10.0.0.2: Service shop/gone is gone, or no longer annotated and headless
+    ! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)
+    ");
+}
