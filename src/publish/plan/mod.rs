@@ -122,6 +122,7 @@ fn unjudged(observation: &Observation) -> Plan {
     let mut plan =
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
     let compared = plan.add_names(observation);
+    plan.update_left(observation);
     removals(observation, &compared, &mut plan);
     plan.note_foreign(observation);
     observation.rules.policy.restrict(&mut plan);

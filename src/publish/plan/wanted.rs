@@ -266,7 +266,7 @@ impl WantedInstances<'_> {
         if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
             self.held_back.extend(remarks(service, namespace.kind, claims));
         }
-        match update(service, claims, &observation.owner) {
+        match update(service, claims.ttl, &observation.owner) {
             Ok((Some(_), note)) if self.refused.is_some() => {
                 self.note = note;
                 self.held_back.extend(self.refused.clone());

@@ -79,6 +79,27 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
 }
 
 #[test]
+fn cluster_that_has_left_the_name_raises_it_for_the_others_if_it_knows_what_they_ask_for() {
+    let left = |green, service: Option<Kubernetes>| {
+        let mut world = both(None, green, &[15], tagged("cloud-map-sync"));
+        world.0.desired.services.clear();
+        let world = service.into_iter().fold(world, World::service);
+        let needs_tags = tags_needed(&world.observed(&Selection::Everything)).len();
+        let told = world.told();
+        (told.lines().next().unwrap_or_default().to_owned(), needs_tags)
+    };
+    let gone = "shop/web: deregister dns/web a: 10.0.0.1 (pod one): Service shop/web is gone, or no longer annotated and headless";
+    let raised = "shop/web: update dns/web: ttl 15 -> 60";
+    assert_eq!(left(Green::Asks(Some(60)), None), (raised.to_owned(), 1));
+    assert_eq!(left(Green::Asks(None), None), (gone.to_owned(), 0));
+    assert_eq!(left(Green::Unread, None), (gone.to_owned(), 0));
+    // It may ask for less.
+    let (told, needs_tags) =
+        left(Green::Asks(Some(60)), Some(service("shop/web", "dns/web").mistaken()));
+    assert!(told.contains("BadAnnotation") && needs_tags == 0, "{told}");
+}
+
+#[test]
 fn what_waits_says_for_whom() {
     let plan = both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync")).plan();
     let note = plan.unchanged.values().next().map(|it| it.notes[0].to_string());
