@@ -52,14 +52,9 @@ impl Invocation<'_> {
             report.kept.extend(obstacles.into_iter().filter(|_| !candidates.is_empty()));
             return report;
         }
-        // A sync has made its removals by now; a plan has not.
-        let claimed = match self.mode {
-            Mode::Sync => claimed.clone().carried_out(),
-            Mode::Plan | Mode::DryRun => claimed.clone(),
-        };
         let until = self.deadline.stop().min(Instant::now() + PATIENCE);
         let mut deletions = stream::iter(candidates)
-            .map(|key| self.delete_in_time(registry, &known, key, &claimed, until))
+            .map(|key| self.delete_in_time(registry, &known, key, claimed, until))
             .buffer_unordered(CONCURRENCY);
         while let Some(outcome) = deletions.next().await {
             if let Some((place, outcome)) = outcome {
@@ -117,6 +112,8 @@ impl Invocation<'_> {
             DeletionVerdict::Keep => return None,
             DeletionVerdict::Unreadable(problem) => Ok(Outcome::failed(problem)),
             DeletionVerdict::Delete if self.mode != Mode::Sync => Ok(Outcome::Planned),
+            // For a moment Cloud Map still lists what this run has deregistered.
+            DeletionVerdict::Delete if service.held() > 0 => Err(Reason::ServiceInUse),
             DeletionVerdict::Delete => {
                 apply::delete(registry.cloud_map(), self.deadline, &service.arn, &place).await
             }

@@ -80,7 +80,7 @@ impl Options {
 pub struct Published {
     pub report: ClusterReport,
     pub held_back: Vec<HeldBack>,
-    /// The instances that the plan removes.
+    /// The instances that were removed, or that the plan would remove.
     pub leaving: Leaving,
     /// The Cloud Map services that were created.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
@@ -138,9 +138,8 @@ async fn carry_out_plan(
     (options, made): (Options, &FirstPart),
 ) -> Published {
     let cluster = observation.owner.cluster.as_str();
-    let leaving = plan.leaving();
     if options.mode != Mode::Sync {
-        let held_back = plan.held_back.clone();
+        let (leaving, held_back) = (plan.leaving(), plan.held_back.clone());
         let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
         let report = report::with_reads(report, observation);
         return Published { report, held_back, leaving, created };
@@ -163,6 +162,7 @@ async fn carry_out_plan(
     })
     .await;
     lines.sort();
+    let leaving = lines.removed();
     if creates_namespaces {
         execution.registry.forget_namespaces();
     }

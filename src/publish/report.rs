@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{About, Desired, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb};
+use crate::model::{
+    About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb,
+};
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
-    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
+    Change, GuardStatus, HeldBack, Leaving, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
 };
 use crate::report::{
     ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, InvalidRegistration,
@@ -179,6 +181,18 @@ impl ChangeLines {
         };
         let at = self.0.iter().filter(move |(_, at)| at.changes.iter().any(registers));
         at.map(|(place, _)| &place.key)
+    }
+
+    /// The instances that were deregistered.
+    pub fn removed(&self) -> Leaving {
+        let of_place = |(place, at): (&Place, &LinesAt)| -> Vec<InstanceKey> {
+            let removed = at.changes.iter().filter(|(stage, line)| {
+                *stage == Stage::Deregister && line.result == Outcome::Applied
+            });
+            let ids = removed.filter_map(|(_, line)| line.instance.as_deref());
+            ids.map(|id| InstanceKey::new(&place.key, id)).collect()
+        };
+        self.0.iter().flat_map(of_place).collect()
     }
 
     /// The lines of a service, if it has any.

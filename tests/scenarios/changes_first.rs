@@ -9,7 +9,7 @@ use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
-use crate::run::{converge, sync};
+use crate::run::{converge, held_back, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "no such port");
@@ -291,4 +291,22 @@ async fn new_process_without_discovery_registers_after_it_has_read_all() {
     assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
     // Every service once, and the one with the change again, since the plan is old by then.
     assert_eq!(fleet.cloud_map.count("ListInstances"), 251);
+}
+
+#[tokio::test]
+async fn name_that_another_process_registered_for_a_service_with_a_mistake_is_not_given_away() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &[]);
+    let function = fleet.function().await;
+    sync(&function).await;
+    fleet.pods("web", &["10.0.1.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.annotate("web", "ttl", "soon");
+    fleet.web("api", "prod", &["10.0.2.1"]);
+    fleet.annotate("api", "hostname", "web");
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["BadAnnotation", "DomainConflict"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }

@@ -54,6 +54,17 @@ async fn service_is_planned_for_deletion_and_deleted_in_the_run_that_empties_it(
     settled(&fleet, &function).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn service_is_deleted_in_the_run_that_empties_it_though_cloud_map_lists_its_instance_for_a_while()
+ {
+    let fleet = with_one_gone().await;
+    let list_lag = Duration::from_secs(2);
+    fleet.cloud_map.behave(Behaviour { list_lag, ..Behaviour::default() });
+    let report = sync(&deleting(&fleet).await).await;
+    assert!(report.ok && report.counts.deleted == 1, "{report}");
+    assert!(!exists(&fleet, "gone"));
+}
+
 #[tokio::test]
 async fn service_that_an_earlier_run_emptied_is_deleted_later() {
     let fleet = with_one_gone().await;

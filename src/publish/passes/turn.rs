@@ -8,6 +8,7 @@ use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
     Change, DeregisterReason, Observation, Reason, RefusedChange, RereadScope, Stage, Task,
+    has_ours,
 };
 
 /// The reason for a change that is not tried near the deadline.
@@ -220,10 +221,9 @@ impl Turn<'_> {
         let registers = |change: &Change, other: &Change| {
             other.stage() == Stage::Register && other.place() == change.place()
         };
-        // A cluster without an instance in a Cloud Map service must not set its TTL. So after a refused registration
-        // the next plan decides about the TTL.
-        let is_refused =
-            |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
+        // A cluster whose only registration was refused must not set the TTL: another one, which does not see it there,
+        // would set its own again at every run.
+        let has_say = |change: &Change| has_ours(&self.observation, &change.place().key);
         let all = &self.open;
         // A note that does not go with the instances goes after them.
         let is_left = record.has_failed_removal()
@@ -234,7 +234,7 @@ impl Turn<'_> {
         let is_due = |change: &Change| match change {
             _ if record.is_settled(change) => false,
             Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
-            Change::UpdateService { .. } => !is_refused(change),
+            Change::UpdateService { .. } => has_say(change),
             Change::NoteOnService { text: None, .. } => !is_left,
             Change::Deregister { waits_for, .. } => pass > 1 && waits_for.is_none(),
             _ => pass > 1 || change.exchange().is_none(),
@@ -317,7 +317,7 @@ impl Turn<'_> {
             self.settle_refused();
         }
         for change in self.take_open() {
-            if self.record.is_settled(&change) {
+            if self.record.is_settled(&change) || has_time && change.stage() == Stage::Update {
                 continue;
             }
             let outcome = match &change {

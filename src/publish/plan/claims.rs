@@ -125,6 +125,11 @@ impl Holders {
         denied.map(|(key, _)| key.as_ref())
     }
 
+    /// The Services whose claims cannot be read.
+    pub fn unclear(&self) -> impl Iterator<Item = &ServiceRef> {
+        self.services.iter().filter(|(_, claims)| claims.is_unclear).map(|(service, _)| service)
+    }
+
     /// Whether the claims of the Service cannot be read. Its instances stay then, and no other Service gets their
     /// names.
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
@@ -170,6 +175,10 @@ impl ServiceClaims {
         if let Some(maximum) = of_rule.or((asked > MAXIMUM).then_some(MAXIMUM)) {
             let by_policy = of_rule.is_some();
             excluded.push((None, Reason::TooManyNames { asked, maximum, by_policy }));
+        }
+        // If it got `web` while the namespace of `cart` is ambiguous, it would keep `web` from a Service that can have it.
+        if unresolved.is_some() {
+            keys.clear();
         }
         let is_unclear = annotated.claims.is_err() || unresolved.is_some();
         excluded.extend(unresolved.map(|problem| (None, Reason::Namespace(problem))));

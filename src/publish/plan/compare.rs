@@ -105,7 +105,13 @@ impl Comparing<'_> {
                 comparison.instances.insert(id.clone(), change);
                 return;
             }
-            comparison.held_back.extend(reasons);
+            if stale_address {
+                comparison.held_back.extend(reasons);
+            } else {
+                // It may keep the marks of a Service that is gone, and can be discovered all the same.
+                comparison.has_registered |= serves;
+                comparison.outdated.extend(reasons);
+            }
         }
         match health {
             Some(wanted) => {
@@ -221,6 +227,8 @@ pub struct Comparison {
     pub has_registered: bool,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
+    /// The reasons for old attributes of instances that can be discovered: they keep no endpoint out of the name.
+    outdated: Vec<Reason>,
 }
 
 impl Comparison {
@@ -246,6 +254,11 @@ impl Comparison {
     /// The number of instances that the holder requests.
     pub fn wanted(&self) -> usize {
         self.staying + self.new
+    }
+
+    /// The reasons for the lines of the report.
+    pub fn reasons(&self) -> impl Iterator<Item = &Reason> {
+        self.held_back.iter().chain(&self.outdated)
     }
 
     /// Whether every requested instance is registered.

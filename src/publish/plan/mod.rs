@@ -89,7 +89,7 @@ pub use removals::{DeregisterReason, Exchange, WaitsFor};
 pub use rests::to_read;
 pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
 pub use rules::SetBy;
-pub use services::{is_clear, tags_needed, ttls_asked};
+pub use services::{has_ours, is_clear, tags_needed, ttls_asked};
 pub use turns::{InTurn, in_turns};
 pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
@@ -122,6 +122,7 @@ fn unjudged(observation: &Observation) -> Plan {
     let mut plan =
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
     let compared = plan.add_names(observation);
+    plan.update_left(observation);
     removals(observation, &compared, &mut plan);
     plan.note_foreign(observation);
     observation.rules.policy.restrict(&mut plan);
@@ -172,8 +173,8 @@ impl Plan {
         unchanged.ours += comparison.unchanged;
         unchanged.notes.extend(comparison.note.clone());
         self.changes.entry(holder.clone()).or_default().extend(comparison.take_changes());
-        for reason in comparison.held_back.clone() {
-            self.hold_back(holder, place, reason);
+        for reason in comparison.reasons() {
+            self.hold_back(holder, place, reason.clone());
         }
     }
 }

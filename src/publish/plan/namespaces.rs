@@ -83,11 +83,6 @@ impl Observation {
         keys
     }
 
-    /// The Services with claims to names in several namespaces.
-    pub fn claims_to_choose(&self) -> impl Iterator<Item = &ServiceRef> {
-        self.ambiguous().map(|(service, ..)| service)
-    }
-
     /// The claims to names in several namespaces.
     fn ambiguous(&self) -> impl Iterator<Item = (&ServiceRef, &Claims, Vec<&Namespace>)> {
         self.desired.services.iter().filter_map(|(service, published)| {

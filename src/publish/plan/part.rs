@@ -46,9 +46,8 @@ impl Missing {
     pub fn of(observation: &Observation) -> Self {
         let mut changes = Task::Additions.plan(observation).changes;
         // Instances under other names decide which of several namespaces of one name is meant.
-        for service in observation.claims_to_choose() {
-            changes.remove(service);
-        }
+        let open = observation.keys_to_choose_from(|_| true);
+        changes.retain(|_, all| !all.iter().any(|it| open.contains(&it.place().key)));
         Self(changes)
     }
 
@@ -68,8 +67,9 @@ impl Missing {
     /// The data to read before they are made; `None` if there are none.
     pub fn scope(&self, observation: &Observation) -> Option<RereadScope> {
         let changes: Vec<Change> = self.0.values().flatten().cloned().collect();
-        (!changes.is_empty())
-            .then(|| RereadScope::of(&observation.holders, self.0.keys(), &changes))
+        // A Service with a mistake in its annotations keeps the names under which the read finds it.
+        let services = self.0.keys().chain(observation.holders.unclear());
+        (!changes.is_empty()).then(|| RereadScope::of(&observation.holders, services, &changes))
     }
 }
 

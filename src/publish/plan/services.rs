@@ -11,10 +11,10 @@ use super::claims::Holders;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::Plan;
-use super::ttl::depends_on_tags;
+use super::ttl::{depends_on_tags, left_by_claims};
 use crate::model::{
-    CloudMapService, HealthSource, NamespaceKind, NewService, Place, PublishedService, Records,
-    ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,
+    Claims, CloudMapService, HealthSource, NamespaceKind, NewService, Place, PublishedService,
+    Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,
 };
 
 /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by ECS
@@ -32,11 +32,13 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
         let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
         let decides = holders.holder(key) == Some(*holder);
         let owner = &observation.owner;
-        let differs = |claims| depends_on_tags(service, claims, owner);
+        let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
         let misfits = || service.held() == 0 && may_misfit(observation, service, holder);
         first || decides && claims.is_some_and(differs) || misfits()
     });
-    needed.map(|(key, _)| key.clone()).collect()
+    let left = left_by_claims(observation)
+        .filter(|(_, service, _)| depends_on_tags(service, None, &observation.owner));
+    needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
 }
 
 /// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is not

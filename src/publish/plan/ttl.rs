@@ -14,32 +14,32 @@ use super::reason::Reason;
 use super::result::{Plan, ServiceNote};
 use super::services::has_ours;
 use crate::model::{
-    Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKind, ServiceUpdate,
-    Tags, seconds,
+    Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKey,
+    ServiceKind, ServiceRef, ServiceUpdate, Tags, seconds,
 };
 
 /// Whether an update of a service, or a remark on it, depends on its tags.
-pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner) -> bool {
-    let ttl = Ttl::of(service, claims, owner);
+pub fn depends_on_tags(service: &CloudMapService, own: Option<u32>, owner: &Owner) -> bool {
+    let ttl = Ttl::of(service, own, owner);
     ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
 }
 
-/// The update that a service needs, and remarks on it.
+/// The update that a service needs by the TTL that the cluster itself requests, and remarks on it.
 ///
 /// # Errors
 /// Returns the reason if the service must stay as it is.
 pub fn update(
     service: &CloudMapService,
-    claims: &Claims,
+    own: Option<u32>,
     owner: &Owner,
 ) -> Result<(Option<ServiceUpdate>, Option<ServiceNote>), Reason> {
-    let ttl = Ttl::of(service, claims, owner);
+    let ttl = Ttl::of(service, own, owner);
     let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
     let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
         return Ok((None, None));
     };
     let present = service.ttls.clone();
-    match (&service.tags, claims.ttl) {
+    match (&service.tags, own) {
         (Tags::Unreadable(problem), _) => return Err(Reason::TagsUnreadable(problem.clone())),
         (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
             return Err(Reason::TtlNotOurs { present: seconds(&present), wanted });
@@ -92,12 +92,11 @@ pub struct Ttl<'a> {
 impl<'a> Ttl<'a> {
     /// The TTL that the holder of a name requests, and the other clusters that share it; `None` if the service has no
     /// records.
-    pub fn of(service: &'a CloudMapService, claims: &Claims, owner: &Owner) -> Option<Self> {
+    pub fn of(service: &'a CloudMapService, own: Option<u32>, owner: &Owner) -> Option<Self> {
         if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
             return None;
         }
-        let (own, others) = (claims.ttl, other_clusters(service, owner));
-        Some(Self { service, own, others })
+        Some(Self { service, own, others: other_clusters(service, owner) })
     }
 
     /// Whether the records have another TTL than this cluster requests.
@@ -139,7 +138,35 @@ fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterA
     marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
 }
 
+/// The services in which the cluster has instances and claims nothing any more, each with the Service of one of these. If
+/// it is the last cluster of a run to be read, it alone knows what all clusters ask for there.
+pub fn left_by_claims(
+    observation: &Observation,
+) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, ServiceRef)> {
+    let Observation { holders, affected, registry, .. } = observation;
+    let left = registry.services.iter().filter(|(key, service)| {
+        !service.ttls_asked.is_empty()
+            && holders.holder(key).is_none()
+            && !observation.marked_services(key).any(|it| holders.is_unclear(&it))
+    });
+    left.filter_map(|(key, service)| {
+        let marked = observation.marked_services(key).find(|it| affected.contains(it))?;
+        Some((key, service, marked))
+    })
+}
+
 impl Plan {
+    /// Updates the services that the cluster's claims have left to what the other clusters ask for.
+    pub fn update_left(&mut self, observation: &Observation) {
+        for (key, service, marked) in left_by_claims(observation) {
+            if let Ok((Some(update), _)) = update(service, None, &observation.owner) {
+                let place = Place::of(key, &observation.registry);
+                let change = Change::UpdateService { place, update };
+                self.changes.entry(marked).or_default().push(change);
+            }
+        }
+    }
+
     /// The updates of services, without all else. A TTL that several clusters share is raised only by a run that knows
     /// what each of them asks for.
     #[must_use]
@@ -155,8 +182,16 @@ impl Plan {
     /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
     /// clusters do not know of it, and would set theirs again at every run.
     pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
-        let all = self.changes.values().flatten();
-        let registers = all.filter(|it| matches!(it, Change::Register { .. })).map(Change::place);
+        let is_accepted = |place: &Place, attributes: &Attributes| {
+            let kind = observation.registry.services.get(&place.key).map(|it| it.kind);
+            kind.is_none_or(|it| Reason::of_one_family(it, attributes).is_none())
+        };
+        let registers = self.changes.values().flatten().filter_map(|change| match change {
+            Change::Register { place, attributes, .. } => {
+                Some(place).filter(|it| is_accepted(it, attributes))
+            }
+            _ => None,
+        });
         let registers: BTreeSet<&Place> = registers.collect();
         let has_say =
             |place: &Place| registers.contains(place) || has_ours(observation, &place.key);

@@ -23,11 +23,11 @@ pub struct Claimed {
     leaving: Leaving,
 }
 
-/// Instances that a plan removes.
+/// Instances that a plan removes, or that were removed.
 pub type Leaving = BTreeSet<InstanceKey>;
 
 impl Claimed {
-    /// The claims of one cluster, and the instances that a plan for all of it removes.
+    /// The claims of one cluster, and the instances that a sync of all of it has removed, or a plan would remove.
     pub fn of(observation: &Observation, leaving: Leaving) -> Self {
         let mut claimed = Self { leaving, ..Self::default() };
         let mut claimants: BTreeMap<ServiceKey, Vec<&ServiceRef>> = BTreeMap::new();
@@ -62,12 +62,6 @@ impl Claimed {
         self.unclear.extend(other.unclear);
         self.leaving.extend(other.leaving);
         self
-    }
-
-    /// The claims after all changes were made: the removals are done, and the remaining instances stay.
-    #[must_use]
-    pub fn carried_out(self) -> Self {
-        Self { leaving: Leaving::new(), ..self }
     }
 
     /// The Services with invalid annotations, which may claim any name. While there is one, no service is deleted.

@@ -17,8 +17,8 @@ use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
-    Attributes, Claims, CloudMapService, Health, NewService, PublishedService, ServiceKey,
-    ServiceKind, ServiceRef, ServiceUpdate,
+    Attributes, Claims, CloudMapService, Endpoint, Health, NewService, PublishedService,
+    ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
 };
 
 /// The instances that a Cloud Map service should have for one holder of the name.
@@ -70,18 +70,23 @@ impl WantedInstances<'_> {
         }
     }
 
-    /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then
-    /// `present` ones, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
+    /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then those
+    /// that do not terminate, then `present` ones, then those that Cloud Map does not refuse: one that it refuses would
+    /// keep the place of another.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
         let Some(Maximum { count, set_by }) = self.maximum().filter(exceeded) else {
             return BTreeSet::new();
         };
+        let endpoints = self.template.published.endpoints.iter().flatten();
+        let lasting = endpoints.filter(|it| !it.terminating).flat_map(Endpoint::addresses);
+        let lasting: BTreeSet<IpAddr> = lasting.collect();
         let mut in_order = in_order(self.instances.keys(), &present);
         in_order.sort_by_key(|id| {
-            let (_, attributes) = &self.instances[*id];
+            let (identity, attributes) = &self.instances[*id];
             let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
-            (health::initial(attributes), is_refused && !present(id))
+            let terminates = !identity.addresses().any(|it| lasting.contains(&it));
+            (health::initial(attributes), terminates, is_refused && !present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
         let wanted = self.instances.len();
@@ -261,7 +266,7 @@ impl WantedInstances<'_> {
         if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
             self.held_back.extend(remarks(service, namespace.kind, claims));
         }
-        match update(service, claims, &observation.owner) {
+        match update(service, claims.ttl, &observation.owner) {
             Ok((Some(_), note)) if self.refused.is_some() => {
                 self.note = note;
                 self.held_back.extend(self.refused.clone());

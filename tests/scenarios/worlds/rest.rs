@@ -17,8 +17,9 @@ use super::world::CLUSTERS;
 use testbed::cloud_map::{Behaviour, Call};
 use testbed::function::TIMEOUT;
 
-/// After so long nothing that was begun is under way any more, and each process asks anew which APIs a cluster serves.
-const REST: Duration = Duration::from_mins(6);
+/// After so long nothing that was begun is under way any more, and each process asks anew which APIs a cluster serves and
+/// which namespaces there are.
+pub const REST: Duration = Duration::from_mins(6);
 /// Longer than `GUARD_WAIT`.
 const GUARD: Duration = Duration::from_mins(11);
 /// Longer than `PURGE_DEAD_CLUSTERS_AFTER`.
@@ -292,11 +293,7 @@ impl Scene {
         for number in 0..self.agreeing() {
             reports.push(self.sync(number).await?);
             let has_removed = self.fleet.cloud_map.writes() > 0;
-            let elsewhere = self.services_of_another_account();
-            let mut writes = self.take_writes_but(|it| {
-                let is_there = it.service.as_ref().is_some_and(|it| elsewhere.contains(it));
-                it.operation == "DeregisterInstance" && is_there
-            });
+            let mut writes = self.take_writes_but(|it| self.is_seen_late(it));
             // Each process learns once what an API server refuses, and removes what it alone has seen.
             if (has_removed || !writes.is_empty()) && writes.iter().all(|it| it.ends_with(" 422")) {
                 reports.push(self.sync(number).await?);
@@ -309,10 +306,16 @@ impl Scene {
         Ok(())
     }
 
-    fn services_of_another_account(&self) -> Vec<String> {
-        let namespaces = self.world.namespaces.iter().map(|it| &it.id);
-        let theirs = namespaces.filter(|id| publish::is_of_another_account(&self.world, id));
-        theirs.flat_map(|id| self.fleet.cloud_map.services(id)).map(|it| it.id).collect()
+    /// Whether a call removes what only a process that saw it there reads.
+    fn is_seen_late(&self, call: &Call) -> bool {
+        let is_elsewhere = |id: &&String| {
+            let mut clusters = 0..CLUSTERS.len();
+            clusters.any(|it| publish::is_of_another_account(&self.world, it, id))
+        };
+        let theirs = self.world.namespaces.iter().map(|it| &it.id).filter(is_elsewhere);
+        let mut services = theirs.flat_map(|id| self.fleet.cloud_map.services(id));
+        call.operation == "DeregisterInstance"
+            && services.any(|it| call.service.as_ref() == Some(&it.id))
     }
 
     /// After a sync that says that nothing is left to do the next one writes nothing, but in the services that it may
@@ -320,7 +323,9 @@ impl Scene {
     fn nothing_was_left(&self, left: Option<&[String]>) -> Result<(), String> {
         let is_left = |it: &Call| {
             let unread = left.zip(it.service.as_ref());
-            it.operation == "UpdateService" || unread.is_some_and(|(all, it)| all.contains(it))
+            it.operation == "UpdateService"
+                || self.is_seen_late(it)
+                || unread.is_some_and(|(all, it)| all.contains(it))
         };
         match &self.take_writes_but(is_left)[..] {
             writes if left.is_some() && !writes.is_empty() => {

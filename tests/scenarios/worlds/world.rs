@@ -38,6 +38,8 @@ pub struct World {
     pub clusterset: Clusterset,
     /// What claims of a name ever asked of its records: ("IPv4", "IPv6", both in one endpoint, "SRV").
     pub asked: BTreeMap<(String, String), BTreeSet<&'static str>>,
+    /// The Services as they were last projected.
+    shown: BTreeMap<(usize, usize), Service>,
     /// The Service whose endpoints changed last, and those that it had before.
     pub former: Option<((usize, usize), BTreeMap<u8, Endpoint>)>,
     /// Services that were made so far: the order of their creation, and their UIDs.
@@ -303,6 +305,10 @@ impl World {
             put_foreign_slice(server, name);
         }
         self.note_asked(&service);
+        // A run that has read a Service may read endpoints that it got since.
+        if let Some(former) = self.shown.insert(place, service.clone()) {
+            self.note_asked(&Service { endpoints: service.endpoints, ..former });
+        }
     }
 
     fn headless(&self, name: &str, service: &Service) -> Headless {

@@ -20,6 +20,8 @@ type Foreign = BTreeMap<Key, Arc<Instance>>;
 #[derive(Default)]
 pub(super) struct Guard {
     watched: Option<(String, BTreeSet<String>)>,
+    /// The operations that were accepted before these marks were ours.
+    earlier: BTreeSet<String>,
     foreign: Foreign,
     changed: BTreeSet<Key>,
     /// Foreign instances that a person lets the function take.
@@ -34,7 +36,9 @@ impl Guard {
         owner: &str,
         clusters: &[&str],
         services: &BTreeMap<String, Service>,
+        in_flight: BTreeSet<String>,
     ) {
+        self.earlier = in_flight;
         let clusters = clusters.iter().map(|cluster| (*cluster).to_owned()).collect();
         self.watched = Some((owner.to_owned(), clusters));
         let mut foreign = Foreign::new();
@@ -108,6 +112,14 @@ impl Guard {
         for key in std::mem::take(&mut self.changed) {
             self.remember(key, services);
         }
+    }
+
+    /// The same after an operation has ended. One that began while other marks were ours did what was right then.
+    pub(super) fn compare_after(&mut self, operation: &str, services: &BTreeMap<String, Service>) {
+        if self.earlier.remove(operation) {
+            return self.accept(services);
+        }
+        self.compare(&format!("after operation {operation}"), services);
     }
 
     fn remember(&mut self, key: Key, services: &BTreeMap<String, Service>) {

@@ -216,7 +216,10 @@ impl CloudMap {
 
     /// Says whose marks are ours from now on; all other instances are foreign and guarded.
     pub fn watch_over(&self, owner: &str, clusters: &[&str]) {
-        self.change(|state| state.guard.watch(owner, clusters, &state.services));
+        self.change(|state| {
+            let in_flight = state.operations.in_flight().map(|(id, _)| id.clone()).collect();
+            state.guard.watch(owner, clusters, &state.services, in_flight);
+        });
     }
 
     /// Lets the function take exactly these instances, each named by its service and its id, until this is said

@@ -90,7 +90,7 @@ impl State {
         while let Some((id, ended)) = self.operations.settle_next(self.now) {
             self.revision += 1;
             self.take_effect(&id, ended);
-            self.guard.compare(&format!("after operation {id}"), &self.services);
+            self.guard.compare_after(&id, &self.services);
             self.check_watches(&format!("after operation {id}"));
         }
         self.forget_deleted_namespaces();

@@ -89,6 +89,22 @@ fn a_claim_that_cannot_be_used_says_what_would_be_right() {
 }
 
 #[test]
+fn a_service_with_one_ambiguous_name_leaves_its_others_to_those_that_can_have_them() {
+    let world = World::new()
+        .namespace("ns-one", "twice", NamespaceKind::Http)
+        .namespace("ns-two", "twice", NamespaceKind::Http)
+        .service(service("shop/pay", "twice/cart").also("web").created(1))
+        .service(service("shop/cart", "ns-one/cart").created(2).ready([pod("one", "10.0.0.1")]));
+    let world = ["one/cart", "one/web", "two/web"]
+        .into_iter()
+        .fold(world, |world, place| world.cloud_map(place, HTTP, []));
+    assert_snapshot!(world.told(), @r#"
+    shop/cart: register twice/cart: 10.0.0.1 (pod one)
+    ! shop/pay: several Cloud Map namespaces are named "twice"; name one by its id: ns-one, ns-two; registered instances stay (NamespaceAmbiguous)
+    "#);
+}
+
+#[test]
 fn namespace_is_not_chosen_while_a_service_of_the_name_may_have_instances_that_were_not_read() {
     let twice = World::new()
         .namespace("ns-one", "twice", NamespaceKind::Http)

@@ -156,6 +156,19 @@ fn of_more_than_are_wanted_the_healthy_ones_come_first() {
 }
 
 #[test]
+fn of_more_than_are_wanted_a_terminating_one_that_serves_goes_before_a_ready_one() {
+    let endpoints = [one("serving terminating"), found("two", "10.0.0.2", "ready serving")];
+    let web = service("shop/web", "http/web").keeps(true, false).levers(true, Some(1));
+    let world = World::new().service(web.ready(endpoints));
+    let world = world.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(world.told(), @r"
+    shop/web: register http/web: 10.0.0.2 (pod two)
+    shop/web: deregister http/web a: 10.0.0.1: it exceeds max-instances of the Service; stays until one of the ready endpoints is registered
+    ! shop/web http/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
+    ");
+}
+
+#[test]
 fn pod_that_is_never_published_is_no_ready_one() {
     let web =
         |address| service("shop/web", "http/web").keeps(false, true).ready([pod("one", address)]);

@@ -1,11 +1,13 @@
 //! Whether a sync of a part of a cluster depends on the rest of it: on namespaces that others name, on other claims to a
 //! name, and on instances left under other names. Which names a full sync reads first.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::name_policy::rules;
 use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, own, pod, service};
-use crate::model::Selection;
+use crate::model::{NamespaceKind, Selection};
 use crate::publish::plan::{Missing, claimed_namespaces, hold_names_exclusively, lacks_namespace};
 
 #[test]
@@ -78,4 +80,16 @@ fn names_are_not_read_first_if_all_of_their_missing_instances_are_there() {
     let all_but_one = |name: &str, _: &str| name == "api" || seen.replace(seen.get() + 1) > 0;
     assert_eq!(left(&all_but_one), Some(vec!["web".into(), "www".into()]));
     assert_eq!(left(&|_, _| true), None);
+}
+
+/// The claim that has to choose may turn out to be the older one, once all is read.
+#[test]
+fn name_in_one_of_several_namespaces_that_a_service_has_to_choose_from_is_not_added_first() {
+    let world = World::new()
+        .namespace("ns-one", "twice", NamespaceKind::Http)
+        .namespace("ns-two", "twice", NamespaceKind::Http)
+        .service(service("shop/pay", "twice/web").created(1))
+        .service(service("shop/web", "ns-one/web").created(2).ready([pod("one", "10.0.0.1")]));
+    let missing = Missing::of(&world.observed(&Selection::Everything));
+    assert_eq!(missing.keys(), BTreeSet::new());
 }

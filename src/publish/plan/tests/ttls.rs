@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::simulation::{Course, Simulation};
 use super::world::{
-    A, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged, tell,
+    A, BOTH, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged,
+    tell,
 };
 use crate::model::{Selection, Tags};
 use crate::publish::plan::{tags_needed, ttls_asked};
@@ -78,6 +79,27 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
 }
 
 #[test]
+fn cluster_that_has_left_the_name_raises_it_for_the_others_if_it_knows_what_they_ask_for() {
+    let left = |green, service: Option<Kubernetes>| {
+        let mut world = both(None, green, &[15], tagged("cloud-map-sync"));
+        world.0.desired.services.clear();
+        let world = service.into_iter().fold(world, World::service);
+        let needs_tags = tags_needed(&world.observed(&Selection::Everything)).len();
+        let told = world.told();
+        (told.lines().next().unwrap_or_default().to_owned(), needs_tags)
+    };
+    let gone = "shop/web: deregister dns/web a: 10.0.0.1 (pod one): Service shop/web is gone, or no longer annotated and headless";
+    let raised = "shop/web: update dns/web: ttl 15 -> 60";
+    assert_eq!(left(Green::Asks(Some(60)), None), (raised.to_owned(), 1));
+    assert_eq!(left(Green::Asks(None), None), (gone.to_owned(), 0));
+    assert_eq!(left(Green::Unread, None), (gone.to_owned(), 0));
+    // It may ask for less.
+    let (told, needs_tags) =
+        left(Green::Asks(Some(60)), Some(service("shop/web", "dns/web").mistaken()));
+    assert!(told.contains("BadAnnotation") && needs_tags == 0, "{told}");
+}
+
+#[test]
 fn what_waits_says_for_whom() {
     let plan = both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync")).plan();
     let note = plan.unchanged.values().next().map(|it| it.notes[0].to_string());
@@ -107,12 +129,15 @@ fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
 fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
     let world = without_ours(both(Some(15), Green::Unread, &[60], tagged("cloud-map-sync")));
     let course = |namespace_quota| Course { namespace_quota, ..Course::undisturbed() };
-    for (quota, ttl) in [(1, 60), (2, 15)] {
-        let mut simulation = Simulation::new(world.clone(), course(quota));
+    let fails = Course { failing: 1, ..Course::undisturbed() };
+    for (course, ttl) in [(course(1), 60), (fails, 60), (course(2), 15)] {
+        let mut simulation = Simulation::new(world.clone(), course.clone());
         simulation.sync(&Selection::Everything);
         let service = &simulation.world.0.registry.services[&key("dns/web")];
-        assert_eq!(service.ttls, BTreeSet::from([ttl]), "{quota}");
+        assert_eq!(service.ttls, BTreeSet::from([ttl]), "{course:?}");
     }
+    let told = world.with("dns/web", |it| it.kind = BOTH).told();
+    assert!(told.contains("register") && !told.contains("update"), "{told}");
 }
 
 #[test]

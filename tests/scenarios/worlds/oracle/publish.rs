@@ -61,18 +61,23 @@ struct View<'a> {
     cluster: usize,
 }
 
-// A cluster that the function does not serve keeps its instances: only a purge removes them.
+// A cluster that the function does not serve keeps its instances, with a note once it seems to be gone: only a purge
+// removes them.
 fn unserved(
     world: &World,
     start: &Registry,
     rest: &Registry,
     cluster: usize,
 ) -> Result<(), String> {
+    let noted = |mut it: Attributes| {
+        it.remove("cloud-map-sync/orphaned-since");
+        it
+    };
     for (key, held) in start {
         for (id, attributes) in &held.instances {
             let is_of_cluster = marks(world, attributes).is_some_and(|(of, _)| of == cluster);
-            let now = rest.get(key).and_then(|held| held.instances.get(id));
-            if is_of_cluster && now != Some(attributes) {
+            let now = rest.get(key).and_then(|held| held.instances.get(id)).cloned();
+            if is_of_cluster && now.clone().map(noted) != Some(noted(attributes.clone())) {
                 return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
             }
         }
@@ -99,10 +104,10 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
             let is_owed = claim.is_published && claim.bad.is_none() && claim.maximum.is_none();
             for key in view.keys(number, claim).iter().filter(|_| is_owed) {
                 let wanted = view.wanted(key, service, false);
-                let now = view.standing(rest, key).remove(name).unwrap_or_default();
+                let now = view.standing(rest, key).into_values().flatten().collect();
                 let has_room = rest.get(key).is_none_or(|held| held.instances.len() < MOST);
                 let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
-                if has_room && is_alone && !wanted.is_subset(&now) {
+                if has_room && is_alone && view.is_clear(key) && !wanted.is_subset(&now) {
                     return Err(format!("after a message {name} has {now:?} under {key:?}"));
                 }
             }
@@ -290,19 +295,24 @@ impl View<'_> {
         all.filter(move |(it, _)| stood.contains_key(NAMES[*it]) && !is_claimant(*it))
     }
 
+    /// Whether a key is claimed, and nobody has a mistake in a claim to it. Whoever claims what cannot be made out keeps what
+    /// it stood under.
+    fn is_clear(&self, key: &Key) -> bool {
+        let claimants = self.claimants(key);
+        let keeps = |(name, it): (usize, &Service)| {
+            it.claim.bad.is_some() || self.made_out(name, &it.claim).is_none()
+        };
+        !claimants.is_empty()
+            && claimants.iter().all(|(_, it)| it.claim.bad.is_none())
+            && !self.left(key).any(keeps)
+    }
+
     fn names(&self) -> Result<(), String> {
         for key in self.all_keys() {
-            let claimants = self.claimants(&key);
-            let is_undecided = |(_, it): &(usize, &Service)| it.claim.bad.is_some();
-            let left: Vec<_> = self.left(&key).collect();
-            // Whoever claims what cannot be made out keeps what it stood under.
-            let keeps = |(name, it): &(usize, &Service)| {
-                is_undecided(&(*name, *it)) || self.made_out(*name, &it.claim).is_none()
-            };
-            if claimants.is_empty() || claimants.iter().any(is_undecided) || left.iter().any(keeps)
-            {
+            if !self.is_clear(&key) {
                 continue;
             }
+            let claimants = self.claimants(&key);
             let now: BTreeSet<Entry> =
                 self.standing(self.rest, &key).into_values().flatten().collect();
             let stood: BTreeSet<Entry> =
@@ -345,6 +355,16 @@ impl View<'_> {
         let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
         let mut may: BTreeSet<Entry> =
             serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
+        // What stands at an endpoint for which nothing can be registered, since no port is known for it, stays.
+        let unknown = published.clone().filter(|(_, it)| self.wanted(key, it, false).is_empty());
+        let unknown: Vec<Seen> =
+            unknown.flat_map(|(_, it)| endpoints(self.cluster, it, false)).collect();
+        let is_unknown = |entry: &&Entry| {
+            unknown.iter().any(|it| {
+                it.v4.is_some() && it.v4 == entry.0 || it.v6.is_some() && it.v6 == entry.1
+            })
+        };
+        may.extend(stood.iter().filter(is_unknown).cloned());
         // With the health of its pods a Service also has those that are not ready, where the service has the check.
         let reporting = published.clone().filter(|(_, it)| it.claim.reports_health);
         may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
@@ -404,16 +424,15 @@ impl View<'_> {
     }
 }
 
-/// Whether another account shares a namespace and no valid claim can mean it: only a process that saw ours there
-/// reads it.
-pub fn is_of_another_account(world: &World, namespace: &str) -> bool {
-    let claims = (0..CLUSTERS.len()).flat_map(|cluster| opted_in(world, cluster));
+/// Whether another account shares a namespace and no valid claim of a cluster can mean it: only a process that saw ours
+/// there reads it for this cluster.
+pub fn is_of_another_account(world: &World, cluster: usize, namespace: &str) -> bool {
     let is_named = |(_, service): (usize, &Service)| {
         let claim = &service.claim;
         claim.bad.is_none() && world.candidates(claim).iter().any(|it| it.id == namespace)
     };
     world.namespaces.iter().any(|it| it.is_shared && it.id == namespace)
-        && !claims.into_iter().any(is_named)
+        && !opted_in(world, cluster).any(is_named)
 }
 
 // What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name,
@@ -425,7 +444,8 @@ impl View<'_> {
             return Ok(());
         }
         for key in self.all_keys() {
-            if !self.claimants(&key).is_empty() || is_of_another_account(self.world, &key.0) {
+            let is_elsewhere = is_of_another_account(self.world, self.cluster, &key.0);
+            if !self.claimants(&key).is_empty() || is_elsewhere {
                 continue;
             }
             for (name, left) in self.standing(self.rest, &key) {

@@ -81,6 +81,16 @@ async fn an_unmarked_instance_is_seen_again_when_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_of_a_former_owner_may_end_under_the_next_one() {
+    let (map, web) = watched();
+    let body = registration(&web, "ours", &marks(CLUSTER));
+    let (_, accepted) = call(&map, "RegisterInstance", body).await;
+    map.watch_over("you", &[CLUSTER]);
+    ended(&map, &accepted).await;
+    assert_eq!(map.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_foreign_instance_that_changes_in_another_way_than_by_an_operation_is_seen_in_the_end() {
     let (map, web) = watched();
     let (mut state, now) = (map.look(), Instant::now());
