@@ -164,9 +164,11 @@ impl Clusterset {
         self.served.overlays.extend(unique);
     }
 
-    /// The exports of a cluster that stand in place of what Cloud Map says of it.
+    /// The exports of a cluster that stand in place of what Cloud Map says of it: not those of another one that states the
+    /// same id.
     pub(super) fn overlay_of(&self, joined: &Joined) -> Option<&Overlay> {
-        self.served.overlays.get(&joined.member.cluster)
+        let overlay = self.served.overlays.get(&joined.member.cluster);
+        overlay.filter(|overlay| overlay.arn == *joined.arn())
     }
 
     /// Everything that is known about it.
