@@ -2,6 +2,7 @@
 //! on.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -178,8 +179,6 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
         let members = Members::with_one_export_each().await;
         // One more than the records of the two clusters and of their exports: that of the cluster.
         let full = Behaviour { instances_per_namespace: 5, ..Behaviour::default() };
-        members.fleet.cloud_map.behave(full);
-        members.blue.cluster_property(CLUSTER, "azure");
         let sync_all = async || {
             for clusters in functions {
                 let report = sync(&members.serving(clusters, &[]).await).await;
@@ -190,6 +189,11 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
             }
         };
 
+        // By then no slice is ahead of Cloud Map.
+        members.clock.advance(Duration::from_hours(1));
+        sync_all().await;
+        members.fleet.cloud_map.behave(full);
+        members.blue.cluster_property(CLUSTER, "azure");
         for _ in 0..2 {
             sync_all().await;
             let service = members.fleet.cloud_map.find_service("clusterset.shop-set", "azure");
