@@ -281,10 +281,12 @@ impl Scene {
             guarded.map_err(|it| shown(it, &reports))?;
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
-        // `create-only` adopts nothing, and the former owner's records stay.
+        // `create-only` adopts nothing, and the former owner's records stay. Under it and `upsert-only` so do those under a
+        // former id, which then is no other cluster's.
         let is_adopted = self.world.clusterset.former_owner.is_none()
             || self.world.settings.policy != "create-only";
-        if is_adopted && reports.last().is_none_or(|it| !it.ok) {
+        let stays_taken = self.world.settings.policy != "sync" && clusterset::has_taken_id(self);
+        if is_adopted && !stays_taken && reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
         for number in 0..self.agreeing() {

@@ -532,8 +532,11 @@ pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
         };
         let is_elsewhere = scene.world.settings.clusters.contains(elsewhere);
         let is_member = |it: usize| own_records(scene, it).contains_key("cluster");
-        let holds = wanted != "ClusterIdTaken" || is_member(1 - cluster);
-        if !is_member(cluster) || !holds || is_elsewhere {
+        // Of two clusters that state a new id each may get it.
+        let (other, id) = (1 - cluster, clusterset.ids[1 - cluster]);
+        let mut others = records_of(scene, other);
+        let is_taken = others.any(|(service, record, _)| service == id && record == "cluster");
+        if !is_member(cluster) || is_elsewhere || wanted == "ClusterIdTaken" && !is_taken {
             continue;
         }
         // Which of two namespaces has the records is known by the former id alone.
