@@ -232,7 +232,7 @@ impl<'a> Members<'a> {
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
         leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
         let is_complete = named.is_read && self.is_complete;
-        let sources = Sources { by_cluster, is_complete };
+        let sources = Sources { by_cluster, is_complete, is_read: named.is_read };
         left_out.extend(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
         MergedName { merged, exports, sources, is_unseen, left_out }

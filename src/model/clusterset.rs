@@ -228,6 +228,11 @@ impl Overlay {
     pub fn covers(&self, name: &ServiceRef) -> bool {
         self.covers.contains(name)
     }
+
+    /// Whether it exports this name.
+    pub fn exports(&self, name: &ServiceRef) -> bool {
+        self.desired.services.get(name).is_some_and(|published| published.export.is_some())
+    }
 }
 
 // The settings of a Service that decide to which of its endpoints a client is led, as an import carries them.

@@ -135,20 +135,27 @@ impl Clusterset {
         }
     }
 
-    /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none.
+    /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none,
+    /// unless an import would end with them: another cluster may export its name in a service that counts no instance yet.
     fn lacking(
         &self,
         read: &ReadClusterset,
         clusterset: &ClustersetId,
     ) -> BTreeSet<(ServiceRef, ClusterId)> {
-        let is_read_there = |name: &ServiceRef, cluster: &ClusterId| {
-            self.served.overlays.get(cluster).is_some_and(|overlay| overlay.covers(name))
+        let overlay = |(name, cluster): &(ServiceRef, ClusterId)| {
+            self.served.overlays.get(cluster).filter(|overlay| overlay.covers(name))
         };
-        let parts = self.standing.iter().filter(|((name, cluster), addresses)| {
-            !is_read_there(name, cluster)
-                && !members::shows(&read.registry, clusterset, (name, cluster), addresses)
-        });
-        parts.map(|(part, _)| part.clone()).collect()
+        let is_shown = |part: &(ServiceRef, ClusterId), addresses| match overlay(part) {
+            Some(overlay) => overlay.exports(&part.0),
+            None => members::shows(&read.registry, clusterset, (&part.0, &part.1), addresses),
+        };
+        let (shown, lacking): (Vec<_>, Vec<_>) =
+            self.standing.iter().partition(|(part, addresses)| is_shown(part, addresses));
+        let exported: BTreeSet<&ServiceRef> =
+            shown.into_iter().map(|((name, _), _)| name).collect();
+        let lacking = lacking.into_iter().map(|(part, _)| part);
+        let lacking = lacking.filter(|it| overlay(it).is_none() || !exported.contains(&it.0));
+        lacking.cloned().collect()
     }
 
     /// Adds the exports that could not be published. Two clusters that state the same id are left out: only Cloud Map
@@ -164,9 +171,11 @@ impl Clusterset {
         self.served.overlays.extend(unique);
     }
 
-    /// The exports of a cluster that stand in place of what Cloud Map says of it.
+    /// The exports of a cluster that stand in place of what Cloud Map says of it: not those of another one that states the
+    /// same id.
     pub(super) fn overlay_of(&self, joined: &Joined) -> Option<&Overlay> {
-        self.served.overlays.get(&joined.member.cluster)
+        let overlay = self.served.overlays.get(&joined.member.cluster);
+        overlay.filter(|overlay| overlay.arn == *joined.arn())
     }
 
     /// Everything that is known about it.

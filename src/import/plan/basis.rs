@@ -71,6 +71,8 @@ pub struct Sources {
     pub by_cluster: BTreeMap<ClusterId, Read>,
     /// Whether these are all members: a cluster that is not among them has left the clusterset.
     pub is_complete: bool,
+    /// Whether Cloud Map was read for the name: else a cluster that has no record may export it.
+    pub is_read: bool,
 }
 
 impl NamespaceState {
@@ -181,7 +183,7 @@ impl Sources {
     pub fn restrain(&mut self, limit: impl Fn(Read) -> Read) {
         let by_cluster = std::mem::take(&mut self.by_cluster).into_iter();
         self.by_cluster = by_cluster.map(|(cluster, read)| (cluster, limit(read))).collect();
-        self.is_complete = false;
+        (self.is_complete, self.is_read) = (false, false);
     }
 
     /// Whether this invocation read the exports of a cluster there.
@@ -196,7 +198,13 @@ impl Sources {
 
     /// Whether the exports of every member were read.
     pub fn are_whole(&self) -> bool {
-        self.is_complete && self.by_cluster.values().all(|read| *read != Read::Unread)
+        self.are_all_read(false)
+    }
+
+    /// The same, also by a list of members in which a new one may be missing if those with a part in the import are known.
+    pub(super) fn are_all_read(&self, are_known: bool) -> bool {
+        let mut all = self.by_cluster.values();
+        (self.is_complete || are_known) && self.is_read && all.all(|it| *it != Read::Unread)
     }
 }
 

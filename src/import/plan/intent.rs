@@ -50,9 +50,14 @@ impl Intent {
         let holders = holders(basis);
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
-        let is_uncertain = !staying.is_empty() || has_unknown_part(basis);
+        let has_unknown_part = has_unknown_part(basis);
+        // One without holders was made in a run that did not get to the endpoints and the status.
+        let are_known = !holders.is_empty() && !has_unknown_part;
+        let ends = basis.merged.is_none() && basis.sources.are_all_read(are_known);
+        let is_uncertain =
+            !staying.is_empty() || has_unknown_part || basis.merged.is_none() && !ends;
         match (as_it_is(basis).filter(|_| is_uncertain), basis.merged) {
-            (Some(_), None) if staying.is_empty() => Self::Unchanged(None),
+            (Some(_), None) if staying.is_empty() && !are_known => Self::Unchanged(None),
             (Some(kept), merged) => {
                 let service = with_additions(basis, kept, merged, staying);
                 // It may be exported with any family.
@@ -60,7 +65,7 @@ impl Intent {
                 if is_known { Self::Import(Box::new(service)) } else { Self::Unchanged(None) }
             }
             (None, Some(merged)) => Self::Import(Box::new(with_clusters(merged.clone(), staying))),
-            (None, None) if staying.is_empty() && may_end(basis, &holders) => Self::End,
+            (None, None) if staying.is_empty() && ends => Self::End,
             (None, None) => Self::Unchanged(None),
         }
     }
@@ -92,12 +97,6 @@ pub(super) fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
 /// Whether a slice may have the endpoints of a cluster that is not known: it has lost its label.
 fn has_unknown_part(basis: &Basis<'_>) -> bool {
     !basis.sources.is_complete && basis.slices().any(|slice| slice.source().is_none())
-}
-
-/// An import without holders was made in a run that did not get to the endpoints and the status: any cluster may be the
-/// one that exports it.
-fn may_end(basis: &Basis<'_>, holders: &BTreeSet<ClusterId>) -> bool {
-    basis.sources.are_whole() || !holders.is_empty() && !has_unknown_part(basis)
 }
 
 /// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the

@@ -15,7 +15,7 @@ use crate::clusterset::metadata::{is_annotation, is_label};
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ImportType, InternalTrafficPolicy, Properties,
 };
-use crate::model::{Condition, ConditionStatus};
+use crate::model::{Condition, ConditionStatus, Policy};
 
 /// The annotation that names the derived Service.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
@@ -210,7 +210,7 @@ pub(super) fn status_change(
     let detail = format!("{status}, from {}", clusters.join(", "));
     let wanted = ImportStatus {
         clusters,
-        conditions: conditions(&present.conditions, ready),
+        conditions: conditions(basis.policy, &present.conditions, ready),
         endpoint_slice_objects: declared.then(|| "Present".to_owned()),
     };
     let body =
@@ -219,8 +219,10 @@ pub(super) fn status_change(
     Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
 }
 
-/// The present conditions, with ours among them. Its time moves only if its status changes.
-fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
+/// The present conditions, with ours among them. Its time moves only if its status changes. Under `create-only` its message
+/// stays while its reason does: a process that patches nothing never learns what the API server refuses, and one that has
+/// created the objects names it there.
+fn conditions(policy: Policy, present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     let mut conditions = present.to_vec();
     let Some(ours) = conditions.iter_mut().find(|it| it.kind == READY) else {
         conditions.push(ready);
@@ -229,6 +231,9 @@ fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     if ours.status == ready.status {
         ready.observed_generation = ours.observed_generation;
         ready.last_transition_time = ours.last_transition_time;
+    }
+    if policy == Policy::CreateOnly && ours.reason == ready.reason {
+        ready.message = std::mem::take(&mut ours.message);
     }
     *ours = ready;
     conditions

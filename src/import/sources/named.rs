@@ -90,12 +90,28 @@ impl<'a> Members<'a> {
             }
             for (id, attributes) in self.registry.instances(key) {
                 match attributes::read(attributes, self.clusterset) {
-                    Ok(instance) => all.extend(instance.map(|instance| (id, instance))),
+                    Ok(instance) => all.extend(instance.map(|it| (id, self.counted(name, it)))),
                     Err(reason) => skipped.push((id.clone(), reason)),
                 }
             }
         }
         Some((all, skipped))
+    }
+
+    /// An instance of ours counts for the id under which its cluster has the record of the export. If that id was changed,
+    /// instances are rewritten before there is a record under the new one, which may find no room.
+    fn counted(&self, name: &ServiceRef, instance: ExportInstance) -> ExportInstance {
+        let holder = |id: &ClusterId| {
+            let record = self.records.get(id).and_then(|records| records.exports.get(name));
+            record.map(|record| &record.owner.cluster)
+        };
+        if holder(&instance.cluster).is_some() || self.is_read_there(&instance.cluster, name) {
+            return instance;
+        }
+        let mut ids = self.records.keys();
+        let former = ids.find(|id| holder(id).is_some_and(|it| instance.arn.as_ref() == Some(it)));
+        let cluster = former.unwrap_or(&instance.cluster).clone();
+        ExportInstance { cluster, ..instance }
     }
 
     /// The export of a member as Cloud Map has it; `None` if that is not known.

@@ -85,7 +85,8 @@ impl World<'_> {
             registry.services.retain(|it, _| *it == key);
         }
         if is_whole {
-            if registry.services.get(&key).is_some_and(|service| service.instances.is_none()) {
+            // Another cluster that states the same id may have written its record since the run began.
+            if registry.instance(&key, CLUSTER_RECORD).is_none() {
                 self.registry.read_instances(&mut registry, &keys).await;
             }
         } else if !self.registry.read_records_of(&mut registry, &key, names).await? {

@@ -2,6 +2,7 @@
 //! on.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::queue::{batch, message};
 use crate::run::sync;
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::invoke;
-use testbed::kubernetes::ClusterIp;
+use testbed::kubernetes::{ClusterIp, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const CLUSTER: &str = "cluster.clusterset.k8s.io";
@@ -171,32 +172,71 @@ async fn member_of_another_id_whose_records_may_be_in_two_namespaces_is_frozen()
     assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
 }
 
+/// Its instances have the new id before there are records under it, which another function sees.
 #[tokio::test]
 async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_the_former_one() {
+    for functions in [&["blue,green"][..], &["blue", "green"]] {
+        let members = Members::with_one_export_each().await;
+        // One more than the records of the two clusters and of their exports: that of the cluster.
+        let full = Behaviour { instances_per_namespace: 5, ..Behaviour::default() };
+        let sync_all = async || {
+            for clusters in functions {
+                let report = sync(&members.serving(clusters, &[]).await).await;
+                // Under both ids for a while.
+                let pods: BTreeSet<String> =
+                    imported(&members.green, "web").into_values().flatten().collect();
+                assert_eq!(pods, ["10.0.0.1:8080".to_owned()].into(), "{}", in_full(&report));
+            }
+        };
+
+        // By then no slice is ahead of Cloud Map.
+        members.clock.advance(Duration::from_hours(1));
+        sync_all().await;
+        members.fleet.cloud_map.behave(full);
+        members.blue.cluster_property(CLUSTER, "azure");
+        for _ in 0..2 {
+            sync_all().await;
+            let service = members.fleet.cloud_map.find_service("clusterset.shop-set", "azure");
+            assert!(service.is_some());
+        }
+
+        members.fleet.cloud_map.behave(Behaviour::default());
+        for _ in 0..2 {
+            sync_all().await;
+        }
+        let former = members.fleet.cloud_map.find_service("clusterset.shop-set", "blue");
+        assert!(former.is_none_or(|it| members.fleet.cloud_map.instances(&it).is_empty()));
+    }
+}
+
+/// The run reads Cloud Map before the first of two clusters that state the id writes its record.
+#[tokio::test(start_paused = true)]
+async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
     let members = Members::with_one_export_each().await;
-    // One more than the records of the two clusters and of their exports: that of the cluster.
-    let full = Behaviour { instances_per_namespace: 5, ..Behaviour::default() };
-    members.fleet.cloud_map.behave(full);
-    members.blue.cluster_property(CLUSTER, "azure");
-    // Under both ids for a while.
-    let pods = |cluster| -> BTreeSet<String> {
-        imported(cluster, "web").into_values().flatten().collect()
-    };
-    let expected = BTreeSet::from(["10.0.0.1:8080".to_owned()]);
+    let Members { blue, fleet, function, .. } = &members;
+    let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
+    invoke(function, &purge).await;
+    blue.cluster_property(CLUSTER, "green");
 
-    let report = sync(&members.serving("blue,green", &[]).await).await;
+    let report = sync(function).await;
 
-    let service = members.fleet.cloud_map.find_service("clusterset.shop-set", "azure");
-    assert!(service.is_some(), "{}", in_full(&report));
-    for _ in 0..2 {
-        assert_eq!(pods(&members.green), expected, "{}", in_full(&report));
-        sync(&members.serving("blue,green", &[]).await).await;
-    }
-    members.fleet.cloud_map.behave(Behaviour::default());
-    for _ in 0..2 {
-        sync(&members.serving("blue,green", &[]).await).await;
-        assert_eq!(pods(&members.green), expected);
-    }
-    let former = members.fleet.cloud_map.find_service("clusterset.shop-set", "blue");
-    assert!(former.is_none_or(|it| members.fleet.cloud_map.instances(&it).is_empty()));
+    assert_eq!(fleet.cloud_map.take_violations(), [""; 0], "{}", in_full(&report));
+    let obstacles = &part(&report, "green").obstacles;
+    assert_eq!(obstacles[0].reason, "ClusterIdTaken", "{}", in_full(&report));
+}
+
+/// An object of an import that changed meanwhile is looked at again, with the exports of the clusters.
+#[tokio::test]
+async fn cluster_with_a_taken_id_does_not_stand_in_for_the_holder_in_a_second_look() {
+    let members = Members::with_one_export_each().await;
+    let Members { blue, green, function, .. } = &members;
+    green.cluster_property(CLUSTER, "blue");
+    pods(blue, "web", &["10.0.0.1", "10.0.0.2"]);
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+    blue.fail(Fault::once(slices, FaultKind::Status(409)).of_method("PATCH"));
+
+    let report = sync(function).await;
+
+    let web = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
+    assert_eq!(imported(blue, "web"), web, "{}", in_full(&report));
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::run::report;
-use testbed::cloud_map::Behaviour;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::gate::Gate;
 use testbed::kubernetes::ClusterIp;
 
@@ -179,4 +179,37 @@ async fn endpoint_that_came_after_cloud_map_was_read_stays() {
     assert_eq!(imported(&members.green, "web"), web, "{}", in_full(&report));
     assert!(members.green.service_import("shop", "new").is_some(), "{}", in_full(&report));
     members.converge().await;
+}
+
+/// AWS's controller has begun to export the name, which the function may not read, or the lists do not count yet.
+#[tokio::test]
+async fn import_keeps_its_ip_while_it_is_unknown_whether_another_cluster_exports_it() {
+    for may_read in [false, true] {
+        let members = Members::of_others().await;
+        let cloud_map = &members.fleet.cloud_map;
+        members.amber("cart", &["10.2.0.7"]);
+        let cart = cloud_map.find_service("shop", "cart").expect("a service");
+        if may_read {
+            cloud_map.behave(Behaviour { uncounted: "shop", ..Behaviour::default() });
+        } else {
+            let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&cart);
+            cloud_map.inject(denied.always());
+        }
+        let ips =
+            || members.green.service_import("shop", "cart").map(|it| it["spec"]["ips"].clone());
+        let before = ips();
+        members.blue.unexport("shop", "cart");
+
+        let whole = json!({ "action": "sync" });
+        let report = report(&members.function, &whole).await;
+
+        let of_amber = sources([("amber", &["10.2.0.7:8080"])]);
+        let now = if may_read { of_amber.clone() } else { sources([]) };
+        assert_eq!(imported(&members.green, "cart"), now, "{}", in_full(&report));
+        cloud_map.heal();
+        cloud_map.behave(Behaviour::default());
+        members.converge().await;
+        assert_eq!(imported(&members.green, "cart"), of_amber);
+        assert_eq!((ips(), before.is_some()), (before, true));
+    }
 }

@@ -69,11 +69,14 @@ impl Scene {
                     .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
             }
         }
-        self.world.clusterset.has_lost_records |= is_on && clusterset::has_taken_id(self);
+        let is_taken = is_on && clusterset::has_taken_id(self);
+        self.world.clusterset.has_lost_records |= is_taken;
         self.adopt();
         self.finish(REST).await?;
-        // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar.
-        if self.world.clusterset.has_lost_records {
+        // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar. A
+        // cluster whose id is taken takes no part in the first one.
+        let confirmations = usize::from(self.world.clusterset.has_lost_records);
+        for _ in 0..confirmations + usize::from(is_taken) {
             for process in self.all_clusters(0) {
                 self.invoke(process, json!({ "action": "confirm" }), TIMEOUT);
             }
@@ -242,8 +245,9 @@ impl Scene {
         self.nothing_was_left(left)?;
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
-        // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass.
-        let waits = if self.world.clusterset.is_apart { 2 } else { 1 };
+        // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass. A
+        // loss that has grown since it was noted waits anew.
+        let waits = 1 + usize::from(self.world.clusterset.is_apart) + usize::from(stood.is_noted());
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
             self.wait(GUARD).await;
             for cluster in guard::unnoted(&self.world, &self.registry()) {
@@ -284,10 +288,12 @@ impl Scene {
             guarded.map_err(|it| shown(it, &reports))?;
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
-        // `create-only` adopts nothing, and the former owner's records stay.
+        // `create-only` adopts nothing, and the former owner's records stay. Under it and `upsert-only` so do those under a
+        // former id, which then is no other cluster's.
         let is_adopted = self.world.clusterset.former_owner.is_none()
             || self.world.settings.policy != "create-only";
-        if is_adopted && reports.last().is_none_or(|it| !it.ok) {
+        let stays_taken = self.world.settings.policy != "sync" && clusterset::has_taken_id(self);
+        if is_adopted && !stays_taken && reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
         for number in 0..self.agreeing() {

@@ -1,6 +1,6 @@
 //! The input of a plan beside the objects: the exports of the clusters blue (the importer's own), green and red.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::iter::once;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl World {
             service,
             namespace: NamespaceState::Active,
             merged: Some(merged),
-            sources: Sources { by_cluster: BTreeMap::new(), is_complete: true },
+            sources: Sources { is_complete: true, is_read: true, ..Sources::default() },
             takes_over: false,
             policy: Policy::Sync,
             failure: None,

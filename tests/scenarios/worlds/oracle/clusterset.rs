@@ -125,7 +125,7 @@ impl Ledger {
             }
         }
         self.look_at_amber(scene, own.each_ref().map(|it| it.contains_key("cluster")))?;
-        self.look_at_derived(scene, &exports)?;
+        self.look_at_derived(scene, &own)?;
         self.look_at_ips(scene)
     }
 
@@ -144,13 +144,9 @@ impl Ledger {
         Ok(())
     }
 
-    fn look_at_derived(
-        &mut self,
-        scene: &Scene,
-        exports: &[BTreeSet<String>; 2],
-    ) -> Result<(), String> {
+    fn look_at_derived(&mut self, scene: &Scene, own: &[Records; 2]) -> Result<(), String> {
         for (name, title) in EXPORTED.into_iter().enumerate() {
-            let agreed = agreed(&scene.world.clusterset, name, exports);
+            let agreed = agreed(&scene.world.clusterset, name, own);
             let has_changed = self.agreed.get(&name) != Some(&agreed);
             self.changed.extend(has_changed.then_some(name));
             let is_settled = !self.changed.contains(&name) && !self.unsettled.contains(&name);
@@ -173,7 +169,16 @@ impl Ledger {
 
     fn look_at_ips(&mut self, scene: &Scene) -> Result<(), String> {
         let mut now = BTreeMap::new();
-        for (cluster, name) in (0..CLUSTERS.len()).flat_map(|it| EXPORTED.map(|name| (it, name))) {
+        // Another type ends it, also between two looks.
+        let has_ip = |name: &usize| {
+            let exporters = exporters(&scene.world.clusterset, *name);
+            exporters.first().is_some_and(|it| !it.is_headless)
+        };
+        let names = (0..EXPORTED.len()).filter(has_ip).map(|it| EXPORTED[it]);
+        let names: Vec<&str> = names.collect();
+        for (cluster, name) in
+            (0..CLUSTERS.len()).flat_map(|it| names.iter().map(move |name| (it, *name)))
+        {
             let import = scene.cluster(cluster).service_import(SHOP, name).unwrap_or_default();
             let ips = &import["spec"]["ips"];
             if import["spec"]["type"] == "ClusterSetIP" && ips[0].is_string() {
@@ -196,11 +201,20 @@ fn of(endpoints: &Endpoints, name: usize) -> &BTreeSet<String> {
     endpoints.get(&name).unwrap_or(&NONE)
 }
 
-/// The ports of an import with an IP if each of its exporters has a record, and so none is unknown.
-fn agreed(clusterset: &Clusterset, name: usize, exports: &[BTreeSet<String>; 2]) -> Ports {
+/// The ports of an import with an IP if each of its exporters has a record with its own, and so none is unknown.
+fn agreed(clusterset: &Clusterset, name: usize, own: &[Records; 2]) -> Ports {
     let exporters = exporters(clusterset, name);
-    let is_known =
-        |it: &Exports<'_>| exports.get(it.cluster).is_none_or(|all| all.contains(EXPORTED[name]));
+    let has_ports = |record: &Attributes, ports: &[Port]| {
+        let export = record.get("cloud-map-sync/export").map_or("", String::as_str);
+        let export: Value = serde_json::from_str(export).unwrap_or_default();
+        let ports = ports.iter().map(|(name, number)| ((*name).to_owned(), u64::from(*number)));
+        record.get("cloud-map-sync/service").is_some_and(|it| it == EXPORTED[name])
+            && numbered(&export["ports"]) == ports.collect::<Vec<_>>()
+    };
+    let is_known = |it: &Exports<'_>| {
+        own.get(it.cluster)
+            .is_none_or(|all| all.values().any(|record| has_ports(record, &it.ports)))
+    };
     let has_ip =
         exporters.first().is_some_and(|it| !it.is_headless) && exporters.iter().all(is_known);
     let ports = merged(&exporters).into_iter().filter(|_| has_ip);
@@ -210,16 +224,17 @@ fn agreed(clusterset: &Clusterset, name: usize, exports: &[BTreeSet<String>; 2])
 /// Those that Cloud Map has, with the record of their export unless they are of `amber`.
 fn registered(scene: &Scene, exports: &[BTreeSet<String>; 2], ready: &Endpoints) -> Endpoints {
     let of_name = |(name, endpoints): (&usize, &BTreeSet<String>)| {
-        let there = scene.fleet.addresses(SHOP, EXPORTED[*name]);
+        let there = scene.fleet.instances(SHOP, EXPORTED[*name]);
+        let there = there.values().filter_map(|it| {
+            Some(format!("{}:{}", it.get("AWS_INSTANCE_IPV4")?, it.get("AWS_INSTANCE_PORT")?))
+        });
+        let there: BTreeSet<String> = there.collect();
         let is_exported = |pod: &str| {
             let is_of = |cluster: usize| pod.starts_with(&address(cluster, 0)[..7]);
             let mut exports = exports.iter().enumerate();
             exports.all(|(cluster, names)| !is_of(cluster) || names.contains(EXPORTED[*name]))
         };
-        let is_there = |it: &&String| {
-            let pod = it.split(':').next().unwrap_or_default();
-            there.iter().any(|it| it == pod) && is_exported(pod)
-        };
+        let is_there = |it: &&String| there.contains(*it) && is_exported(it);
         (*name, endpoints.iter().filter(is_there).cloned().collect())
     };
     ready.iter().map(of_name).collect()
@@ -475,12 +490,15 @@ fn records_of(scene: &Scene, cluster: usize) -> impl Iterator<Item = (String, St
     all.filter(move |(.., it)| it.get("cloud-map-sync/cluster") == Some(&arn))
 }
 
-fn own_records(scene: &Scene, cluster: usize) -> BTreeMap<String, Attributes> {
+/// The records of a cluster by their ids.
+type Records = BTreeMap<String, Attributes>;
+
+fn own_records(scene: &Scene, cluster: usize) -> Records {
     records_of(scene, cluster).map(|(_, id, it)| (id, it)).collect()
 }
 
 /// The names whose exports have a record.
-fn exports_in(records: &BTreeMap<String, Attributes>) -> BTreeSet<String> {
+fn exports_in(records: &Records) -> BTreeSet<String> {
     let exports = records.iter().filter(|(id, _)| id.starts_with("export-"));
     exports.filter_map(|(_, it)| it.get("cloud-map-sync/service").cloned()).collect()
 }
@@ -514,8 +532,11 @@ pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
         };
         let is_elsewhere = scene.world.settings.clusters.contains(elsewhere);
         let is_member = |it: usize| own_records(scene, it).contains_key("cluster");
-        let holds = wanted != "ClusterIdTaken" || is_member(1 - cluster);
-        if !is_member(cluster) || !holds || is_elsewhere {
+        // Of two clusters that state a new id each may get it.
+        let (other, id) = (1 - cluster, clusterset.ids[1 - cluster]);
+        let mut others = records_of(scene, other);
+        let is_taken = others.any(|(service, record, _)| service == id && record == "cluster");
+        if !is_member(cluster) || is_elsewhere || wanted == "ClusterIdTaken" && !is_taken {
             continue;
         }
         // Which of two namespaces has the records is known by the former id alone.
@@ -551,6 +572,11 @@ impl Stood {
         let own = [0, 1].map(|cluster| own_records(scene, cluster));
         let noted = own.each_ref().map(|it| it.values().any(|it| it.contains_key(SIGHTING)));
         Self { imports: imports.collect(), records: own.map(|it| exports_in(&it)), noted }
+    }
+
+    /// Whether the record of a cluster has a loss of imports that the guard saw.
+    pub fn is_noted(&self) -> bool {
+        self.noted.contains(&true)
     }
 
     // Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.
