@@ -2,6 +2,7 @@
 
 use crate::fleet::{Fleet, annotated, namespace_arn};
 use crate::run::{converge, settled, sync};
+use testbed::kubernetes::Headless;
 
 #[tokio::test]
 async fn namespaces_that_are_not_named_are_neither_read_nor_changed() {
@@ -20,6 +21,23 @@ async fn namespaces_that_are_not_named_are_neither_read_nor_changed() {
         assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"], "{named}");
         assert_eq!(fleet.addresses("prod.local", "cart"), ["10.0.2.1"], "{named}");
     }
+}
+
+#[tokio::test]
+async fn other_annotation_prefix_reads_other_annotations() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let other = Headless::new("shop", "cart")
+        .annotate("discovery.example.com/hostname", "cart")
+        .annotate("discovery.example.com/namespace", "prod");
+    fleet.service(other);
+    fleet.pods("cart", &["10.0.2.1"]);
+    let function = fleet.function_with(&[("ANNOTATION_PREFIX", "discovery.example.com/")]).await;
+
+    converge(&fleet, &function).await;
+
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+    assert!(fleet.addresses("prod", "web").is_empty());
 }
 
 #[tokio::test]
