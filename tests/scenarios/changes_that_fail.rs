@@ -3,8 +3,8 @@
 use cloud_map_sync::model::Outcome;
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, held_back, said_of, settled, sync, writes};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+use crate::run::{converge, settled, sync, writes};
+use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 
 /// `web` with a pod, `cart` with another, nothing registered.
 async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {
@@ -36,34 +36,6 @@ async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
     assert!(error.contains("INTERNAL_FAILURE"), "{error}");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
-async fn refused_dns_change_is_held_back_as_address_taken() {
-    let (fleet, function) = two_services().await;
-    fleet.cloud_map.inject(fails("INVALID_CHANGE_BATCH"));
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    assert_eq!(held_back(&report), ["AddressTaken"], "{report}");
-    assert_eq!(report.counts.registered, 1, "{report}");
-}
-
-#[tokio::test]
-async fn used_up_quota_is_held_back_and_not_retried_in_the_run() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
-    fleet.cloud_map.behave(Behaviour { instances_per_namespace: 1, ..Behaviour::default() });
-
-    let report = sync(&fleet.function().await).await;
-
-    assert!(report.ok, "{report}");
-    assert_eq!(held_back(&report), ["LimitExceeded"], "{report}");
-    assert!(report.to_string().contains("1 of 3 instances fit"), "{report}");
-    let asked = fleet.cloud_map.count("RegisterInstance");
-    assert!((2..=3).contains(&asked), "{asked}");
-    assert_eq!(fleet.instances("prod", "web").len(), 1);
 }
 
 #[tokio::test]
@@ -132,18 +104,4 @@ async fn failed_rewrite_and_failed_removal_are_reported_and_made_by_the_next_run
     converge(&fleet, &function).await;
     assert_eq!(fleet.values("prod", "cart", "AWS_INSTANCE_PORT"), ["81"]);
     assert!(fleet.instances("prod", "web").is_empty());
-}
-
-#[tokio::test]
-async fn what_helps_is_said_where_a_call_is_denied() {
-    let (fleet, function) = two_services().await;
-    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::AccessDenied).always());
-    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
-
-    let report = sync(&function).await;
-
-    assert_eq!(held_back(&report), ["Unreadable"], "{report}");
-    let said = said_of(&report, "Unreadable");
-    assert!(said.contains("AccessDeniedException") && said.contains("tags"), "{said}");
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
 }

@@ -238,14 +238,3 @@ async fn cleanup_without_time_deletes_nothing_and_says_so() {
     assert_eq!(world.fleet.cloud_map.writes(), 0);
     assert!(world.exists("gone"));
 }
-
-#[tokio::test]
-async fn message_of_the_queue_cannot_ask_for_a_cleanup() {
-    let world = World::start().await;
-    let function = world.function(&[DELETING]).await;
-    world.round(&function).await;
-    let answer = invoke(&function, &batch(&[message("0", &event("direct-cleanup"))])).await;
-    let dropped = &answer.report.expect("a report").dropped;
-    assert_eq!(dropped[0].reason, "action_not_allowed");
-    assert!(world.exists("gone"));
-}

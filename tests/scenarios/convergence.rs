@@ -1,6 +1,6 @@
 //! A converged world is read alone, whatever it is made of. What that costs is in `calls`.
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::Fleet;
 use crate::run::{converge, sync};
 use testbed::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
 
@@ -36,34 +36,4 @@ async fn registry_of_many_pages_converges_as_one_of_one_page() {
 
     assert_eq!(report.counts.registered, 8, "{report}");
     assert_eq!(fleet.addresses("prod", "web").len(), 5);
-}
-
-#[tokio::test]
-async fn name_in_several_services_and_a_name_of_its_own_case_converge() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod.local", "Web,www,a.b"));
-    fleet.pods("web", &["10.0.1.1"]);
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!((report.counts.created, report.counts.registered), (3, 3), "{report}");
-    for name in ["Web", "www", "a.b"] {
-        assert_eq!(fleet.addresses("prod.local", name), ["10.0.1.1"], "{name}");
-    }
-}
-
-#[tokio::test]
-async fn plain_services_and_services_without_annotations_lead_to_nothing() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("balanced", "prod", "balanced").cluster_ip("10.100.0.7"));
-    fleet.service(annotated("outside", "prod", "outside").external_name("example.com"));
-    fleet.service(testbed::kubernetes::Headless::new("shop", "quiet").port("http", 80));
-    for service in ["balanced", "quiet"] {
-        fleet.pods(service, &["10.0.1.1"]);
-    }
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(report.counts, cloud_map_sync::report::Counts::default(), "{report}");
-    assert!(fleet.cloud_map.services(&fleet.http).is_empty());
 }

@@ -228,44 +228,6 @@ async fn dropped_cluster_is_purged_only_where_eks_knows_it_no_more() {
 }
 
 #[tokio::test]
-async fn dropped_cluster_that_comes_back_to_eks_loses_its_note() {
-    let world = World::start().await;
-    let settings = [WEEK, ("CLUSTERS", "blue")];
-    world.delete_green();
-    sync(&world.function(&settings).await).await;
-    assert_eq!(world.notes().len(), 1);
-    world.fleet.sandbox.aws().eks.register(&world.green);
-    world.clock.advance(8 * DAY);
-    let report = sync(&world.function(&settings).await).await;
-    assert_eq!((world.notes().len(), report.counts.deregistered), (0, 0), "{report}");
-    assert_eq!(world.all_addresses(), EVERYTHING);
-}
-
-/// The names of its Services are the same, its pods are others.
-#[tokio::test]
-async fn cluster_that_is_made_again_under_its_name_starts_afresh() {
-    let world = World::start().await;
-    world.delete_green();
-    sync(&world.function(&[WEEK]).await).await;
-    assert_eq!(world.notes().len(), 1);
-
-    world.fleet.sandbox.aws().eks.register(&world.green);
-    give_pods(&world.green, "web", &["10.0.3.1", "10.0.2.2"]);
-    give_pods(&world.green, "cart", &["10.0.2.3", "10.0.2.4"]);
-    world.clock.advance(6 * DAY);
-    let report = converge(&world.fleet, &world.function(&[WEEK]).await).await;
-    assert_eq!((report.orphans.len(), world.notes().len()), (0, 0), "{report}");
-    let web = world.fleet.addresses("prod.local", "web");
-    assert_eq!(web, ["10.0.1.1", "10.0.2.2", "10.0.3.1", "10.0.9.1", "10.0.9.2"]);
-
-    world.delete_green();
-    world.clock.advance(DAY);
-    let report = sync(&world.function(&[WEEK]).await).await;
-    assert_eq!(orphans(&report).since.as_deref(), Some("2026-11-28T10:51:00Z"), "{report}");
-    assert_eq!(report.counts.deregistered, 0, "{report}");
-}
-
-#[tokio::test]
 async fn refusals_and_failures_to_answer_are_no_death() {
     let world = World::start().await;
     world.delete_green();

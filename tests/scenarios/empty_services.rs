@@ -9,8 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{converge, plan, settled, sync, sync_service, writes};
-use testbed::cloud_map::RecordType::A;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::kubernetes;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
@@ -72,27 +71,6 @@ async fn service_that_an_earlier_run_emptied_is_deleted_later() {
     assert!(exists(&fleet, "gone"), "it is not deleted without the setting");
     converge(&fleet, &deleting(&fleet).await).await;
     assert!(!exists(&fleet, "gone"));
-}
-
-#[tokio::test]
-async fn service_without_our_tag_is_kept_though_nobody_needs_it() {
-    let fleet = Fleet::start().await;
-    fleet.dns_service("terraform", &[A]);
-    let other = fleet.cloud_map.service(&fleet.http, "other", ServiceKind::Http);
-    fleet.cloud_map.tag(&other, "cloud-map-sync/owner", "team-a");
-    converge(&fleet, &deleting(&fleet).await).await;
-    assert!(exists(&fleet, "other"));
-    assert!(fleet.cloud_map.find_service("prod.local", "terraform").is_some());
-    assert_eq!(fleet.cloud_map.count("DeleteService"), 0);
-}
-
-#[tokio::test]
-async fn service_with_an_instance_of_anybody_is_kept() {
-    let fleet = with_one_gone().await;
-    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
-    fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
-    converge(&fleet, &deleting(&fleet).await).await;
-    assert_eq!(fleet.addresses("prod", "gone"), ["10.0.9.1"]);
 }
 
 #[tokio::test]
@@ -237,14 +215,4 @@ async fn tags_that_cannot_be_read_keep_the_service_and_fail_the_run() {
     fleet.cloud_map.heal();
     converge(&fleet, &function).await;
     assert!(!exists(&fleet, "gone"));
-}
-
-#[tokio::test]
-async fn instance_that_could_not_be_taken_out_keeps_its_service() {
-    let fleet = with_one_gone().await;
-    let function = deleting(&fleet).await;
-    fleet.cloud_map.inject(Fault::on("DeregisterInstance", FaultKind::AccessDenied).always());
-    let report = sync(&function).await;
-    assert_eq!((report.counts.failed, report.counts.deleted), (1, 0), "{report}");
-    assert!(exists(&fleet, "gone"));
 }

@@ -22,87 +22,6 @@ pub fn slice(service: &str, name: &str, addresses: &[String], condition: &Value)
 }
 
 #[tokio::test]
-async fn pods_that_are_not_ready_or_terminating_stay_out() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web"));
-    let pods = [
-        Pod::new("web-0", "10.0.1.1"),
-        Pod::new("web-1", "10.0.1.2").not_ready(),
-        Pod::new("web-2", "10.0.1.3").terminating(),
-        Pod::new("web-3", "10.0.1.4").not_ready().terminating(),
-    ];
-    fleet.cluster.pods("shop", "web", &pods);
-    converge(&fleet, &fleet.function().await).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
-async fn publishing_not_ready_addresses_lets_pods_in_until_they_terminate() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web").publish_not_ready());
-    let pods =
-        [Pod::new("web-0", "10.0.1.1").not_ready(), Pod::new("web-1", "10.0.1.2").terminating()];
-    fleet.cluster.pods("shop", "web", &pods);
-    converge(&fleet, &fleet.function().await).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
-async fn ready_that_is_not_said_counts_as_ready() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web").without_selector());
-    let addresses = |last: u8| vec![format!("10.0.1.{last}")];
-    for (index, condition) in
-        [json!({}), json!({"ready": null}), json!({"ready": true}), json!({"ready": false})]
-            .iter()
-            .enumerate()
-    {
-        let number = u8::try_from(index).expect("few");
-        fleet.cluster.put(slice("web", &format!("web-{index}"), &addresses(number), condition));
-    }
-    fleet.cluster.put(slice("other", "other-0", &addresses(99), &json!({})));
-
-    converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.0", "10.0.1.1", "10.0.1.2"]);
-    assert!(fleet.values("prod", "web", "cloud-map-sync/pod").is_empty());
-}
-
-#[tokio::test]
-async fn slices_with_null_endpoints_and_names_in_place_of_addresses_hold_nobody() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web").without_selector());
-    let mut empty = slice("web", "web-empty", &[], &json!({}));
-    empty["endpoints"] = Value::Null;
-    empty["ports"] = Value::Null;
-    fleet.cluster.put(empty);
-    let mut named = slice("web", "web-named", &["example.com".to_owned()], &json!({}));
-    named["addressType"] = "FQDN".into();
-    fleet.cluster.put(named);
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(report.counts, cloud_map_sync::report::Counts::default(), "{report}");
-}
-
-/// As MetalLB, a database operator or a person writes them: all addresses refer to one object.
-#[tokio::test]
-async fn addresses_that_refer_to_one_object_that_is_no_pod_are_endpoints_of_their_own() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web").without_selector());
-    let addresses = ["10.0.1.1".to_owned(), "10.0.1.2".to_owned()];
-    let mut slice = slice("web", "web-db", &addresses, &json!({}));
-    for endpoint in slice["endpoints"].as_array_mut().expect("endpoints") {
-        endpoint["targetRef"] = json!({"kind": "Database", "namespace": "shop", "name": "db"});
-    }
-    fleet.cluster.put(slice);
-
-    converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(fleet.addresses("prod", "web"), addresses);
-}
-
-#[tokio::test]
 async fn address_with_leading_zeros_is_a_line_and_its_instance_stays() {
     let fleet = Fleet::start().await;
     fleet.service(annotated("web", "prod", "web").without_selector());
@@ -138,34 +57,6 @@ async fn endpoints_of_other_clusters_are_not_published_though_their_slices_name_
     converge(&fleet, &fleet.function().await).await;
 
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
-async fn address_that_stands_in_two_slices_during_an_update_is_one_instance() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web").without_selector());
-    let address = ["10.0.1.1".to_owned()];
-    fleet.cluster.put(slice("web", "web-old", &address, &json!({"ready": false})));
-    fleet.cluster.put(slice("web", "web-new", &address, &json!({"ready": true})));
-    fleet.cluster.put(slice("web", "web-newer", &address, &json!({})));
-    converge(&fleet, &fleet.function().await).await;
-    assert_eq!(fleet.instances("prod", "web").len(), 1);
-}
-
-#[tokio::test]
-async fn more_than_a_hundred_pods_come_from_several_slices() {
-    let fleet = Fleet::start().await;
-    let addresses: Vec<String> = (0..101).map(|index| format!("10.0.1.{index}")).collect();
-    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-    fleet.web("web", "prod", &addresses);
-    let function = fleet.function().await;
-
-    let report = converge(&fleet, &function).await;
-    assert_eq!(report.counts.registered, 101, "{report}");
-
-    fleet.pods("web", &addresses[..100]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((report.counts.deregistered, report.counts.unchanged), (1, 100), "{report}");
 }
 
 /// 600 slices of three endpoints: two pages of 500.

@@ -152,28 +152,6 @@ impl Fleet {
         self.cloud_map.instance(service, id, &attributes);
     }
 
-    /// Tasks as ECS has registered them, in the order of their addresses: one of 2019 with a UUID for its id, one without
-    /// the keys of its service, and one on EC2.
-    pub fn ecs_tasks(&self, service: &str, addresses: [&str; 3]) -> [&'static str; 3] {
-        let ids = [
-            "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
-            "c9a646d3-9c61-4cb7-bfcd-ee2522c8f633",
-            "f9168c5eceb24faab6bf329bf39fa1e4",
-        ];
-        self.ecs_task(service, ids[0], addresses[0]);
-        let place = [
-            ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
-            ("AVAILABILITY_ZONE", "eu-central-1a"),
-            ("REGION", REGION),
-        ];
-        let of_ec2 = [("AWS_INSTANCE_PORT", "32768"), ("EC2_INSTANCE_ID", "i-0123456789abcdef0")];
-        for (index, more) in [(1, &[][..]), (2, &of_ec2[..])] {
-            let address = [("AWS_INSTANCE_IPV4", addresses[index])];
-            self.cloud_map.instance(service, ids[index], &[&address[..], &place, more].concat());
-        }
-        ids
-    }
-
     /// What this release writes on the instance of a pod of `blue` in `shop/<service>`.
     pub fn ours(&self, service: &str, address: &str) -> Attributes {
         let arn = self.sandbox.cluster_arn("blue");

@@ -1,6 +1,6 @@
-//! A tenant who means harm: a user who may annotate the Services of some namespaces, and no more. Whatever the annotations
-//! are, each of these Services costs a run a bounded number of bytes of the report and of the log, and of calls, however
-//! many there are.
+//! A tenant who means harm: a user who may annotate the Services of some namespaces, and no more; in the last test one who
+//! may write to Cloud Map. Whatever the annotations are, each of these Services costs a run a bounded number of bytes of
+//! the report and of the log, and of calls, however many there are.
 
 use cloud_map_sync::function::Function;
 use serde_json::json;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
 use crate::run::{converge, held_back, said_of, sync};
-use testbed::cloud_map::NamespaceKind;
+use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{Headless, Pod};
 
@@ -188,4 +188,25 @@ async fn services_that_share_a_name_are_not_read_for_each_of_the_others() {
     assert!(report.ok, "{}", report.counts);
     let requests = fleet.cluster.requests().len();
     assert!(requests <= 10 * count, "{requests} requests to the cluster");
+}
+
+/// Whoever may write to Cloud Map can write marks, so they may name what cannot be asked for.
+#[tokio::test]
+async fn instances_of_ours_that_name_no_possible_service_are_repaired_or_taken_out() {
+    for name in ["", "../nodes", "Web shop"] {
+        let fleet = Fleet::start().await;
+        let service = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+        for (id, address) in [("wanted", "10.0.1.1"), ("unwanted", "10.0.1.9")] {
+            let mut instance = fleet.ours("web", address);
+            instance.insert("cloud-map-sync/service".into(), name.into());
+            fleet.put(&service, id, &instance);
+        }
+        fleet.web("web", "prod", &["10.0.1.1"]);
+
+        let report = converge(&fleet, &fleet.function().await).await;
+
+        assert_eq!((report.counts.rewritten, report.counts.deregistered), (1, 1), "{report}");
+        let expected = fleet.ours("web", "10.0.1.1");
+        assert_eq!(fleet.instance("prod", "web"), ("wanted".to_owned(), expected));
+    }
 }

@@ -49,42 +49,6 @@ async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
 }
 
 #[tokio::test]
-async fn without_a_check_private_addresses_are_registered() {
-    let (fleet, _) = public(&PRIVATE).await;
-    let report = converge(&fleet, &fleet.function().await).await;
-    assert_eq!(held_back(&report), [""; 0], "{report}");
-    assert_eq!(fleet.addresses("example.com", "web").len(), PRIVATE.len());
-}
-
-#[tokio::test]
-async fn check_of_a_service_in_an_http_namespace_has_the_same_rule() {
-    let fleet = Fleet::start().await;
-    let service = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
-    fleet.cloud_map.dress(&service, "by hand", &check());
-    fleet.web("web", "prod", &["10.0.1.1", "203.0.113.7"]);
-    let report = converge(&fleet, &fleet.function().await).await;
-    assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["203.0.113.7"]);
-}
-
-#[tokio::test]
-async fn instance_from_before_the_check_stays_with_its_pod() {
-    let (fleet, service) = public(&["10.0.1.1"]).await;
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    fleet.cloud_map.dress(&service, "by hand", &check());
-
-    let report = converge(&fleet, &function).await;
-    assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
-    assert_eq!(fleet.addresses("example.com", "web"), ["10.0.1.1"]);
-
-    fleet.pods("web", &["203.0.113.7"]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(held_back(&report), [""; 0], "{report}");
-    assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
-}
-
-#[tokio::test]
 async fn other_address_that_a_check_refuses_is_held_back_in_cloud_maps_words() {
     let (fleet, service) = public(&["100.64.0.1", "203.0.113.7"]).await;
     fleet.cloud_map.dress(&service, "by hand", &check());

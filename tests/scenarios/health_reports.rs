@@ -8,23 +8,6 @@ use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::kubernetes::Pod;
 
 #[tokio::test]
-async fn rewrite_carries_the_health_of_its_moment() {
-    let (fleet, function) = registered(&[]).await;
-    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
-    let mut instances = fleet.instances("prod", "web").into_iter();
-    let (id, mut drifted) = instances.find(|(id, _)| id.contains("10-0-1-1")).expect("web-0");
-    drifted.insert("REGION".into(), "elsewhere".into());
-    fleet.put(&service, &id, &drifted);
-    pods(&fleet, &[Pod::not_ready, ready]);
-    fleet.cloud_map.forget_calls();
-    let report = sync(&function).await;
-    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
-    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 HEALTHY"]);
-    assert_eq!(fleet.instances("prod", "web")[&id]["AWS_INIT_HEALTH_STATUS"], "UNHEALTHY");
-    settled(&fleet, &function).await;
-}
-
-#[tokio::test]
 async fn report_that_takes_its_time_is_not_repeated_and_can_be_taken_back() {
     let (fleet, function) = registered(&[]).await;
     let health_delay = Duration::from_hours(1);
@@ -104,16 +87,6 @@ async fn report_that_fails_is_a_failed_change_that_the_next_sync_makes() {
     assert_eq!((report.ok, report.counts.failed, report.counts.health), (false, 1, 1), "{report}");
     converge(&fleet, &function).await;
     assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 UNHEALTHY"]);
-}
-
-#[tokio::test]
-async fn policy_that_only_creates_reports_no_health() {
-    let (fleet, _) = registered(&[]).await;
-    let function = fleet.function_with(&[("POLICY", "create-only")]).await;
-    pods(&fleet, &[Pod::not_ready, ready]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
-    assert!(said_of(&report, "Policy").contains("report the health of"), "{report}");
 }
 
 #[tokio::test]

@@ -100,20 +100,6 @@ async fn rolling_update_of_a_full_service_registers_under_the_ids_that_go() {
     settled(&fleet, &function).await;
 }
 
-#[tokio::test]
-async fn single_replica_of_a_full_service_moves() {
-    let fleet = Fleet::start().await;
-    tasks(&fleet, "web", 999);
-    give(&fleet, "web", 0, 1);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-
-    give(&fleet, "web", 1, 1);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(held_back(&report), [""; 0], "{report}");
-    assert_eq!(ours_at(&fleet, "web"), addresses(1, 1));
-}
-
 /// 60 tasks of ECS and 8 Services with 5 pods each in a namespace that takes no more: all pods are replaced.
 #[tokio::test]
 async fn all_pods_of_a_full_namespace_are_replaced_by_one_full_sync() {
@@ -226,27 +212,6 @@ async fn full_namespace_is_asked_once_a_run_and_nothing_is_written_in_step() {
     sync(&function).await;
     let registered: usize = (0..8).map(|index| ours(&fleet, &format!("s{index}")).len()).sum();
     assert_eq!(registered, 42);
-}
-
-#[tokio::test]
-async fn renamed_service_moves_one_for_one_in_a_full_namespace() {
-    let (fleet, function) = full_namespace().await;
-    fleet.service(annotated("s3", "prod", "renamed"));
-    let report = sync(&function).await;
-    assert!(report.ok && held_back(&report).is_empty(), "{report}");
-    assert_eq!(ours_at(&fleet, "renamed"), addresses(15, 5), "{report}");
-    assert_eq!(ours(&fleet, "s3"), BTreeSet::new());
-    settled(&fleet, &function).await;
-}
-
-/// A setting of an earlier release.
-#[tokio::test]
-async fn a_limit_in_the_settings_has_no_effect() {
-    let fleet = Fleet::start().await;
-    let function = fleet.function_with(&[("NAMESPACE_INSTANCE_LIMIT", "2")]).await;
-    give(&fleet, "web", 0, 5);
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), addresses(0, 5));
 }
 
 /// A namespace with 60 tasks of ECS and 8 Services of 5 pods each, which takes no more.

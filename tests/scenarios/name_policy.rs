@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
-use crate::run::{converge, held_back, plan, settled, sync, sync_service, writes};
+use crate::fleet::Fleet;
+use crate::run::{converge, plan, settled, sync, sync_service, writes};
 use testbed::kubernetes::Headless;
 
 /// The policy of one rule, under which Services of `shop` in `blue` may claim `web*` in `prod`.
@@ -18,11 +18,6 @@ fn policy(more: &[(&str, Value)]) -> String {
     json!([rule]).to_string()
 }
 
-fn reasons_told(fleet: &Fleet, namespace: &str) -> Vec<String> {
-    let events = fleet.cluster.warnings(namespace).into_iter();
-    events.map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
-}
-
 /// `ops/web`, older than `shop/web` and with a pod of its own, claims the same name.
 fn older_claimant(fleet: &Fleet) {
     let service = Headless::new("ops", "web").created("2020-01-01T00:00:00Z");
@@ -30,23 +25,6 @@ fn older_claimant(fleet: &Fleet) {
     fleet.cluster.service(service.annotate("cloudmap.controller/namespace", "prod"));
     let pod = testbed::kubernetes::Pod::new("web-ops", "10.0.7.1");
     fleet.cluster.pods("ops", "web", &[pod]);
-}
-
-#[tokio::test]
-async fn claim_that_is_not_allowed_registers_nothing_holds_no_name_and_is_reported() {
-    let fleet = Fleet::start().await;
-    older_claimant(&fleet);
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    fleet.web("cart", "prod", &["10.0.2.1"]);
-    let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
-
-    let report = converge(&fleet, &function).await;
-
-    assert_eq!(held_back(&report), ["NotAllowed"; 2], "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-    assert_eq!(fleet.cloud_map.find_service("prod", "cart"), None);
-    assert_eq!(reasons_told(&fleet, "shop"), ["NotAllowed"]);
-    assert_eq!(reasons_told(&fleet, "ops"), ["NotAllowed"]);
 }
 
 #[tokio::test]
@@ -87,29 +65,4 @@ async fn message_about_a_service_whose_claim_is_not_allowed_any_more_ends_it() {
     let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
     sync_service(&function, "cart").await;
     assert!(fleet.instances("prod", "cart").is_empty());
-}
-
-#[tokio::test]
-async fn claim_that_is_not_allowed_cannot_be_kept_by_a_mistake() {
-    let fleet = Fleet::start().await;
-    fleet.web("cart", "prod", &["10.0.2.1"]);
-    converge(&fleet, &fleet.function().await).await;
-    fleet.annotate("cart", "ttl", "soon");
-    let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
-    converge(&fleet, &function).await;
-    assert!(fleet.instances("prod", "cart").is_empty());
-}
-
-#[tokio::test]
-async fn rules_of_one_cluster_are_no_rules_of_another() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
-    for (cluster, address) in [(&fleet.cluster, "10.0.1.1"), (&green, "10.0.2.1")] {
-        cluster.service(annotated("web", "prod", "web"));
-        give_pods(cluster, "web", &[address]);
-    }
-    let green_alone = policy(&[("clusters", json!([fleet.sandbox.cluster_arn("green")]))]);
-    let function = fleet.function_with(&[("NAME_POLICY", &green_alone)]).await;
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::run::{converge, plan, said_of, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
 
 const CREATING: (&str, &str) = ("CREATE_NAMESPACES", "true");
@@ -61,25 +61,6 @@ async fn services_of_all_clusters_that_need_a_namespace_have_it_created_once() {
 }
 
 #[tokio::test]
-async fn namespace_is_asked_for_once_in_a_run() {
-    let fleet = Fleet::start().await;
-    for service in ["web", "cart", "api"] {
-        fleet.web(service, "team", &["10.0.1.1"]);
-    }
-    sync(&creating(&fleet).await).await;
-    assert_eq!(count(&fleet), 1);
-}
-
-#[tokio::test]
-async fn without_the_setting_nothing_is_created() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
-    let report = converge(&fleet, &fleet.function().await).await;
-    assert_eq!(held_back(&report), ["NamespaceMissing"], "{report}");
-    assert_eq!(fleet.cloud_map.find_namespace("team"), None);
-}
-
-#[tokio::test]
 async fn names_that_may_mean_something_else_are_not_created_and_the_report_says_why() {
     let fleet = Fleet::start().await;
     let arn = crate::fleet::namespace_arn("ns-aaaaaaaaaaaaaaaa");
@@ -93,14 +74,6 @@ async fn names_that_may_mean_something_else_are_not_created_and_the_report_says_
     let report = converge(&fleet, &fleet.function_with(&settings).await).await;
     assert!(said_of(&report, "NamespaceMissing").contains("CLOUD_MAP_NAMESPACES"), "{report}");
     assert_eq!(count(&fleet), 0);
-}
-
-#[tokio::test]
-async fn dry_run_creates_no_namespace() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
-    let report = sync(&fleet.function_with(&[CREATING, ("DRY_RUN", "true")]).await).await;
-    assert_eq!((report.counts.created, count(&fleet)), (2, 0), "{report}");
 }
 
 /// The other run's request is the same, or another one; in both cases one namespace comes of it.

@@ -2,7 +2,7 @@
 //! while its Service has ready pods.
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, settled, sync, sync_service};
+use crate::run::{converge, settled, sync, writes};
 use testbed::cloud_map::{Fault, FaultKind};
 
 /// A converged world of `web` with two pods in `prod/web`.
@@ -27,25 +27,6 @@ async fn registrations_are_finished_before_the_first_deregistration_is_begun() {
     let between = &calls[last("RegisterInstance")..first];
     assert!(between.iter().any(|call| call == "GetOperation"), "{calls:?}");
     assert!(between.iter().any(|call| call == "ListInstances"), "{calls:?}");
-}
-
-#[tokio::test]
-async fn service_that_is_deleted_unannotated_or_not_headless_any_more_is_taken_out() {
-    for end in ["deleted", "unannotated", "balanced"] {
-        let (fleet, function) = web().await;
-        match end {
-            "deleted" => _ = fleet.cluster.delete_service("shop", "web"),
-            "unannotated" => fleet.annotate("web", "hostname", ""),
-            _ => {
-                fleet.cluster.delete_service("shop", "web");
-                fleet.service(annotated("web", "prod", "web").cluster_ip("10.100.0.7"));
-            }
-        }
-        let report = sync_service(&function, "web").await;
-        assert_eq!(report.counts.deregistered, 2, "{end}: {report}");
-        settled(&fleet, &function).await;
-        assert!(fleet.cloud_map.find_service("prod", "web").is_some(), "the service stays");
-    }
 }
 
 #[tokio::test]
@@ -87,4 +68,35 @@ async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
     assert_eq!(report.counts.deregistered, 0, "{report}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
     settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn next_claimant_takes_over_in_the_same_sync_without_the_name_going_empty() {
+    for end in ["deleted", "unannotated", "renamed"] {
+        let fleet = Fleet::start().await;
+        for (service, created, address) in [
+            ("old", "2026-01-01T00:00:00Z", "10.0.1.1"),
+            ("young", "2026-06-01T00:00:00Z", "10.0.1.2"),
+        ] {
+            fleet.service(annotated(service, "prod", "web").created(created));
+            fleet.pods(service, &[address]);
+        }
+        let function = fleet.function().await;
+        converge(&fleet, &function).await;
+        match end {
+            "deleted" => _ = fleet.cluster.delete_service("shop", "old"),
+            "unannotated" => fleet.annotate("old", "hostname", ""),
+            _ => fleet.annotate("old", "hostname", "other"),
+        }
+        fleet.cloud_map.forget_calls();
+
+        let report = sync(&function).await;
+
+        assert!(report.ok, "{end}: {report}");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"], "{end}");
+        let writes = writes(&fleet).into_iter().filter(|write| write.ends_with(" web"));
+        let writes: Vec<String> = writes.collect();
+        assert_eq!(writes, ["RegisterInstance web", "DeregisterInstance web"], "{end}");
+        settled(&fleet, &function).await;
+    }
 }

@@ -6,7 +6,6 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER, annotated, attributes, give_pods};
-use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, problem, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
@@ -178,18 +177,6 @@ async fn cloud_map_that_cannot_be_read_leaves_the_purge_incomplete() {
     assert!(!report.ok && problem(&report, "blue").contains("AccessDenied"), "{report}");
 }
 
-#[tokio::test]
-async fn service_that_cannot_be_read_is_reported_and_stops_no_other() {
-    let (fleet, function) = shared_name().await;
-    let cart = fleet.cloud_map.find_service("prod", "cart").expect("created");
-    let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&cart);
-    fleet.cloud_map.inject(denied.always());
-    let report = purge(&function, "blue").await;
-    assert_eq!((report.ok, report.counts.failed), (false, 1), "{report}");
-    assert!(report.to_string().contains("not read   cannot list the instances"), "{report}");
-    assert_eq!(fleet.addresses("prod.local", "web"), LEFT);
-}
-
 /// The second look fails once, and while it is made again somebody else takes the id.
 #[tokio::test]
 async fn instance_that_is_not_ours_any_more_at_the_second_look_stays() {
@@ -218,13 +205,4 @@ async fn purge_of_many_instances_is_not_held_by_any_guard() {
     let report = purge(&function, "blue").await;
     assert_eq!((report.counts.deregistered, held_back(&report).len()), (40, 0), "{report}");
     assert!(fleet.addresses("prod", "web").is_empty());
-}
-
-#[tokio::test]
-async fn message_of_a_queue_purges_nothing() {
-    let (fleet, function) = shared_name().await;
-    let body = json!({ "action": "purge", "cluster": "blue", "confirm": true });
-    let answer = invoke(&function, &batch(&[message("a", &body)])).await;
-    assert_eq!(answer.report.as_ref().expect("a report").dropped[0].reason, "action_not_allowed");
-    assert_eq!((failures(&answer).len(), fleet.cloud_map.writes()), (0, 0));
 }

@@ -159,15 +159,6 @@ async fn messages_of_a_cluster_that_cannot_be_read_are_failed_back_and_the_other
 }
 
 #[tokio::test]
-async fn what_is_held_back_is_not_failed_back_since_a_retry_cannot_help() {
-    let fleet = two_clusters().await;
-    fleet.annotate("web", "namespace", "typo");
-    let batch = batch(&[message("a", &scope("blue", "web"))]);
-    let answer = invoke(&fleet.function().await, &batch).await;
-    assert_eq!(failures(&answer), [""; 0]);
-}
-
-#[tokio::test]
 async fn targeted_sync_leaves_other_services_as_they_are() {
     let fleet = two_clusters().await;
     let function = fleet.function().await;
@@ -180,15 +171,4 @@ async fn targeted_sync_leaves_other_services_as_they_are() {
     invoke(&function, &batch(&[message("a", &scope("blue", "cart"))])).await;
 
     assert_eq!(writes(&fleet), ["RegisterInstance cart", "DeregisterInstance cart"]);
-}
-
-#[tokio::test]
-async fn message_about_a_service_that_is_gone_takes_its_instances_out() {
-    let fleet = two_clusters().await;
-    let function = fleet.function().await;
-    invoke(&function, &json!({ "action": "sync" })).await;
-    fleet.cluster.delete_service("shop", "cart");
-    let answer = invoke(&function, &batch(&[message("a", &scope("blue", "cart"))])).await;
-    assert_eq!(failures(&answer), [""; 0]);
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
 }

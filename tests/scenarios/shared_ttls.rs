@@ -49,21 +49,6 @@ async fn smallest_ttl_that_the_clusters_ask_for_is_set_once_and_stays() {
 }
 
 #[tokio::test]
-async fn ttl_that_waits_for_another_cluster_is_in_the_report_alone() {
-    let (fleet, _, function) = two_clusters(90, 15).await;
-    converge(&fleet, &function).await;
-    let events = fleet.cluster.events("shop").len();
-    let report = sync(&function).await;
-    assert!(report.ok && held_back(&report).is_empty(), "{report}");
-    assert_eq!(
-        (report.counts.held_back, fleet.cluster.events("shop").len()),
-        (0, events),
-        "{report}"
-    );
-    assert!(report.to_string().contains("~ waits      ttl 90"), "{report}");
-}
-
-#[tokio::test]
 async fn cluster_that_is_alone_under_the_name_again_gets_its_own() {
     let (fleet, green, function) = two_clusters(90, 15).await;
     converge(&fleet, &function).await;

@@ -69,14 +69,6 @@ async fn a_service_that_cannot_be_read_is_reported_and_the_others_are_counted() 
 }
 
 #[tokio::test]
-async fn no_message_of_a_queue_may_ask_for_a_status() {
-    let fleet = shared_name().await;
-    let batch = crate::queue::batch(&[crate::queue::message("1", &json!({"action": "status"}))]);
-    let answer = invoke(&fleet.function().await, &batch).await;
-    assert_eq!(answer.report.expect("a report").dropped[0].reason, "action_not_allowed");
-}
-
-#[tokio::test]
 async fn status_of_what_was_created_has_empty_services_with_our_tag() {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod.local", &["10.0.1.1"]);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{SHOPS, Shops, WAIT, guard, holds};
-use crate::run::{held_back, plan, report, sync, writes};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::run::{plan, report, sync, writes};
+use testbed::cloud_map::{Fault, FaultKind};
 
 /// Every Service gets other pods.
 fn replace_all(shops: &Shops) {
@@ -43,18 +43,6 @@ async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal
     shops.fleet.cloud_map.heal();
     let report = sync(&shops.function).await;
     assert!(report.ok && report.counts.deregistered == 3 * SHOPS.len(), "{report}");
-}
-
-/// In a full namespace an exchange makes up for it at once.
-#[tokio::test]
-async fn exchange_in_a_full_namespace_is_no_loss() {
-    let shops = Shops::start().await;
-    let full = Behaviour { instances_per_namespace: 12, ..Behaviour::default() };
-    shops.fleet.cloud_map.behave(full);
-    replace_all(&shops);
-    let report = sync(&shops.function).await;
-    assert!(report.ok && report.clusters[0].guard.is_none(), "{report}");
-    assert_eq!((held_back(&report).len(), report.counts.rewritten), (0, 12), "{report}");
 }
 
 /// A loss that is let pass and cut short goes on in the next run: the instance with the note of it goes last.

@@ -3,14 +3,12 @@
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use super::{SHOPS, Shops, addresses, guard, holds};
-use crate::fleet::{Fleet, annotated, give_pods};
+use super::{SHOPS, Shops, guard, holds};
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service};
+use crate::run::{held_back, said_of, settled, sync, sync_service};
 use cloud_map_sync::model::GuardState;
 use testbed::ROLE_ARN;
 use testbed::function::{TIMEOUT, event, invoke};
-use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is_content() {
@@ -47,91 +45,6 @@ async fn cluster_made_again_empty_under_its_name_keeps_its_instances() {
     shops.restart().await;
     holds(&sync(&shops.function).await);
 
-    assert_eq!(shops.registered(), 12);
-}
-
-#[tokio::test]
-async fn pods_that_are_all_not_ready_at_once_stay_registered() {
-    let shops = Shops::start().await;
-    for (index, name) in SHOPS.into_iter().enumerate() {
-        let pods = addresses(index).map(|address| Pod::new(&address, &address).not_ready());
-        shops.fleet.cluster.pods("shop", name, &pods);
-    }
-
-    holds(&sync(&shops.function).await);
-
-    assert_eq!(shops.registered(), 12);
-}
-
-#[tokio::test]
-async fn limits_are_settings() {
-    let mut shops = Shops::start().await;
-    let settings = [("GUARD_SHARE", "20"), ("GUARD_MINIMUM", "5")];
-    shops.function = shops.fleet.function_with(&settings).await.with_clock(shops.clock.clock());
-    for name in &SHOPS[..2] {
-        shops.fleet.cluster.delete_service("shop", name);
-    }
-    let report = sync(&shops.function).await;
-    holds(&report);
-    assert_eq!((guard(&report).loss, guard(&report).share, guard(&report).minimum), (6, 20, 5));
-}
-
-/// A hundred pods of one Service.
-async fn one_large_service() -> (Fleet, cloud_map_sync::function::Function) {
-    let fleet = Fleet::start().await;
-    let addresses: Vec<String> = (0..100).map(|last| format!("10.0.1.{last}")).collect();
-    fleet.web("web", "prod", &addresses.iter().map(String::as_str).collect::<Vec<_>>());
-    fleet.web("cart", "prod", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    (fleet, function)
-}
-
-#[tokio::test]
-async fn one_service_scaled_from_a_hundred_pods_to_none_is_believed_since_it_was_read() {
-    let (fleet, function) = one_large_service().await;
-    fleet.pods("web", &[]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(report.counts.deregistered, 100, "{report}");
-}
-
-#[tokio::test]
-async fn one_service_that_loses_its_annotation_is_believed_since_it_was_read() {
-    let (fleet, function) = one_large_service().await;
-    fleet.annotate("web", "hostname", "");
-    let report = converge(&fleet, &function).await;
-    assert_eq!(report.counts.deregistered, 100, "{report}");
-}
-
-#[tokio::test]
-async fn one_service_of_a_hundred_pods_that_is_gone_is_held_by_a_full_sync_and_not_by_its_own() {
-    let (fleet, function) = one_large_service().await;
-    fleet.cluster.delete_service("shop", "web");
-    let planned = plan(&function).await;
-    holds(&planned);
-    assert!(guard(&planned).detail.contains("shop/web, which is not in the cluster"), "{planned}");
-
-    let report = sync_service(&function, "web").await;
-
-    assert_eq!((report.counts.deregistered, report.counts.held_back), (100, 0), "{report}");
-}
-
-#[tokio::test]
-async fn one_cluster_that_is_held_stops_no_other() {
-    let shops = Shops::start().await;
-    let green = shops.fleet.green().await;
-    green.service(annotated("green", "prod", "green"));
-    give_pods(&green, "green", &["10.8.0.1"]);
-    let function = shops.fleet.function().await.with_clock(shops.clock.clock());
-    sync(&function).await;
-    shops.delete_all();
-    give_pods(&green, "green", &["10.8.0.2"]);
-
-    let report = sync(&function).await;
-
-    assert_eq!(guard(&report).state, GuardState::Held);
-    assert!(report.clusters[1].guard.is_none(), "{report}");
-    assert_eq!(shops.fleet.addresses("prod", "green"), ["10.8.0.2"]);
     assert_eq!(shops.registered(), 12);
 }
 

@@ -65,13 +65,6 @@ impl Shops {
         }
     }
 
-    /// Somebody deletes all but the first ones.
-    fn delete_all_but(&self, first: usize) {
-        for name in &SHOPS[first..] {
-            self.fleet.cluster.delete_service("shop", name);
-        }
-    }
-
     /// No pod is ready any more.
     fn fail_all(&self) {
         for name in SHOPS {

@@ -125,25 +125,6 @@ async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
     assert_eq!(shops.registered(), 0);
 }
 
-#[tokio::test]
-async fn loss_that_is_over_is_forgotten_and_waits_anew_when_it_comes_again() {
-    let shops = Shops::start_in_services_of_others().await;
-    shops.fail_all();
-    holds(&sync(&shops.function).await);
-    Shops::open(&shops.fleet);
-    shops.clock.advance(WAIT / 2);
-
-    let report = sync(&shops.function).await;
-
-    assert_eq!((report.counts.rewritten, shops.marks().len()), (1, 0), "{report}");
-    settled(&shops.fleet, &shops.function).await;
-    shops.fail_all();
-    shops.clock.advance(WAIT);
-    let report = sync(&shops.function).await;
-    holds(&report);
-    assert!(!guard(&report).later_look, "{report}");
-}
-
 /// An adoption takes nothing out and holds nothing, so it says nothing of what a full sync would hold.
 #[tokio::test]
 async fn adoption_does_not_vouch_for_a_cluster_that_another_process_holds() {

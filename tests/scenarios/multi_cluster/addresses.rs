@@ -3,7 +3,7 @@
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use super::{Members, amber_attributes, exported, imported, in_full, part, sources, web};
+use super::{Members, exported, imported, in_full, part, sources, web};
 use crate::run::sync;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -60,32 +60,4 @@ async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
     let report = sync(&function).await;
 
     assert_eq!(members.green.service_import("shop", "web"), None, "{}", in_full(&report));
-}
-
-#[tokio::test]
-async fn instance_that_no_endpoint_can_be_made_of_is_skipped_and_reported() {
-    let members = Members::start().await;
-    members.amber("web", &["10.2.0.1"]);
-    let cloud_map = &members.fleet.cloud_map;
-    let service = cloud_map.find_service("shop", "web").expect("amber's");
-    let with = |key: &str, value: &'static str| {
-        let attributes = amber_attributes("10.2.0.9").into_iter();
-        attributes
-            .map(|(it, text)| if it == key { (it, value) } else { (it, text) })
-            .collect::<Vec<_>>()
-    };
-    cloud_map.instance(&service, "a-local", &with("AWS_INSTANCE_IPV4", "169.254.169.254"));
-    cloud_map.instance(&service, "b-port", &with("AWS_INSTANCE_PORT", "70000"));
-    let mut lacking = with("", "");
-    lacking.retain(|(key, _)| *key != "SERVICE_TYPE");
-    cloud_map.instance(&service, "c-lacking", &lacking);
-    let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
-    cloud_map.watch_over(crate::fleet::OWNER, &[&arns[0], &arns[1]]);
-
-    let report = members.converge().await;
-
-    assert_eq!(imported(&members.green, "web"), sources([("amber", &["10.2.0.1:8080"])]));
-    let [(reason, detail)] = lines(&report, "green").try_into().expect("one line");
-    assert_eq!(reason, "Skipped");
-    insta::assert_snapshot!(detail, @"3 instances are not imported: a-local (its address is loopback, link-local, multicast, unspecified or IPv4-mapped), b-port (its attribute AWS_INSTANCE_PORT is not a port from 1 to 65535), c-lacking (it lacks the attribute SERVICE_TYPE)");
 }

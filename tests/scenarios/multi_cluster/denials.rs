@@ -1,5 +1,5 @@
-//! Each right and each call that the clusterset needs, denied in turn, and a Cloud Map that was emptied: no endpoint and
-//! no import is lost that is still right, and when all is well again one full sync does the rest.
+//! Each call that the clusterset needs, denied in turn, and a Cloud Map that was emptied: no endpoint and no import is lost
+//! that is still right, and when all is well again one full sync does the rest. `rights` takes each right away.
 
 use super::many::Many;
 use super::{Members, exported, imported, in_full, pods, sources, web};
@@ -8,27 +8,6 @@ use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind}
 use testbed::kubernetes::{ClusterIp, Fault, FaultKind, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
-
-/// The rights of `deploy/rbac-multi-cluster.yaml` and `deploy/rbac.yaml` that exports and imports use.
-const RIGHTS: [(&str, &str); 17] = [
-    ("GET", "/apis"),
-    ("GET", "/openapi"),
-    ("GET", "/apis/about.k8s.io"),
-    ("GET", "/apis/discovery.k8s.io"),
-    ("GET", "/apis/multicluster.x-k8s.io/v1beta1/serviceexports"),
-    ("GET", "/apis/multicluster.x-k8s.io/v1beta1/serviceimports"),
-    ("GET", "/api/v1/namespaces"),
-    ("GET", "/api/v1/services"),
-    ("POST", "/api/v1/namespaces/shop/services"),
-    ("PATCH", "/api/v1/namespaces/shop/services"),
-    ("POST", "/apis/discovery.k8s.io"),
-    ("PATCH", "/apis/discovery.k8s.io"),
-    ("DELETE", "/apis/discovery.k8s.io"),
-    ("POST", "/apis/multicluster.x-k8s.io"),
-    ("PATCH", "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceimports"),
-    ("PATCH", "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports"),
-    ("DELETE", "/apis/multicluster.x-k8s.io"),
-];
 
 const CALLS: [&str; 7] = [
     "ListNamespaces",
@@ -101,26 +80,6 @@ async fn assert_reached(members: &Members, denied: &str) {
     let mut addresses = members.fleet.addresses("shop", "web");
     addresses.dedup();
     assert_eq!(addresses, ["10.0.0.1", "10.0.0.3", "10.1.0.1"], "{denied}");
-}
-
-#[tokio::test]
-async fn right_that_is_denied_loses_nothing() {
-    for (method, path) in RIGHTS {
-        let denied = format!("{method} {path}");
-        let members = changed().await;
-        for cluster in clusters(&members) {
-            cluster.fail(Fault::always(path, FaultKind::Status(403)).of_method(method));
-        }
-        // Some questions are asked once a process.
-        let function = members.serving("blue,green", &[]).await;
-        clusters(&members).into_iter().for_each(KubernetesServer::forget_requests);
-        sync(&function).await;
-        let mut requests = clusters(&members).into_iter().flat_map(KubernetesServer::requests);
-        assert!(requests.any(|it| it.method == method && it.status == 403), "{denied}: not asked");
-        assert_kept(&members, &denied);
-        clusters(&members).into_iter().for_each(KubernetesServer::clear_faults);
-        assert_reached(&members, &denied).await;
-    }
 }
 
 #[tokio::test]

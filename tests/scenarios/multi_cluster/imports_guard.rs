@@ -7,9 +7,8 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{GuardReport, Report};
 use serde_json::json;
 
-use super::{Members, exported, forget_what_is_ahead, imported, in_full, part, pods, sources, web};
+use super::{Members, exported, imported, in_full, part, sources, web};
 use crate::run::{plan, report, sync};
-use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -123,22 +122,6 @@ async fn cluster_that_comes_back_is_forgotten_and_a_confirmation_is_for_one_clus
 }
 
 #[tokio::test]
-async fn message_takes_nothing_out_of_an_import_that_the_full_sync_holds() {
-    let members = Members::with_amber().await;
-    members.amber_is_lost();
-    sync(&members.function).await;
-    // A process that remembers no list of members reads one, and so finds that amber has left.
-    let other = members.serving("blue,green", &[]).await;
-
-    let message =
-        json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "api"});
-    let about = report(&other, &message).await;
-
-    assert_eq!(guard(&about, "blue").state, GuardState::HeldByFullSync, "{}", in_full(&about));
-    assert_eq!((count(&members.blue, "api"), count(&members.green, "api")), (8, 8));
-}
-
-#[tokio::test]
 async fn plan_and_dry_run_hold_and_note_nothing() {
     let members = Members::with_amber().await;
     members.amber_is_lost();
@@ -149,45 +132,6 @@ async fn plan_and_dry_run_hold_and_note_nothing() {
         assert_eq!(removals.count(), 0, "{}", in_full(&report));
     }
     assert_eq!(members.noted(), [""; 0]);
-}
-
-#[tokio::test]
-async fn without_its_record_a_cluster_keeps_the_endpoints_until_a_person_confirms() {
-    let members = Members::start().await;
-    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).instance("cluster");
-    members.fleet.cloud_map.inject(denied.always());
-    members.amber_has_all();
-    let function =
-        members.serving(r#"[{"cluster": "green", "multiCluster": "import"}]"#, &[]).await;
-    sync(&function).await;
-    members.amber("api", &[]);
-    members.amber("cart", &["10.2.1.1"]);
-    for _ in 0..3 {
-        sync(&function).await;
-        assert_eq!((count(&members.green, "api"), count(&members.green, "cart")), (8, 8));
-        members.clock.advance(WAIT);
-    }
-}
-
-/// As far as Cloud Map shows it: all of a cluster may be out of sight.
-#[tokio::test]
-async fn single_import_that_was_read_from_cloud_map_is_held() {
-    let members = Members::start().await;
-    let twelve: Vec<String> = (1..=12).map(|last| format!("10.0.0.{last}")).collect();
-    exported(&members.blue, web(), &twelve.iter().map(String::as_str).collect::<Vec<_>>(), CREATED);
-    members.converge().await;
-    forget_what_is_ahead(&members.green);
-    let (blue, green) = (members.serving("blue", &[]).await, members.serving("green", &[]).await);
-    pods(&members.blue, "web", &["10.0.0.1"]);
-    sync(&blue).await;
-
-    let held = sync(&green).await;
-
-    assert_eq!(guard(&held, "green").state, GuardState::Held, "{}", in_full(&held));
-    assert_eq!(count(&members.green, "web"), 12);
-    members.clock.advance(WAIT);
-    sync(&green).await;
-    assert_eq!(count(&members.green, "web"), 1);
 }
 
 #[tokio::test]
@@ -211,18 +155,4 @@ async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
     assert_eq!(part(&lifted, "green").guard, None, "{}", in_full(&lifted));
     assert_eq!(members.green.service_import("shop", "api"), None);
     members.assert_settled().await;
-}
-
-#[tokio::test]
-async fn single_service_scaled_to_zero_loses_its_endpoints_at_once_and_keeps_its_import() {
-    let members = Members::start().await;
-    let twelve: Vec<String> = (1..=12).map(|last| format!("10.0.0.{last}")).collect();
-    exported(&members.blue, web(), &twelve.iter().map(String::as_str).collect::<Vec<_>>(), CREATED);
-    members.converge().await;
-    pods(&members.blue, "web", &[]);
-
-    members.converge().await;
-
-    assert_eq!(imported(&members.green, "web"), sources([]));
-    assert!(members.green.service_import("shop", "web").is_some());
 }

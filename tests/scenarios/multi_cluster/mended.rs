@@ -1,9 +1,6 @@
 //! Objects of imports that another writer changed or is deleting.
 
-use serde_json::{Value, json};
-
 use super::{Members, exported, imported, pods, slices, sources, web};
-use crate::run::sync;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const IMPORT: &str = "multicluster.kubernetes.io/service-name";
@@ -33,26 +30,4 @@ async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
         let mended = &slices(green, "web")[0]["metadata"]["labels"];
         assert!(labels.iter().all(|label| !mended[*label].is_null()), "{mended}");
     }
-}
-
-#[tokio::test]
-async fn endpoints_of_an_import_that_a_finalizer_of_another_holds_go_on_to_be_right() {
-    let members = Members::start().await;
-    let Members { blue, green, .. } = &members;
-    exported(blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
-    let mut import: Value = green.service_import("shop", "web").expect("an import");
-    import["metadata"]["finalizers"] = json!(["example.org/wait"]);
-    import["metadata"]["deletionTimestamp"] = json!("2026-11-01T12:00:00Z");
-    green.put(import);
-    pods(blue, "web", &["10.0.0.2", "10.0.0.3"]);
-
-    let report = sync(&members.function).await;
-
-    assert!(report.ok, "{report}");
-    let endpoints = sources([("blue", &["10.0.0.2:8080", "10.0.0.3:8080"])]);
-    assert_eq!(imported(green, "web"), endpoints);
-    blue.unexport("shop", "web");
-    sync(&members.function).await;
-    assert_eq!(imported(green, "web"), sources([]));
 }

@@ -74,20 +74,6 @@ async fn forbidden_list_is_never_an_empty_one_and_names_the_right_and_the_comman
     }
 }
 
-#[tokio::test]
-async fn cluster_id_of_another_cluster_exports_nothing() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
-    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
-    exported(&members.green, web(), &["10.1.0.1"], CREATED);
-
-    let report = sync(&members.function).await;
-
-    assert_eq!(obstacles(&report, "green"), ["ClusterIdTaken"], "{}", in_full(&report));
-    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-}
-
 /// Neither has a record yet, so each would write the same one in its first sync, also while that of the other is under way.
 #[tokio::test(start_paused = true)]
 async fn of_two_new_clusters_that_state_one_id_one_becomes_a_member() {

@@ -2,7 +2,7 @@
 
 use cloud_map_sync::report::Report;
 
-use super::{Members, condition, exported, imported, in_full, part, pods, sources, web};
+use super::{Members, exported, imported, in_full, part, pods, sources, web};
 use crate::run::sync;
 use testbed::kubernetes::ClusterIp;
 
@@ -58,32 +58,4 @@ async fn ended_export_stays_under_upsert_only_and_pods_come_and_go() {
     assert_eq!(members.fleet.addresses("shop", "cart"), ["10.0.0.3", "10.0.0.4"]);
     let cart = sources([("blue", &["10.0.0.3:8080", "10.0.0.4:8080"])]);
     assert_eq!(imported(&members.green, "cart"), cart);
-}
-
-#[tokio::test]
-async fn pods_come_and_none_goes_under_create_only_and_the_export_stays_ready() {
-    let members = Members::with_three_exports().await;
-    let report = members.change_under("create-only").await;
-    members.assert_web_stays(&report, &["cart", "web"]);
-    let all = ["10.0.0.2", "10.0.0.3", "10.0.0.4"];
-    assert_eq!(members.fleet.addresses("shop", "cart"), all);
-    let cart =
-        sources([("blue", &all.map(|it| format!("{it}:8080")).each_ref().map(String::as_str))]);
-    assert_eq!(imported(&members.green, "cart"), cart);
-    assert_eq!(condition(&members.blue, "cart", "Ready"), "True Exported");
-}
-
-/// The former records go only with the policy that removes: the instances may have the former id.
-#[tokio::test]
-async fn records_under_a_former_id_stay_with_their_instances() {
-    for policy in ["upsert-only", "create-only"] {
-        let members = Members::with_three_exports().await;
-        let before = members.fleet.instances("clusterset.shop-set", "blue").len();
-        members.blue.cluster_property("cluster.clusterset.k8s.io", "azure");
-        let function = members.serving("blue,green", &[("POLICY", policy)]).await;
-        let report = sync(&function).await;
-        assert!(report.ok, "{}", in_full(&report));
-        let records = members.fleet.instances("clusterset.shop-set", "blue");
-        assert_eq!(records.len(), before, "{policy}: {}", in_full(&report));
-    }
 }

@@ -1,12 +1,13 @@
 //! The failures of AWS's controller (github.com/aws/aws-cloud-map-mcs-controller-for-k8s, `mcs` and the number of an
 //! issue), each as a test of this function. Others have theirs where the behaviour is: no conditions (mcs 196) in
-//! `story`, conflicts by the age of an export (mcs 196) in `conflicts`, stale endpoints of a dead cluster (mcs 140) in
-//! `purge`.
+//! `story`, conflicts by the age of an export (mcs 196) in the tables of `clusterset::merge`, the calls of many exports
+//! (mcs 128) in `growth`, attributes of others (mcs 312) in the tables of the plan, stale endpoints of a dead cluster
+//! (mcs 140) in `purge`.
 
 use super::moving::Moving;
 use super::{Members, exported, imported, slices, sources, web};
 use crate::fleet::attributes;
-use testbed::kubernetes::{ClusterIp, Pod};
+use testbed::kubernetes::Pod;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -69,26 +70,6 @@ async fn readiness_of_an_endpoint_follows_in_the_slices_both_ways() {
     assert_eq!(ready(), [true, true]);
 }
 
-/// An attribute that another program adds makes it register the instance again in every round (mcs 312).
-#[tokio::test]
-async fn attribute_of_another_writer_stays_and_causes_no_registration() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
-    let (id, mut instance) = members.fleet.instance("shop", "web");
-    instance.insert("team".into(), "shop".into());
-    let place = members.fleet.cloud_map.find_service("shop", "web").expect("created");
-    members.fleet.put(&place, &id, &instance);
-
-    members.assert_settled().await;
-
-    let renamed = [Pod::new("renamed", "10.0.0.1")];
-    members.blue.pods("shop", "web", &renamed);
-    members.converge().await;
-    let (_, instance) = members.fleet.instance("shop", "web");
-    assert_eq!((&*instance["cloud-map-sync/pod"], &*instance["team"]), ("renamed", "shop"));
-}
-
 /// Its ids have no cluster, so two clusters with one pod network overwrite each other's instances in turn.
 #[tokio::test]
 async fn clusters_with_overlapping_pod_networks_keep_an_instance_each() {
@@ -129,25 +110,4 @@ async fn two_ports_with_one_target_are_both_registered_and_adopted_without_a_los
     let import = members.green.service_import("shop", "web").expect("an import");
     let ports: Vec<_> = import["spec"]["ports"].as_array().expect("ports").clone();
     assert_eq!(ports.iter().map(|it| it["port"].clone()).collect::<Vec<_>>(), [80, 81]);
-}
-
-/// It asks Cloud Map for each Service every two seconds, and was throttled at thirty exports (mcs 128).
-#[tokio::test]
-async fn thirty_exports_in_step_cost_one_list_each() {
-    const EXPORTS: usize = 30;
-    let members = Members::start().await;
-    for index in 0..EXPORTS {
-        let service = ClusterIp::new("shop", &format!("web-{index}"));
-        let address = format!("10.0.1.{index}");
-        let service = service.port_of("TCP", "http", 80, 8080);
-        exported(&members.blue, service, &[&address], CREATED);
-    }
-
-    members.converge().await;
-
-    let counts = members.fleet.cloud_map.counts();
-    let calls: usize = counts.values().sum();
-    // The records of blue and of green are one list each.
-    assert_eq!(counts["ListInstances"], EXPORTS + 2, "{counts:?}");
-    assert!(calls <= EXPORTS + 10, "{counts:?}");
 }

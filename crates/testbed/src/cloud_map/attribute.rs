@@ -52,7 +52,7 @@ pub(super) fn check(
         check_alias(&attributes, service)
     } else {
         check_records(&attributes, service)?;
-        check_health_check(&attributes, service, kind, behaviour)
+        check_health_check(&attributes, service, behaviour)
     }?;
     Ok(attributes)
 }
@@ -164,7 +164,6 @@ fn check_records(attributes: &Attributes, service: &Service) -> Result<(), ApiEr
 fn check_health_check(
     attributes: &Attributes,
     service: &Service,
-    kind: NamespaceKind,
     behaviour: &Behaviour,
 ) -> Result<(), ApiError> {
     if service.health_check.is_none() {
@@ -174,8 +173,7 @@ fn check_health_check(
         return refuse("A port must be supplied in order to register this instance.");
     }
     let address = attributes.get(IPV4).and_then(|address| address.parse::<Ipv4Addr>().ok());
-    let is_asked = kind != NamespaceKind::Http || behaviour.checks_refuse_addresses_in_http;
-    match address.filter(|address| is_asked && behaviour.is_refused_by_checks(*address)) {
+    match address.filter(|address| behaviour.is_refused_by_checks(*address)) {
         Some(address) => refuse(format!("IPv4 address {address} is forbidden for healthChecks")),
         None => Ok(()),
     }

@@ -66,10 +66,8 @@ pub struct Behaviour {
     /// The IPv4 networks that a health check of Route 53 refuses, each with its prefix length. Recorded: 10.0.0.0/8 and
     /// 192.0.2.0/24.
     /// Assumed (private_addresses_of_a_check): all of RFC 1918.
+    /// Assumed (private_addresses_of_a_check_in_http): in an HTTP namespace, too.
     pub networks_refused_by_checks: Vec<(Ipv4Addr, u32)>,
-    /// Whether a health check refuses them in an HTTP namespace, too.
-    /// Assumed (private_addresses_of_a_check_in_http): it does.
-    pub checks_refuse_addresses_in_http: bool,
     /// Call rates; without them no call is throttled but by a fault.
     pub quotas: Option<Quotas>,
 }
@@ -104,7 +102,6 @@ impl Default for Behaviour {
                 (Ipv4Addr::new(192, 168, 0, 0), 16),
                 (Ipv4Addr::new(192, 0, 2, 0), 24),
             ],
-            checks_refuse_addresses_in_http: true,
             quotas: None,
         }
     }

@@ -133,11 +133,6 @@ impl State {
 }
 
 impl CloudMap {
-    /// Gives a service the HealthCheckCustomConfig that it was created with.
-    pub fn check_health(&self, service_id: &str) {
-        self.change(|state| seeded(state, service_id).custom_health = true);
-    }
-
     /// The status of every instance of a service, by instance id, as it is told now.
     pub fn health(&self, service_id: &str) -> BTreeMap<String, &'static str> {
         let mut state = self.look();

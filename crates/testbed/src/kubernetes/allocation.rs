@@ -79,14 +79,7 @@ impl Allocator {
 
     fn decide_families(&self, service: &mut Value, before: Option<&Value>) -> Vec<String> {
         if let Some(before) = before {
-            let causes = prepare_update(service, before);
-            if !causes.is_empty() {
-                return causes;
-            }
-        }
-        let causes = single_stack_causes(service);
-        if !causes.is_empty() {
-            return causes;
+            release_second(service, before);
         }
         let selectorless = is_headless(service) && !has_selector(service);
         let causes = if selectorless { Vec::new() } else { self.missing_families(service) };
@@ -97,21 +90,15 @@ impl Allocator {
     }
 
     fn missing_families(&self, service: &Value) -> Vec<String> {
-        let spec = &service["spec"];
-        let mut causes = Vec::new();
-        if spec["ipFamilyPolicy"] == "RequireDualStack" && self.families.len() < 2 {
-            causes
-                .push(policy_cause(spec, "this cluster is not configured for dual-stack services"));
-        }
-        for (index, family) in texts(&spec["ipFamilies"]).iter().enumerate() {
-            if !self.families.contains(&family.as_str()) {
-                causes.push(format!(
-                    "spec.ipFamilies[{index}]: Invalid value: \"{family}\": not configured on this \
-                     cluster"
-                ));
-            }
-        }
-        causes
+        let families = texts(&service["spec"]["ipFamilies"]).into_iter().enumerate();
+        let missing = families.filter(|(_, family)| !self.families.contains(&family.as_str()));
+        let cause = |(index, family)| {
+            format!(
+                "spec.ipFamilies[{index}]: Invalid value: \"{family}\": not configured on this \
+                 cluster"
+            )
+        };
+        missing.map(cause).collect()
     }
 
     fn add_families(&self, service: &mut Value, has_both: bool) {
@@ -162,40 +149,16 @@ fn is_unchanged_preference(service: &Value, before: Option<&Value>) -> bool {
         && ["ipFamilyPolicy", "clusterIPs", "ipFamilies"].into_iter().all(same)
 }
 
-/// What is released, with `SingleStack` alone.
-fn prepare_update(service: &mut Value, before: &Value) -> Vec<String> {
-    let single = service["spec"]["ipFamilyPolicy"] == "SingleStack";
-    let mut causes = Vec::new();
-    for (key, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
-        let (now, then) = (texts(&service["spec"][key]), texts(&before["spec"][key]));
-        if single && now == then && now.len() > 1 {
-            service["spec"][key] = json!([now[0]]);
-        } else if !single && !now.is_empty() && now.len() < then.len() {
-            let text = format!("must be 'SingleStack' to release the secondary {what}");
-            causes.push(policy_cause(&service["spec"], &text));
+/// `SingleStack` releases the second address and the second family of a Service that still names both.
+fn release_second(service: &mut Value, before: &Value) {
+    let spec = &mut service["spec"];
+    let single = spec["ipFamilyPolicy"] == "SingleStack";
+    for key in ["clusterIPs", "ipFamilies"] {
+        let now = texts(&spec[key]);
+        if single && now.len() > 1 && now == texts(&before["spec"][key]) {
+            spec[key] = json!([now[0]]);
         }
     }
-    causes
-}
-
-fn single_stack_causes(service: &Value) -> Vec<String> {
-    let spec = &service["spec"];
-    let double = |key: &str| spec[key].as_array().is_some_and(|list| list.len() == 2);
-    let of = |(key, what): (&str, &str)| {
-        let text = format!(
-            "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-        );
-        double(key).then(|| policy_cause(spec, &text))
-    };
-    if spec["ipFamilyPolicy"] != "SingleStack" {
-        return Vec::new();
-    }
-    let all = [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")];
-    all.into_iter().filter_map(of).collect()
-}
-
-fn policy_cause(spec: &Value, text: &str) -> String {
-    format!("spec.ipFamilyPolicy: Invalid value: {}: {text}", spec["ipFamilyPolicy"])
 }
 
 /// Whether a Service has no address of its own.

@@ -66,13 +66,6 @@ impl Pod {
         self
     }
 
-    /// Takes the zone away: the node has no topology label.
-    #[must_use]
-    pub fn without_zone(mut self) -> Self {
-        self.zone = None;
-        self
-    }
-
     /// Sets the hostname of a pod whose subdomain is the Service, as StatefulSets do.
     #[must_use]
     pub fn hostname(mut self, hostname: &str) -> Self {

@@ -122,16 +122,6 @@ impl Headless {
         self.spec("clusterIP", address).spec("clusterIPs", vec![address])
     }
 
-    /// Makes it an ExternalName Service, which has no cluster IP at all.
-    #[must_use]
-    pub fn external_name(mut self, host: &str) -> Self {
-        for key in ["clusterIP", "clusterIPs", "internalTrafficPolicy", "selector"] {
-            self.spec.remove(key);
-        }
-        self.families.clear();
-        self.spec("type", "ExternalName").spec("externalName", host)
-    }
-
     /// Marks it as being deleted, held by a finalizer.
     #[must_use]
     pub fn deleting(mut self) -> Self {

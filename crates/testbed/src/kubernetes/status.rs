@@ -179,8 +179,6 @@ fn details_cause(cause: &str) -> Value {
     let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
     let reason = match message.split(':').next() {
         Some("Unsupported value") => "FieldValueNotSupported",
-        Some("Duplicate value") => "FieldValueDuplicate",
-        Some("Required value") => "FieldValueRequired",
         _ => "FieldValueInvalid",
     };
     json!({"reason": reason, "message": message, "field": field})

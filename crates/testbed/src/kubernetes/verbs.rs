@@ -117,11 +117,6 @@ impl KubernetesServer {
         self.world().minor = minor;
     }
 
-    /// Makes every continue token handed out so far expire.
-    pub fn expire_continue_tokens(&self) {
-        self.world().store.compact();
-    }
-
     /// Puts the server's clock ahead, so that tokens grow old without waiting.
     pub fn put_clock_ahead(&self, by: Duration) {
         self.world().clock_ahead = by;

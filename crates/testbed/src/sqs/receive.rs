@@ -50,11 +50,6 @@ impl Queue {
         self.state().now += time;
     }
 
-    /// Sets how long a message that is received stays invisible.
-    pub fn set_visibility(&self, timeout: Duration) {
-        self.state().visibility = timeout;
-    }
-
     /// Sets `maxReceiveCount`.
     pub fn set_most_receives(&self, receives: u32) {
         self.state().most_receives = receives;

@@ -98,23 +98,3 @@ async fn parameters_that_cannot_be_read_keep_the_function_from_starting_and_the_
         assert!(said.contains(word), "{word} in {said}");
     }
 }
-
-#[tokio::test]
-async fn mistakes_in_parameters_are_reported_with_the_parameters_name() {
-    let sandbox = sandbox().await;
-    sandbox.parameter(&format!("{CLUSTERS}blue"), "blue");
-    sandbox.parameter(&format!("{CLUSTERS}green"), r#"{"cluster": "green", "role": "x"}"#);
-    sandbox.parameter(POLICY, "[{}]");
-    sandbox.aws().parameter_store.allow(CLUSTERS);
-    sandbox.aws().parameter_store.allow(POLICY);
-
-    let failure = refusal(&sandbox).await;
-
-    assert_eq!(failure.error_type, "InvalidSettings");
-    for mistake in [
-        "CLUSTERS: parameter /cloud-map-sync/clusters/green: it is not a valid cluster object",
-        "NAME_POLICY: parameter /cloud-map-sync/name-policy: [0]: missing field `clusters`",
-    ] {
-        assert!(failure.error_message.contains(mistake), "{}", failure.error_message);
-    }
-}

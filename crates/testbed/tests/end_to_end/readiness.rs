@@ -1,5 +1,5 @@
 //! Pods that start, fail their probe and end, on a real cluster whose own controller says in its slices
-//! what they are: as health where the Service asks for it, and as membership with its two levers.
+//! what they are: as health where the Service asks for it. Tables of the plan have membership with its two levers.
 
 use std::time::Duration;
 
@@ -15,10 +15,9 @@ const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";
 
 #[tokio::test]
-async fn readiness_of_a_real_cluster_is_followed_as_health_and_as_membership() {
+async fn readiness_of_a_real_cluster_is_followed_as_health() {
     let Some(mut story) = Story::begin().await else { return };
     story.pods_are_as_healthy_as_they_are_ready().await;
-    story.pods_stay_while_they_serve_and_the_last_ones_until_others_are_ready().await;
 }
 
 struct Story {
@@ -72,44 +71,6 @@ impl Story {
         self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", "terminating")]).await;
         self.sync().await;
         assert!(self.health("calm").is_empty());
-    }
-
-    async fn pods_stay_while_they_serve_and_the_last_ones_until_others_are_ready(&mut self) {
-        self.service("quiet", &[("terminating", "keep-serving")]).await;
-        self.service("last", &[("when-none-ready", "keep")]).await;
-        self.service("odd", &[("health", "custom"), ("when-none-ready", "keep")]).await;
-        for (app, address) in [("quiet", "10.0.5.1"), ("last", "10.0.3.1"), ("odd", "10.0.4.1")] {
-            self.cluster.pod(app, &format!("{app}-a"), &[address]).await;
-            self.cluster.wait_for_endpoints(app, &[(address, READY)]).await;
-        }
-        self.sync().await;
-
-        self.cluster.end_pod("quiet-a").await;
-        self.cluster.readiness("last-a", false).await;
-        self.cluster.readiness("odd-a", false).await;
-        self.cluster.wait_for_endpoints("quiet", &[("10.0.5.1", ENDING)]).await;
-        self.cluster.wait_for_endpoints("last", &[("10.0.3.1", "")]).await;
-        self.cluster.wait_for_endpoints("odd", &[("10.0.4.1", "")]).await;
-        self.sync().await;
-        assert_eq!(self.world.addresses("prod", "quiet"), ["10.0.5.1"]);
-        assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.1"]);
-        assert_eq!(self.health("odd"), ["10.0.4.1 HEALTHY"]);
-
-        self.cluster.readiness("quiet-a", false).await;
-        self.cluster.delete_pod("last-a").await;
-        self.cluster.pod("odd", "odd-b", &["10.0.4.2"]).await;
-        self.cluster.wait_for_endpoints("quiet", &[("10.0.5.1", "terminating")]).await;
-        self.cluster.wait_for_endpoints("last", &[]).await;
-        self.cluster.wait_for_endpoints("odd", &[("10.0.4.1", ""), ("10.0.4.2", READY)]).await;
-        self.sync().await;
-        assert!(self.world.addresses("prod", "quiet").is_empty());
-        assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.1"]);
-        assert_eq!(self.health("odd"), ["10.0.4.1 UNHEALTHY", "10.0.4.2 HEALTHY"]);
-
-        self.cluster.pod("last", "last-b", &["10.0.3.2"]).await;
-        self.cluster.wait_for_endpoints("last", &[("10.0.3.2", READY)]).await;
-        self.sync().await;
-        assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.2"]);
     }
 
     /// A headless Service that claims its own name in `prod`.

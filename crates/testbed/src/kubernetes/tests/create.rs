@@ -5,21 +5,6 @@ use serde_json::json;
 use super::client::{Cluster, MCS, SERVICES, SLICES, import, service, slice};
 
 #[test]
-fn a_new_object_has_what_the_server_sets_and_its_manager() {
-    let mut cluster = Cluster::new();
-    let mut sent = import("web");
-    sent["metadata"]["uid"] = "mine".into();
-    sent["status"] = json!({"clusters": [{"cluster": "blue"}]});
-    let created = cluster.created(&format!("{MCS}/serviceimports"), &sent);
-    let metadata = &created["metadata"];
-    assert_eq!(created["apiVersion"], "multicluster.x-k8s.io/v1beta1");
-    assert_eq!((&metadata["generation"], &metadata["namespace"]), (&json!(1), &json!("shop")));
-    assert_eq!(metadata["managedFields"][0]["manager"], "cloud-map-sync");
-    assert!(metadata["uid"] != "mine" && metadata["creationTimestamp"].is_string());
-    assert_eq!(created.get("status"), None);
-}
-
-#[test]
 fn a_name_is_taken_once_and_a_namespace_is_needed() {
     for (path, object) in [
         (SERVICES, service("web")),
@@ -40,21 +25,5 @@ fn a_name_is_taken_once_and_a_namespace_is_needed() {
         let (status, body) = cluster.create(path, &object);
         assert_eq!((status, &body["reason"]), (403, &json!("Forbidden")));
         assert_eq!(body["details"]["causes"][0]["reason"], "NamespaceTerminating");
-    }
-}
-
-#[test]
-fn an_object_whose_owner_is_not_there_is_collected() {
-    let mut cluster = Cluster::new();
-    let owner = cluster.created(&format!("{MCS}/serviceimports"), &import("web"));
-    for (uid, stays) in [(owner["metadata"]["uid"].clone(), true), (json!("gone"), false)] {
-        let mut object = slice("web", &[]);
-        object["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "name": "web",
-            "uid": uid,
-        }]);
-        cluster.created(SLICES, &object);
-        assert_eq!(cluster.get(&format!("{SLICES}/web")).0 == 200, stays, "{uid}");
-        cluster.delete(&format!("{SLICES}/web"), &json!({}));
     }
 }

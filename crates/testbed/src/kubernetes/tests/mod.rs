@@ -6,4 +6,3 @@ mod create;
 mod delete;
 mod patch;
 mod served;
-mod services;

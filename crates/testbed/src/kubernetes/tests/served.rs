@@ -1,9 +1,8 @@
 //! What is served, and to whom.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::{Cluster, MCS, import};
-use crate::kubernetes::access::User;
 
 fn group_names(cluster: &mut Cluster) -> Vec<String> {
     let (_, groups) = cluster.get("/apis");
@@ -28,22 +27,6 @@ fn nothing_of_the_api_is_there_until_it_is_served() {
 }
 
 #[test]
-fn groups_and_versions_are_those_that_are_served() {
-    let mut cluster = Cluster::new();
-    assert_eq!(
-        group_names(&mut cluster),
-        ["discovery.k8s.io", "events.k8s.io", "multicluster.x-k8s.io", "about.k8s.io"]
-    );
-    let preferred = |cluster: &mut Cluster| {
-        cluster.get("/apis/multicluster.x-k8s.io").1["preferredVersion"]["version"].clone()
-    };
-    assert_eq!(preferred(&mut cluster), "v1beta1");
-    cluster.world.multi_cluster.versions = vec!["v1alpha1"];
-    assert_eq!(preferred(&mut cluster), "v1alpha1");
-    assert_eq!(cluster.get(&format!("{MCS}/serviceimports")).0, 404);
-}
-
-#[test]
 fn an_object_is_shown_in_the_version_that_is_asked_for() {
     let mut cluster = Cluster::new();
     cluster.created(&format!("{MCS}/serviceimports"), &import("web"));
@@ -58,37 +41,4 @@ fn an_object_is_shown_in_the_version_that_is_asked_for() {
         );
         assert_eq!(list["items"].as_array().map(Vec::len), Some(1));
     }
-}
-
-#[test]
-fn the_openapi_document_tells_whether_slice_objects_are_declared() {
-    let mut cluster = Cluster::new();
-    let declared = |cluster: &mut Cluster| {
-        let (_, document) = cluster.get("/openapi/v3/apis/multicluster.x-k8s.io/v1beta1");
-        let schemas = document["components"]["schemas"].clone();
-        let import = &schemas["io.x-k8s.multicluster.v1beta1.ServiceImport"];
-        assert_eq!(import["x-kubernetes-group-version-kind"][0]["kind"], "ServiceImport");
-        import["properties"]["status"]["properties"]["endpointSliceObjects"].clone()
-    };
-    assert_eq!(declared(&mut cluster)["type"], "string");
-    cluster.world.multi_cluster.declares_slice_objects = false;
-    assert_eq!(declared(&mut cluster), Value::Null);
-}
-
-#[test]
-fn the_function_may_do_what_its_roles_grant() {
-    let mut cluster = Cluster::new();
-    let imports = format!("{MCS}/serviceimports");
-    assert_eq!(cluster.create(&imports, &import("web")).0, 201);
-    cluster.function = User::in_group("cloud-map-sync", Vec::new());
-    for (method, path) in [
-        ("GET", imports.as_str()),
-        ("POST", &imports),
-        ("DELETE", "/api/v1/namespaces/shop/services/web"),
-        ("GET", "/api/v1/namespaces"),
-    ] {
-        let (status, body) = cluster.send(method, path, "", &json!({}));
-        assert_eq!((status, &body["reason"]), (403, &json!("Forbidden")), "{method} {path}");
-    }
-    assert_eq!(cluster.send("GET", "/api/v1/namespaces/shop/services", "", &Value::Null).0, 200);
 }

@@ -3,25 +3,7 @@
 use serde_json::json;
 
 use super::terminal::{Terminal, answering, deploy, in_step};
-use crate::payloads::stand_in;
 use testbed::Sandbox;
-
-#[tokio::test]
-async fn an_error_of_the_function_is_reported_in_its_words() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
-
-    let printed = terminal.run("plan --cluster red").await;
-
-    assert_eq!((printed.code, printed.output.as_str()), (Some(1), ""));
-    assert_eq!(
-        printed.errors,
-        "error: the function sync failed with UnknownCluster: no configured cluster has this name \
-         or ARN; configured: blue\n"
-    );
-}
 
 #[tokio::test]
 async fn a_function_that_lambda_ended_or_that_answers_something_else_is_an_error() {

@@ -60,19 +60,6 @@ async fn every_format_says_the_same() {
 }
 
 #[tokio::test]
-async fn a_plan_of_a_cluster_that_cannot_be_read_ends_with_1() {
-    let (world, blue) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
-    blue.revoke(testbed::ROLE_ARN);
-
-    let plan = terminal.run("plan -A").await;
-    assert_eq!(plan.code, Some(1), "{plan:?}");
-    assert!(plan.output.contains("the token was refused (401)"), "{}", plan.output);
-}
-
-#[tokio::test]
 async fn a_status_shows_who_has_instances_in_each_service() {
     let (world, _) = stand_in().await;
     let lambda = world.lambda(&[]).await;

@@ -66,11 +66,6 @@ impl RealCluster {
         self.create::<Deployment>(&deployment).await;
     }
 
-    /// Scales a Deployment.
-    pub async fn scale(&self, name: &str, replicas: usize) {
-        self.change(name, json!({"spec": {"replicas": replicas}})).await;
-    }
-
     /// Begins to replace every pod of a Deployment, as `kubectl rollout restart` does.
     pub async fn restart(&self, name: &str) {
         let template = json!({"metadata": {"annotations": {"restarted": "now"}}});

@@ -3,8 +3,7 @@
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, RealCluster};
@@ -70,30 +69,5 @@ impl RealCluster {
             "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
         });
         self.create::<EndpointSlice>(&slice).await;
-    }
-
-    /// Makes an existing Service headless or not, and says what the API server says to that.
-    pub async fn set_cluster_ip(&self, service: &str, cluster_ip: &str) -> String {
-        let patch = Patch::Merge(json!({"spec": {"clusterIP": cluster_ip}}));
-        let refused = self.api::<Service>().patch(service, &PatchParams::default(), &patch).await;
-        refused.expect_err("a Service keeps its cluster IP").to_string()
-    }
-
-    /// Waits until what is created next is younger than a Service: the cluster's clock has only seconds.
-    pub async fn wait_to_be_younger_than(&self, service: &str) {
-        let created = self.api::<Service>().get(service).await.expect("the Service");
-        let created = created.metadata.creation_timestamp.expect("the server sets it");
-        let younger = async || self.now().await > created;
-        self.control_plane.wait_until("for the next second", younger).await;
-    }
-
-    /// What time it is for the API server: it dates also what it only pretends to create.
-    async fn now(&self) -> Time {
-        let pretend = PostParams { dry_run: true, ..PostParams::default() };
-        let ports = json!([{"port": 80}]);
-        let service = json!({"metadata": {"name": "no-service"}, "spec": {"ports": ports}});
-        let service = serde_json::from_value(service).expect("a Service");
-        let answer = self.api::<Service>().create(&pretend, &service).await;
-        answer.expect("it may be created").metadata.creation_timestamp.expect("the server sets it")
     }
 }

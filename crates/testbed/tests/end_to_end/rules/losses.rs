@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{Story, claim, headless, held_back};
+use super::{Story, claim, headless};
 use crate::world::blue;
 
 const SHOPS: [&str; 3] = ["cart", "mail", "pay"];
@@ -33,26 +33,6 @@ impl Story {
             assert_eq!(report["counts"]["emptied"], 0, "{report}");
         }
         self.converge().await;
-        let after = self.registered();
-        assert_eq!((after.len(), before.intersection(&after).count()), (12, 0), "all are new");
-    }
-
-    pub(super) async fn deployments_scaled_to_none_keep_their_instances_and_are_followed_when_they_are_back(
-        &self,
-    ) {
-        let _kubelet = self.cluster.kubelet();
-        let before = self.registered();
-        self.scale_all(0).await;
-        let report = self.sync().await;
-        let guard = &report["clusters"][0]["guard"];
-        assert_eq!((&guard["state"], &guard["loss"]), (&json!("held"), &json!(12)), "{report}");
-        let [(reason, why)] = held_back(&report, "cart").try_into().expect("one line");
-        assert!(reason == "Guard" && why.starts_with("4 instances stay here: "), "{why}");
-        assert_eq!(self.registered(), before);
-
-        self.scale_all(PODS).await;
-        let report = self.converge().await;
-        assert!(report["clusters"][0]["guard"].is_null(), "{report}");
         let after = self.registered();
         assert_eq!((after.len(), before.intersection(&after).count()), (12, 0), "all are new");
     }
@@ -85,13 +65,6 @@ impl Story {
         let mark = |it: &str| it.split(' ').next().unwrap_or_default().to_owned();
         let instances = ["prod", "prod.local"].into_iter().flat_map(|it| self.world.all(it));
         instances.filter_map(|it| it.get("cloud-map-sync/guard").map(|text| mark(text))).collect()
-    }
-
-    async fn scale_all(&self, replicas: usize) {
-        for name in SHOPS {
-            self.cluster.scale(name, replicas).await;
-        }
-        self.cluster.wait_for_rollout(&SHOPS).await;
     }
 
     async fn are_rolled_out(&self) -> bool {

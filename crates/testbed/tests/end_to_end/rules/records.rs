@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Story, claim, headless, held_back};
-use testbed::cloud_map::{RecordType, ServiceKind};
+use super::{Story, claim};
+use testbed::cloud_map::RecordType;
 
 const IPV4_AND_PORT: [&str; 2] = ["AWS_INSTANCE_IPV4", "AWS_INSTANCE_PORT"];
 
@@ -49,48 +49,6 @@ impl Story {
         self.converge().await;
         let found = self.values("prod.local", "api", &IPV4_AND_PORT);
         assert_eq!(found, ["10.0.2.3 8080", "10.0.2.3 9090"]);
-    }
-
-    /// Both families together are in `story`.
-    pub(super) async fn service_of_one_family_has_records_of_that_family(&self) {
-        let six = json!({"clusterIP": "None", "ipFamilies": ["IPv6"]});
-        for (name, spec) in [("four", headless()), ("six", six)] {
-            self.cluster.service(name, &claim("prod.local", name), &spec).await;
-            let last = name.len();
-            let [ipv4, ipv6] = [format!("10.0.3.{last}"), format!("fd00::3:{last}")];
-            self.cluster.pod(name, &format!("{name}-a"), &[&ipv4, &ipv6]).await;
-            let address = if name == "six" { ipv6 } else { ipv4 };
-            self.cluster.wait_for_ready(name, &[&address]).await;
-        }
-
-        self.converge().await;
-
-        let keys = ["AWS_INSTANCE_IPV4", "AWS_INSTANCE_IPV6"];
-        assert_eq!(self.values("prod.local", "four", &keys), ["10.0.3.4 -"]);
-        assert_eq!(self.values("prod.local", "six", &keys), ["- fd00::3:3"]);
-        assert_eq!(self.records("four"), [RecordType::A]);
-        assert_eq!(self.records("six"), [RecordType::Aaaa]);
-    }
-
-    pub(super) async fn service_of_the_type_http_in_a_dns_namespace_takes_both_families_and_says_so(
-        &self,
-    ) {
-        let namespace = self.world.cloud_map.find_namespace("prod.local").expect("it is there");
-        self.world.cloud_map.service(&namespace, "calls", ServiceKind::Http);
-        let dual = json!({
-            "clusterIP": "None", "ipFamilyPolicy": "RequireDualStack",
-            "ipFamilies": ["IPv4", "IPv6"],
-        });
-        self.cluster.service("calls", &claim_with_port("calls", "http"), &dual).await;
-        self.cluster.pod("calls", "calls-a", &["10.0.4.1", "fd00::4:1"]).await;
-        self.cluster.wait_for_ready("calls", &["10.0.4.1", "fd00::4:1"]).await;
-
-        let report = self.converge().await;
-
-        let keys = ["AWS_INSTANCE_IPV4", "AWS_INSTANCE_IPV6", "AWS_INSTANCE_PORT"];
-        assert_eq!(self.values("prod.local", "calls", &keys), ["10.0.4.1 fd00::4:1 8080"]);
-        let [(reason, why)] = held_back(&report, "calls").try_into().expect("one line");
-        assert!(reason == "NotInDns" && why.contains("not by DNS queries"), "{why}");
     }
 
     /// The record types of a service in the DNS namespace.
