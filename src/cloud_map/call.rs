@@ -4,29 +4,32 @@
 
 use std::time::Duration;
 
-/// One kind of call, by the name of its operation in Cloud Map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Call {
-    ListNamespaces,
-    ListServices,
-    ListInstances,
-    ListTagsForResource,
-    GetNamespace,
-    GetService,
-    GetInstance,
-    GetInstancesHealthStatus,
-    GetServiceAttributes,
-    GetOperation,
-    DiscoverInstances,
-    CreateHttpNamespace,
-    CreateService,
-    UpdateService,
-    UpdateServiceAttributes,
-    DeleteServiceAttributes,
-    DeleteService,
-    RegisterInstance,
-    DeregisterInstance,
-    UpdateInstanceCustomHealthStatus,
+use crate::model::words::words;
+
+words! {
+    /// One kind of call, by the name of its operation in Cloud Map.
+    pub enum Call {
+        ListNamespaces = "ListNamespaces",
+        ListServices = "ListServices",
+        ListInstances = "ListInstances",
+        ListTagsForResource = "ListTagsForResource",
+        GetNamespace = "GetNamespace",
+        GetService = "GetService",
+        GetInstance = "GetInstance",
+        GetInstancesHealthStatus = "GetInstancesHealthStatus",
+        GetServiceAttributes = "GetServiceAttributes",
+        GetOperation = "GetOperation",
+        DiscoverInstances = "DiscoverInstances",
+        CreateHttpNamespace = "CreateHttpNamespace",
+        CreateService = "CreateService",
+        UpdateService = "UpdateService",
+        UpdateServiceAttributes = "UpdateServiceAttributes",
+        DeleteServiceAttributes = "DeleteServiceAttributes",
+        DeleteService = "DeleteService",
+        RegisterInstance = "RegisterInstance",
+        DeregisterInstance = "DeregisterInstance",
+        UpdateInstanceCustomHealthStatus = "UpdateInstanceCustomHealthStatus",
+    }
 }
 
 /// A rate limit: calls per second over time, and at once after a pause.
@@ -45,33 +48,6 @@ impl Rate {
 }
 
 impl Call {
-    pub const ALL: [Self; 20] = [
-        Self::ListNamespaces,
-        Self::ListServices,
-        Self::ListInstances,
-        Self::ListTagsForResource,
-        Self::GetNamespace,
-        Self::GetService,
-        Self::GetInstance,
-        Self::GetInstancesHealthStatus,
-        Self::GetServiceAttributes,
-        Self::GetOperation,
-        Self::DiscoverInstances,
-        Self::CreateHttpNamespace,
-        Self::CreateService,
-        Self::UpdateService,
-        Self::UpdateServiceAttributes,
-        Self::DeleteServiceAttributes,
-        Self::DeleteService,
-        Self::RegisterInstance,
-        Self::DeregisterInstance,
-        Self::UpdateInstanceCustomHealthStatus,
-    ];
-
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|call| format!("{call:?}") == name)
-    }
-
     /// The limit of an account in one Region.
     pub fn rate(self) -> Rate {
         let (per_second, burst) = match self {

@@ -9,7 +9,7 @@ use super::ClustersetExplanation;
 use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::words::{display_words, words};
+use crate::model::words::words;
 use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef};
 use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
@@ -259,8 +259,6 @@ words! {
         Terminating = "terminating",
     }
 }
-
-display_words!(EndpointCondition);
 
 impl From<(Endpoint, Fate, String)> for EndpointLine {
     fn from((endpoint, fate, detail): (Endpoint, Fate, String)) -> Self {
