@@ -1,7 +1,9 @@
 //! The verdict of the guard on a loss: held, let pass, or no verdict if the loss is within the limits. The time is a
 //! value here, so every case is a row of a table.
 
-use super::{Age, Circumstances, Extent, GuardStatus, Losses, Sighting};
+use super::{
+    Age, Circumstances, Extent, GuardStatus, Losses, Sighting, is_of_one_that_was_read, total,
+};
 use crate::model::{GuardState, Timestamp};
 
 /// The verdict on a loss.
@@ -41,15 +43,15 @@ impl Measure {
     pub fn is_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
         let guard = run.guard;
         let excused = match self.extent {
-            Extent::Part => losses.services() <= 1,
-            _ => losses.is_of_one_that_was_read(),
+            Extent::Part => losses.len() <= 1,
+            _ => is_of_one_that_was_read(losses),
         };
-        guard.is_passed_by(losses.total(), self.instances) && !excused
+        guard.is_passed_by(total(losses), self.instances) && !excused
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
     fn may_be_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
-        let (lost, unread) = (losses.total(), self.unread);
+        let (lost, unread) = (total(losses), self.unread);
         let guard = run.guard;
         let together = guard.is_passed_by(lost + unread, self.instances + unread);
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
@@ -90,12 +92,13 @@ impl Measure {
                 let losses = losses.clone();
                 return Some(Verdict::hold(GuardState::Held, losses, instances, first_seen));
             }
-            Some((sighting, Age::Ripe)) => {
-                losses.partition(|service, loss| sighting.has_seen(service, loss))
-            }
+            Some((sighting, Age::Ripe)) => losses
+                .clone()
+                .into_iter()
+                .partition(|(service, loss)| sighting.has_seen(service, *loss)),
             _ => (Losses::default(), losses.clone()),
         };
-        let rest = Self { instances: instances.saturating_sub(seen.total()), ..self };
+        let rest = Self { instances: instances.saturating_sub(total(&seen)), ..self };
         if rest.is_past(run, &new) {
             let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(run.now));
             return Some(Verdict { passed: seen, is_new: true, ..held });
@@ -117,16 +120,16 @@ impl Measure {
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if self.is_past(run, losses) || self.may_be_noted && losses.total() > 0 {
+        if self.is_past(run, losses) || self.may_be_noted && total(losses) > 0 {
             let losses = losses.clone();
             return Some(Verdict::hold(GuardState::LeftToFullSync, losses, instances, None));
         }
         let sighting = sighting.filter(|sighting| sighting.age(run.guard, run.now) != Age::Stale);
-        let (held, _) = losses
-            .partition(|service, loss| loss.was_held || sighting.is_some_and(|it| it.has(service)));
+        let mut held = losses.clone();
+        held.retain(|service, loss| loss.was_held || sighting.is_some_and(|it| it.has(service)));
         let first_seen = sighting.map(|sighting| sighting.first_seen);
         let verdict = Verdict::hold(GuardState::HeldByFullSync, held, instances, first_seen);
-        (verdict.held.services() > 0).then_some(verdict)
+        (!verdict.held.is_empty()).then_some(verdict)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::guard::total;
 use crate::model::{About, Desired, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb};
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
@@ -129,7 +130,7 @@ impl From<&GuardStatus> for GuardReport {
         });
         Self {
             state: status.state,
-            loss: status.losses.total(),
+            loss: total(&status.losses),
             instances: status.instances,
             share: status.share,
             minimum: status.minimum,
