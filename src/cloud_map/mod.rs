@@ -7,7 +7,6 @@
 
 pub mod admission;
 mod bucket;
-pub mod call;
 mod error;
 mod health;
 pub mod instances;
@@ -29,10 +28,9 @@ use futures_util::{StreamExt, stream};
 
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
-pub use call::Call;
 pub use error::{Class, Error};
 pub use priority_queue::{Token, Waiting};
-pub use quota::{Permit, QuotaShare, Quotas, Urgency};
+pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use tag::{CustomTags, OWNER_TAG};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.

@@ -12,7 +12,7 @@ const NAMED: usize = 3;
 
 /// What a cluster would lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum LossSubject {
     /// Instances of its Services in Cloud Map.
     Instances,
     /// Ready endpoints of other clusters in its imports.
@@ -31,7 +31,7 @@ struct Words {
     absent: &'static str,
 }
 
-impl Subject {
+impl LossSubject {
     fn words(self) -> Words {
         match self {
             Self::Instances => Words {
@@ -55,7 +55,7 @@ impl Subject {
 /// The status of the guard in one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuardStatus {
-    pub subject: Subject,
+    pub subject: LossSubject,
     /// Whether the loss is held or let pass, and why.
     pub state: GuardState,
     /// The Services that lose instances.

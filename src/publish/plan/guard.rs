@@ -27,7 +27,7 @@ use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use super::result::{Plan, instances_unread};
 use crate::guard::{
-    Age, Circumstances, Extent, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
+    Age, Circumstances, Extent, GuardStatus, LossSubject, Losses, Measure, Sighting, Verdict,
 };
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, GuardState, Owner, Place, ServiceRef};
@@ -35,7 +35,7 @@ use crate::model::{Attributes, GuardState, Owner, Place, ServiceRef};
 impl Observation {
     fn circumstances(&self) -> Circumstances<'_> {
         let (guard, cluster) = (self.rules.guard, &self.owner.cluster);
-        Circumstances { guard, now: self.now, cluster, subject: Subject::Instances }
+        Circumstances { guard, now: self.now, cluster, subject: LossSubject::Instances }
     }
 }
 
