@@ -4,38 +4,31 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The concurrency limit of all calls, see `quota`.
-const MAX_CONCURRENCY: usize = 64;
-/// The slots that an accepted registration adds: with its own it makes room for four.
+/// The slots that an accepted registration adds: with its own it makes room for four. The quotas limit all calls, so
+/// there is no most of them here.
 const MORE: usize = 3;
 
 /// The admissions of one invocation, by namespace.
 #[derive(Debug, Default)]
 pub struct Admissions {
-    namespaces: Mutex<BTreeMap<String, Arc<Namespace>>>,
+    namespaces: Mutex<BTreeMap<String, Arc<NamespaceAdmission>>>,
     met_another: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Namespace {
+struct NamespaceAdmission {
     slots: Arc<Semaphore>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    concurrency: usize,
-    refused: Option<String>,
+    refused: OnceLock<String>,
 }
 
 /// A permit to register one instance; dropped when the call has ended.
 #[derive(Debug)]
 pub struct Admission {
-    namespace: Arc<Namespace>,
+    namespace: Arc<NamespaceAdmission>,
     _slot: Option<OwnedSemaphorePermit>,
 }
 
@@ -48,10 +41,10 @@ impl Admissions {
         let namespace = self.namespace(namespace);
         // The semaphore is never closed, so there is no error to handle.
         let slot = namespace.slots.clone().acquire_owned().await.ok();
-        if let Some(refusal) = &namespace.state().refused {
-            return Err(refusal.clone());
+        match namespace.refused.get() {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(Admission { namespace, _slot: slot }),
         }
-        Ok(Admission { namespace, _slot: slot })
     }
 
     /// Records that another writer changed an instance or service of this invocation.
@@ -64,12 +57,11 @@ impl Admissions {
         self.met_another.load(Ordering::Relaxed)
     }
 
-    fn namespace(&self, id: &str) -> Arc<Namespace> {
+    fn namespace(&self, id: &str) -> Arc<NamespaceAdmission> {
         let mut all = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
-            let (slots, state) =
-                (Arc::new(Semaphore::new(1)), State { concurrency: 1, refused: None });
-            Arc::new(Namespace { slots, state: Mutex::new(state) })
+            let (slots, refused) = (Arc::new(Semaphore::new(1)), OnceLock::new());
+            Arc::new(NamespaceAdmission { slots, refused })
         };
         all.entry(id.to_owned()).or_insert_with(new).clone()
     }
@@ -77,21 +69,12 @@ impl Admissions {
 
 impl Admission {
     pub fn accepted(self) {
-        let mut state = self.namespace.state();
-        let more = MORE.min(MAX_CONCURRENCY - state.concurrency);
-        state.concurrency += more;
-        self.namespace.slots.add_permits(more);
+        self.namespace.slots.add_permits(MORE);
     }
 
     /// Cloud Map refused the registration because the namespace is full.
     pub fn refused(self, message: &str) {
-        self.namespace.state().refused.get_or_insert_with(|| message.to_owned());
-    }
-}
-
-impl Namespace {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.namespace.refused.get_or_init(|| message.to_owned());
     }
 }
 

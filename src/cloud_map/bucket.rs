@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::Rate;
+use super::quota::Rate;
 
 /// The part of the burst that is used. Calls arrive closer together than they are sent, so a reserve is needed.
 const BURST_SHARE: f64 = 0.9;

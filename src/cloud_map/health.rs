@@ -11,10 +11,10 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::get_instances_health_status::GetInstancesHealthStatusOutput;
 use aws_sdk_servicediscovery::types::CustomHealthStatus;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::TryStreamExt;
 
-use super::{Call, CloudMap, Error, Permit, SIDE_BY_SIDE};
-use crate::model::{Health, KnownHealth, Place, Registry, ServiceKey};
+use super::{Call, CloudMap, Error, Permit, read_each};
+use crate::model::{CloudMapService, Health, KnownHealth, Place, Registry, ServiceKey};
 
 /// How long a report may take until Cloud Map shows it; twice the usual time.
 const PROPAGATION_TIME: Duration = Duration::from_mins(1);
@@ -49,19 +49,14 @@ impl CloudMap {
     /// Reads the health of the instances of the services under `keys` into `registry`. A service that cannot be read is
     /// marked as unreadable; the others are read.
     pub async fn read_health(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
-        let reads: Vec<(ServiceKey, KnownHealth)> = stream::iter(services)
-            .map(|(key, service)| async move {
-                let known = match self.health(&service.arn, &service.name).await {
-                    Ok(known) => KnownHealth::Read(known),
-                    Err(error) => KnownHealth::Unreadable(error.in_full()),
-                };
-                (key.clone(), known)
-            })
-            .buffer_unordered(SIDE_BY_SIDE)
-            .collect()
-            .await;
-        for (key, known) in reads {
+        let read = async |service: &CloudMapService| match self
+            .health(&service.arn, &service.name)
+            .await
+        {
+            Ok(known) => KnownHealth::Read(known),
+            Err(error) => KnownHealth::Unreadable(error.in_full()),
+        };
+        for (key, known) in read_each(registry, keys, read).await {
             if let Some(service) = registry.services.get_mut(&key) {
                 service.health = known;
             }
@@ -97,10 +92,7 @@ impl CloudMap {
         instance: &str,
         health: Health,
     ) -> Result<(), Error> {
-        let status = match health {
-            Health::Healthy => CustomHealthStatus::Healthy,
-            Health::Unhealthy => CustomHealthStatus::Unhealthy,
-        };
+        let status = CustomHealthStatus::from(health.as_str());
         let request = self.client.update_instance_custom_health_status().service_id(service);
         let answer = request.instance_id(instance).status(status).send().await;
         answer.map_err(|error| {

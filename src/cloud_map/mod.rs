@@ -1,5 +1,5 @@
-//! One account's AWS Cloud Map in one Region. [`read`], [`instances`] and [`tag`] read; [`namespace`], [`service`] and
-//! [`mod@write`] make one change each; [`operation`] waits for the operation that a change starts; `health` reads and
+//! One account's AWS Cloud Map in one Region. [`read`], [`instances`] and [`tag`] read; [`namespace`] and [`mod@write`] make
+//! one change each; [`operation`] waits for the operation that a change starts; `health` reads and
 //! reports. Nothing here decides anything. Every call waits for a permit of its rate limit ([`quota`]).
 //!
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
@@ -7,8 +7,6 @@
 
 pub mod admission;
 mod bucket;
-pub mod call;
-pub mod discover;
 mod error;
 mod health;
 pub mod instances;
@@ -18,23 +16,38 @@ pub mod operation;
 mod priority_queue;
 pub mod quota;
 pub mod read;
-pub mod service;
 pub mod tag;
 mod timing;
 pub mod write;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aws_sdk_servicediscovery::{Client, config};
+use futures_util::{StreamExt, stream};
 
-pub use call::Call;
+use crate::model::{CloudMapService, Registry, ServiceKey};
+
 pub use error::{Class, Error};
 pub use priority_queue::{Token, Waiting};
-pub use quota::{Permit, QuotaShare, Quotas, Urgency};
+pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use tag::{CustomTags, OWNER_TAG};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
+
+/// Reads something of each service of a registry under `keys`, of many at the same time.
+async fn read_each<T>(
+    registry: &Registry,
+    keys: &BTreeSet<ServiceKey>,
+    read: impl AsyncFn(&CloudMapService) -> T,
+) -> Vec<(ServiceKey, T)> {
+    let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
+    let read = &read;
+    let reads = stream::iter(services)
+        .map(|(key, service)| async move { (key.clone(), read(service).await) });
+    reads.buffer_unordered(SIDE_BY_SIDE).collect().await
+}
 
 /// A Cloud Map client. Clones share the account's quotas, its recent health reports and its operation timings.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use super::operation::Ended;
 use super::{Call, CloudMap, Error};
 use crate::model::{NamespaceKind, description};
 
-type Created = OnceCell<Result<String, Arc<Error>>>;
+type CreatedNamespace = OnceCell<Result<String, Arc<Error>>>;
 
 /// The answer to the creation of a namespace.
 enum Creation {
@@ -28,10 +28,10 @@ enum Creation {
 
 /// The results of an invocation, by namespace name.
 #[derive(Debug, Default)]
-pub struct NewNamespaces(Mutex<BTreeMap<String, Arc<Created>>>);
+pub struct NewNamespaces(Mutex<BTreeMap<String, Arc<CreatedNamespace>>>);
 
 impl NewNamespaces {
-    fn cell(&self, name: &str) -> Arc<Created> {
+    fn cell(&self, name: &str) -> Arc<CreatedNamespace> {
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cells.entry(name.to_owned()).or_default().clone()
     }

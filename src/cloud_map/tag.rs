@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_servicediscovery::error::BuildError;
 use aws_sdk_servicediscovery::types::Tag;
-use futures_util::{StreamExt, stream};
 
-use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
-use crate::model::{Place, Registry, ServiceAttributes, ServiceKey, Tags};
+use super::{Call, Class, CloudMap, Error, Permit, read_each};
+use crate::model::{CloudMapService, Place, Registry, ServiceAttributes, ServiceKey, Tags};
 
 /// The tag on services and namespaces that we create; its value is the owner id.
 pub const OWNER_TAG: &str = "cloud-map-sync/owner";
@@ -31,17 +30,11 @@ impl CloudMap {
     /// Reads the tags of the services under `keys` into `registry`, or the error that prevented it. A service that does
     /// not exist is removed.
     pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
-        let reads: Vec<(ServiceKey, Option<Tags>)> = stream::iter(services)
-            .map(|(key, service)| async move {
-                let tags = self.tags(&service.arn).await;
-                let unreadable = |error: Error| Some(Tags::Unreadable(error.in_full()));
-                (key.clone(), tags.unwrap_or_else(unreadable))
-            })
-            .buffer_unordered(SIDE_BY_SIDE)
-            .collect()
-            .await;
-        for (key, tags) in reads {
+        let read = async |service: &CloudMapService| {
+            let unreadable = |error: Error| Some(Tags::Unreadable(error.in_full()));
+            self.tags(&service.arn).await.unwrap_or_else(unreadable)
+        };
+        for (key, tags) in read_each(registry, keys, read).await {
             match (tags, registry.services.get_mut(&key)) {
                 (Some(tags), Some(service)) => service.tags = tags,
                 _ => _ = registry.services.remove(&key),

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{ClusterName, Error, Scope};
-use crate::model::words::{display_words, words};
+use crate::model::words::words;
 use crate::model::{RegistryName, is_region};
 
 /// The limits of unknown fields in an error.
@@ -165,5 +165,3 @@ impl Action {
         Self::ALL.map(Self::as_str).join(", ")
     }
 }
-
-display_words!(Action);

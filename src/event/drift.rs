@@ -68,8 +68,8 @@ fn parse(event: &Value) -> Option<Drift> {
         _ => return None,
     };
     let subject = match id {
-        Some(id) => Subject::parse(id)?,
-        None => Subject { place: None, service: None },
+        Some(id) => DriftSubject::parse(id)?,
+        None => DriftSubject { place: None, service: None },
     };
     let place = subject.place.or(text("/account").zip(text("/region")));
     let (account, region) = place.filter(|(it, region)| is_account(it) && is_region(region))?;
@@ -85,13 +85,13 @@ fn parse(event: &Value) -> Option<Drift> {
 }
 
 /// The service that an id or an ARN names, or the namespace.
-struct Subject<'a> {
+struct DriftSubject<'a> {
     /// The account and the Region of an ARN.
     place: Option<(&'a str, &'a str)>,
     service: Option<&'a str>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> DriftSubject<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let Some(arn) = text.strip_prefix("arn:") else {
             let is_service = text.starts_with("srv-") && is_id(text);

@@ -14,15 +14,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Drift, Error, Scope, drift, forwarder, object};
+use super::{Action, Drift, Error, Scope, drift, forwarder, object};
 
 /// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
-
-/// Actions that only a direct invocation may request, since more senders may write to the queue than may invoke the
-/// function.
-const DIRECT_ONLY: [&str; 8] =
-    ["plan", "adopt", "purge", "confirm", "cleanup", "status", "explain", "doctor"];
 
 /// One SQS record, or one line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,13 +126,14 @@ fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     }
 }
 
+/// Only a direct invocation may request another action than a sync, since more senders may write to the queue than may
+/// invoke the function.
 fn check_action(action: &Value) -> Result<(), Unusable> {
-    let word = action.as_str().unwrap_or_default();
-    if word == "sync" {
-        return Ok(());
+    match action.as_str().and_then(Action::parse) {
+        Some(Action::Sync) => Ok(()),
+        Some(action) => Err(Unusable::ActionNotAllowed { action: action.as_str() }),
+        None => Err(Unusable::UnknownAction),
     }
-    let known = DIRECT_ONLY.into_iter().find(|known| *known == word);
-    Err(known.map_or(Unusable::UnknownAction, |action| Unusable::ActionNotAllowed { action }))
 }
 
 /// Extensions of a CloudEvent with the cluster's name. CloudEvents allows only a-z and 0-9 in extension names.
@@ -345,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_message_can_request_only_a_sync() {
-        for action in DIRECT_ONLY {
+        for action in Action::ALL.into_iter().filter(|it| *it != Action::Sync).map(Action::as_str) {
             let unusable = read_body(&json!({"action": action, "cluster": "blue"}).to_string());
             assert_eq!(unusable, Err(Unusable::ActionNotAllowed { action }));
         }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{Scope, Unusable};
 use crate::model::clusterset::{is_derived_service, is_imported_slice};
 use crate::model::name::{is_dns_label, is_dns_subdomain};
+use crate::model::words::words;
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// The label of the objects of imports.
@@ -135,36 +136,28 @@ const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
 const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
 
-/// A kind of object that is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Followed {
-    Service,
-    EndpointSlice,
-    Endpoints,
-    Pod,
-    Namespace,
-    ServiceExport,
+words! {
+    /// A kind of object that is followed.
+    pub enum Followed {
+        Service = "Service",
+        EndpointSlice = "EndpointSlice",
+        Endpoints = "Endpoints",
+        Pod = "Pod",
+        Namespace = "Namespace",
+        ServiceExport = "ServiceExport",
+    }
 }
 
 impl Followed {
-    const ALL: [Self; 6] = [
-        Self::Service,
-        Self::EndpointSlice,
-        Self::Endpoints,
-        Self::Pod,
-        Self::Namespace,
-        Self::ServiceExport,
-    ];
-
-    /// Kind, resource (some senders use that instead) and API group.
-    const fn names(self) -> (&'static str, &'static str, &'static str) {
+    /// Its resource (some senders use that in place of the kind) and its API group.
+    const fn resource(self) -> (&'static str, &'static str) {
         match self {
-            Self::Service => ("Service", "services", CORE),
-            Self::EndpointSlice => ("EndpointSlice", "endpointslices", DISCOVERY),
-            Self::Endpoints => ("Endpoints", "endpoints", CORE),
-            Self::Pod => ("Pod", "pods", CORE),
-            Self::Namespace => ("Namespace", "namespaces", CORE),
-            Self::ServiceExport => ("ServiceExport", "serviceexports", MULTI_CLUSTER),
+            Self::Service => ("services", CORE),
+            Self::EndpointSlice => ("endpointslices", DISCOVERY),
+            Self::Endpoints => ("endpoints", CORE),
+            Self::Pod => ("pods", CORE),
+            Self::Namespace => ("namespaces", CORE),
+            Self::ServiceExport => ("serviceexports", MULTI_CLUSTER),
         }
     }
 
@@ -174,12 +167,10 @@ impl Followed {
         let group = api_version
             .filter(|version| !version.is_empty())
             .map(|version| version.split_once('/').map_or(CORE, |(group, _)| group));
-        let named = |followed: &Self| {
-            let (name, resource, home) = followed.names();
-            (kind == name || kind == resource) && group.is_none_or(|group| group == home)
-        };
-        let mut all = Self::ALL.into_iter();
-        all.find(named).ok_or_else(|| unknown(kind, group))
+        let of_resource = || Self::ALL.into_iter().find(|it| it.resource().0 == kind);
+        let found = Self::parse(kind).or_else(of_resource);
+        let found = found.filter(|it| group.is_none_or(|group| group == it.resource().1));
+        found.ok_or_else(|| unknown(kind, group))
     }
 }
 
@@ -378,7 +369,7 @@ mod tests {
     #[test]
     fn every_followed_kind_is_found_by_kind_and_by_resource() {
         for followed in Followed::ALL {
-            let (kind, resource, group) = followed.names();
+            let (kind, (resource, group)) = (followed.as_str(), followed.resource());
             let version = match group {
                 CORE => "v1".to_owned(),
                 group => format!("{group}/v1"),

@@ -45,7 +45,7 @@ pub enum Age {
 impl Sighting {
     /// The sighting of the present losses.
     pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
-        let mut by_loss: Vec<(&ServiceRef, Loss)> = losses.iter().collect();
+        let mut by_loss: Vec<(&ServiceRef, &Loss)> = losses.iter().collect();
         by_loss.sort_by_key(|(_, loss)| Reverse(loss.lost));
         let mut sighting = Self { first_seen, left: BTreeMap::new() };
         let mut length = sighting.to_string().len();
@@ -222,7 +222,7 @@ mod tests {
         let text = sighting.to_string();
         assert!((1018..=1024).contains(&text.len()), "{}", text.len());
         assert_eq!(sighting.services(), 143);
-        let seen = many.iter().filter(|(service, loss)| sighting.has_seen(service, *loss));
+        let seen = many.iter().filter(|(service, loss)| sighting.has_seen(service, **loss));
         let least = seen.map(|(_, loss)| loss.lost).min();
         assert_eq!(least, Some(400 - 142));
     }

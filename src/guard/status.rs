@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Guard, Losses};
+use super::{Guard, Losses, is_of_one_that_was_read, total};
 use crate::model::{ClusterArn, GuardState, Timestamp};
 
 /// The number of Services that a sentence names.
@@ -12,7 +12,7 @@ const NAMED: usize = 3;
 
 /// What a cluster would lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum LossSubject {
     /// Instances of its Services in Cloud Map.
     Instances,
     /// Ready endpoints of other clusters in its imports.
@@ -31,7 +31,7 @@ struct Words {
     absent: &'static str,
 }
 
-impl Subject {
+impl LossSubject {
     fn words(self) -> Words {
         match self {
             Self::Instances => Words {
@@ -55,7 +55,7 @@ impl Subject {
 /// The status of the guard in one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuardStatus {
-    pub subject: Subject,
+    pub subject: LossSubject,
     /// Whether the loss is held or let pass, and why.
     pub state: GuardState,
     /// The Services that lose instances.
@@ -95,10 +95,10 @@ impl GuardStatus {
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
         let Words { owner, absent, .. } = self.subject.words();
-        let names = self.losses.iter().take(NAMED).map(|(service, _)| service.to_string());
+        let names = self.losses.keys().take(NAMED).map(ToString::to_string);
         let names = names.collect::<Vec<_>>().join(", ");
-        match self.losses.services() {
-            1 if self.losses.is_of_one_that_was_read() => format!("{owner} {names}"),
+        match self.losses.len() {
+            1 if is_of_one_that_was_read(&self.losses) => format!("{owner} {names}"),
             1 => format!("{owner} {names}, {absent},"),
             all if all > NAMED => format!("{owner}s {names} and {} more", all - NAMED),
             _ => format!("{owner}s {names}"),
@@ -109,11 +109,11 @@ impl GuardStatus {
     pub fn is_past(&self) -> bool {
         let Self { share, minimum, .. } = *self;
         let guard = Guard { share, minimum, ..Guard::default() };
-        guard.is_passed_by(self.losses.total(), self.instances)
+        guard.is_passed_by(total(&self.losses), self.instances)
     }
 
     fn limits(&self) -> String {
-        let (loss, Self { instances, share, minimum, .. }) = (self.losses.total(), self);
+        let (loss, Self { instances, share, minimum, .. }) = (total(&self.losses), self);
         let noun = self.subject.words().noun;
         format!(
             "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
@@ -138,7 +138,7 @@ impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (who, limits) = (self.who(), self.limits());
         let Words { noun, leave, unread: parts, .. } = self.subject.words();
-        let (loss, Self { instances, unread, share, minimum, .. }) = (self.losses.total(), self);
+        let (loss, Self { instances, unread, share, minimum, .. }) = (total(&self.losses), self);
         match self.state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
             GuardState::Lifted => {

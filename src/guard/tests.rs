@@ -14,7 +14,7 @@ fn run() -> Circumstances<'static> {
         let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
         ClusterArn::parse(cluster).expect("well formed")
     });
-    let (guard, subject) = (Guard::default(), Subject::Instances);
+    let (guard, subject) = (Guard::default(), LossSubject::Instances);
     Circumstances { guard, now: at("10:00"), cluster: &CLUSTER, subject }
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::Tally;
 use crate::guard::{
-    Circumstances, Extent, Guard, GuardStatus, Loss, Measure, Sighting, Subject, Verdict,
+    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Measure, Sighting, Verdict,
 };
 use crate::model::{ClusterArn, ServiceRef, Timestamp};
 
@@ -67,7 +67,7 @@ impl Run<'_> {
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let measure = Measure { extent: self.extent, instances, unread, may_be_noted: false };
         let Self { guard, now, cluster, .. } = *self;
-        let run = Circumstances { guard, now, cluster, subject: Subject::Endpoints };
+        let run = Circumstances { guard, now, cluster, subject: LossSubject::Endpoints };
         let verdict = measure.judge(&run, &losses.collect(), sighting);
         let mut status = verdict.as_ref().map(|verdict| verdict.status(&run));
         // A cluster without a record cannot remember a loss, so only a person lets it pass.

@@ -10,14 +10,7 @@ use kube::api::{Api, PostParams};
 
 use super::{Error, Kubernetes};
 
-/// A verb on a resource of an API group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Right {
-    pub verb: &'static str,
-    pub resource: ResourceOf,
-}
-
-/// A resource that a right is about.
+/// A resource of an API group that a right is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceOf {
     pub group: &'static str,
@@ -30,12 +23,6 @@ pub struct ResourceOf {
 
 /// Verbs on one resource.
 pub type Rights = (&'static [&'static str], ResourceOf);
-
-impl Right {
-    const fn new(verb: &'static str, group: &'static str, plural: &'static str) -> Self {
-        Self { verb, resource: ResourceOf::new(group, plural) }
-    }
-}
 
 impl ResourceOf {
     const fn new(group: &'static str, plural: &'static str) -> Self {
@@ -52,15 +39,15 @@ const EXPORTS: ResourceOf = ResourceOf::new(MULTI_CLUSTER, "serviceexports");
 const IMPORTS: ResourceOf = ResourceOf::new(MULTI_CLUSTER, "serviceimports");
 
 /// The permissions that a sync requires.
-pub const NEEDED: [Right; 4] = [
-    Right::new("list", "", "services"),
-    Right::new("get", "", "services"),
-    Right::new("list", "discovery.k8s.io", "endpointslices"),
-    Right::new("get", "", "endpoints"),
+pub const NEEDED: [Rights; 4] = [
+    (&["list"], ResourceOf::new("", "services")),
+    (&["get"], ResourceOf::new("", "services")),
+    (&["list"], ResourceOf::new("discovery.k8s.io", "endpointslices")),
+    (&["get"], ResourceOf::new("", "endpoints")),
 ];
 
 /// The optional permission to create Events on Services and ServiceExports.
-pub const EVENTS: Right = Right::new("create", "events.k8s.io", "events");
+pub const EVENTS: Rights = (&["create"], ResourceOf::new("events.k8s.io", "events"));
 
 /// The permissions to publish ServiceExports, besides those of a sync.
 pub const TO_EXPORT: [Rights; 2] = [(&["get", "list"], EXPORTS), (&["patch"], EXPORTS.status())];
@@ -92,18 +79,12 @@ impl Display for ResourceOf {
     }
 }
 
-impl Display for Right {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)
-    }
-}
-
 impl Kubernetes {
     /// Whether the function has a permission in all namespaces. Every authenticated identity may create this review.
     ///
     /// # Errors
     /// Returns an error if the server cannot be reached or does not accept the token.
-    pub async fn may(&self, Right { verb, resource }: Right) -> Result<bool, Error> {
+    pub async fn may(&self, verb: &str, resource: ResourceOf) -> Result<bool, Error> {
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let attributes = ResourceAttributes {

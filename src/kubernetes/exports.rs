@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::endpoint_slices::{Endpoints, SERVICE_NAME, SliceList, selector};
 use super::object::{ObjectMetadata, ObjectPort, Service, from_object, null_is_empty};
 use super::objects::{List, Resource};
-use super::services::{MAX_NAMED, SERVICES, is_headless, services_path};
+use super::services::{MAX_NAMED, is_headless};
 use super::{CONCURRENCY, Error, Kubernetes};
 use crate::model::clusterset::{
     Export, ExportedPort, ExportedService, ImportType, Member, Properties, Protocol,
@@ -106,11 +106,15 @@ impl Kubernetes {
                 let name = service.metadata.name();
                 names.contains(&name).then_some((name, service))
             };
-            let list = List::all(SERVICES, "the Services");
-            return Ok(self.list(&list, keep).await?.into_iter().collect());
+            let path = Resource::Services.path(None);
+            return Ok(self
+                .list(&List::all(&path, "the Services"), keep)
+                .await?
+                .into_iter()
+                .collect());
         }
         let reads = stream::iter(names.clone()).map(|name| async move {
-            let path = services_path(&name.namespace);
+            let path = Resource::Services.path(Some(&name.namespace));
             let read = self.get_of::<Service>(&path, &name, "Service").await?;
             Ok(read.map(|service| (name, service)))
         });

@@ -43,12 +43,13 @@ impl Kubernetes {
 
 /// A request to a cluster failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} of the cluster: {}", describe_class(*class, *role))]
+#[error("cannot {action} of the cluster: {}", describe_class(*class, *is_of_multi_cluster))]
 pub struct Error {
     /// A verb with its object, such as "list the Services".
     pub action: String,
     pub class: ErrorClass,
-    role: RightsManifest,
+    /// Whether only exports or imports need the request, whose rights are in a manifest of their own.
+    is_of_multi_cluster: bool,
     #[source]
     pub source: RequestCause,
 }
@@ -70,13 +71,6 @@ pub enum RequestCause {
     Client(Box<kube::Error>),
 }
 
-/// The manifest with the right for a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RightsManifest {
-    Services,
-    MultiCluster,
-}
-
 /// The kind of a failure, which decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
@@ -90,9 +84,9 @@ pub enum ErrorClass {
     Failed,
 }
 
-fn describe_class(class: ErrorClass, role: RightsManifest) -> &'static str {
+fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str {
     match class {
-        ErrorClass::Forbidden if role == RightsManifest::MultiCluster => {
+        ErrorClass::Forbidden if is_of_multi_cluster => {
             "it is not allowed (403): kubectl apply -k deploy/multi-cluster"
         }
         ErrorClass::Unauthenticated => {
@@ -129,12 +123,12 @@ impl Error {
             }
             other => RequestCause::Client(Box::new(other)),
         };
-        Self { action: action.into(), class, role: RightsManifest::Services, source }
+        Self { action: action.into(), class, is_of_multi_cluster: false, source }
     }
 
     /// The same for a request that only exports or imports need.
     fn of_multi_cluster(self) -> Self {
-        Self { role: RightsManifest::MultiCluster, ..self }
+        Self { is_of_multi_cluster: true, ..self }
     }
 
     /// The family that the API server refused for a Service (422), since the cluster does not have it.

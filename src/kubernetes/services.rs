@@ -14,8 +14,6 @@ use crate::model::{
     Desired, Endpoint, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
 };
 
-/// The path of all Services.
-pub(super) const SERVICES: &str = "/api/v1/services";
 /// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
 /// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
 pub(super) const MAX_NAMED: usize = 40;
@@ -26,7 +24,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if a page could not be read.
     pub async fn headless_services(&self) -> Result<Vec<Service>, Error> {
-        self.list_headless(SERVICES).await
+        self.list_headless(None).await
     }
 
     /// The headless Services of these namespaces and these single ones. If there are many, all Services of the cluster
@@ -42,15 +40,14 @@ impl Kubernetes {
         if namespaces.len() + services.len() > MAX_NAMED {
             return self.headless_services().await;
         }
-        let lists = namespaces
-            .iter()
-            .map(|namespace| async move { self.list_headless(&services_path(namespace)).await });
+        let lists = namespaces.iter().map(|namespace| self.list_headless(Some(namespace)));
         let single = services.iter().map(|service| self.headless_service(service));
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
         Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
     }
 
-    async fn list_headless(&self, path: &str) -> Result<Vec<Service>, Error> {
+    async fn list_headless(&self, namespace: Option<&String>) -> Result<Vec<Service>, Error> {
+        let path = &Resource::Services.path(namespace.map(String::as_str));
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let mut list = List::all(path, "the headless Services");
         list.params.field_selector = Some("spec.clusterIP=None".to_owned());
@@ -79,7 +76,8 @@ impl Kubernetes {
         if !service.can_exist() {
             return Ok(None);
         }
-        let (path, noun) = (services_path(&service.namespace), format!("Service {service}"));
+        let path = Resource::Services.path(Some(&service.namespace));
+        let noun = format!("Service {service}");
         let found = self.get::<Service>(&path, &service.name, &noun, Status::is_not_found).await?;
         match found {
             Some(found) if found.metadata.name != service.name => {
@@ -89,10 +87,6 @@ impl Kubernetes {
             found => Ok(found.map(without_labels)),
         }
     }
-}
-
-pub(super) fn services_path(namespace: &str) -> String {
-    Resource::Services.path(Some(namespace))
 }
 
 pub fn is_headless(service: &Service) -> bool {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
+use super::words::display;
+
 /// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ClusterArn(String);
@@ -47,11 +49,7 @@ impl ClusterArn {
     }
 }
 
-impl fmt::Display for ClusterArn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display!(ClusterArn(arn) => "{arn}");
 
 /// Whether a text can be the name of a Region, or of a partition: it becomes a part of a host name, and anybody who may
 /// register an instance writes ARNs.

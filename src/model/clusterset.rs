@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::name::is_dns_label;
-use super::words::words;
+use super::words::{display, words};
 use super::{ClusterArn, Desired, Family, Selection, ServiceRef, Timestamp};
 
 words! {
@@ -135,17 +135,9 @@ impl ClustersetId {
     }
 }
 
-impl fmt::Display for ClusterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display!(ClusterId(id) => "{id}");
 
-impl fmt::Display for ClustersetId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display!(ClustersetId(id) => "{id}");
 
 /// A cluster in a clusterset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::clusterset::ExportedService;
-use super::words::words;
+use super::words::{display, words};
 use super::{
     Attributes, Condition, NamespaceReference, RoutingPolicy, ServiceKey, ServiceName, ServiceRef,
     Timestamp,
@@ -271,11 +271,7 @@ impl FirstNames {
     }
 }
 
-impl fmt::Display for FirstNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display!(FirstNames(names) => "{names}");
 
 /// A `ServiceExport`. It exports the Service of its own name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::attributes::WRITTEN;
-use super::words::{display_words, words};
+use super::words::words;
 
 /// Stands before a key that is spelled out. All lower numbers are places in [`WRITTEN`].
 const SPELLED: u8 = u8::MAX;
@@ -255,8 +255,6 @@ words! {
         Unhealthy = "UNHEALTHY",
     }
 }
-
-display_words!(Health);
 
 impl Health {
     pub fn when(is: bool) -> Self {

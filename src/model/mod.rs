@@ -32,7 +32,7 @@ pub use name::{
     InvalidServiceName, Namespace, NamespaceKind, NamespaceReference, ServiceName, ServiceRef,
     UnresolvedNamespace,
 };
-pub use notice::{About, Condition, ConditionStatus, Notice, REPORTER, Tone};
+pub use notice::{About, Condition, ConditionStatus, Events, Notice, REPORTER, Tone};
 pub use owner::{Flow, Foreign, Owner};
 pub use registry::{Capacity, InstanceKey, Place, Registry, RegistryName, ServiceKey};
 pub use rules::{Glob, Guard, NamePolicy, Range, Rule, Rules, ServiceLimit};

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::FirstNames;
+use super::words::display;
 
 /// A Kubernetes Service, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -59,11 +60,7 @@ pub(crate) fn is_label_key(text: &str) -> bool {
     prefix.is_none_or(is_dns_subdomain) && is_label_word(name)
 }
 
-impl fmt::Display for ServiceRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
+display!(ServiceRef { namespace, name } => "{namespace}/{name}");
 
 /// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits, `_` and `-`, each 1
 /// to 63 long, without `-` at either end and not `_` alone (the pattern of Cloud Map's `ServiceName`, except its special
@@ -107,11 +104,7 @@ impl ServiceName {
     }
 }
 
-impl fmt::Display for ServiceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display!(ServiceName(name) => "{name}");
 
 /// A label of one character is a letter or a digit: the pattern has `_` at the ends of longer ones only.
 fn is_label(label: &str) -> bool {

@@ -47,6 +47,29 @@ impl Tone {
 }
 
 words! {
+    /// `EVENTS`: all, warnings alone, or none.
+    #[derive(Default)]
+    pub enum Events {
+        #[default]
+        All = "all",
+        Warnings = "warnings",
+        None = "none",
+    }
+}
+
+impl Events {
+    /// Whether an Event of this type is created.
+    #[must_use]
+    pub fn has(self, tone: Tone) -> bool {
+        match self {
+            Self::All => true,
+            Self::Warnings => tone == Tone::Warning,
+            Self::None => false,
+        }
+    }
+}
+
+words! {
     /// The kind of the object that a notice is about.
     pub enum About {
         Service = "Service",

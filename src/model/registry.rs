@@ -5,11 +5,11 @@
 //! rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::cluster::{is_account, is_region};
+use super::words::display;
 use super::{
     Attributes, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference,
     ServiceRef, Timestamp, UnresolvedNamespace,
@@ -247,11 +247,7 @@ impl Deref for Place {
     }
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
+display!(Place(names) => "{}/{}", names.namespace, names.name);
 
 /// A registry, as `ACCOUNT/REGION`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -269,11 +265,7 @@ impl RegistryName {
     }
 }
 
-impl fmt::Display for RegistryName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.account, self.region)
-    }
-}
+display!(RegistryName { account, region } => "{account}/{region}");
 
 #[cfg(test)]
 mod tests {

@@ -5,13 +5,13 @@
 //! No other character is special. Special characters of other tools are rejected, since a rule with them would never
 //! match.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::words::display;
 use super::{ClusterArn, Namespace, NamespaceKind, NamespaceReference, Policy, SignedDuration};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -194,11 +194,7 @@ impl TryFrom<String> for Range {
     }
 }
 
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display!(Range(range) => "{range}");
 
 /// A pattern for a name, an id or an ARN.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -257,11 +253,7 @@ impl Glob {
     }
 }
 
-impl fmt::Display for Glob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display!(Glob(pattern) => "{pattern}");
 
 #[cfg(test)]
 mod tests {

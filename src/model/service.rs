@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::words::{display_words, words};
+use super::words::{display, words};
 use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
 
 /// A Cloud Map service and the instances in it.
@@ -170,8 +170,6 @@ words! {
     }
 }
 
-display_words!(RoutingPolicy);
-
 /// A health check of Route 53, with the values of Cloud Map's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
@@ -254,11 +252,7 @@ pub struct ServiceUpdate {
     pub present: BTreeSet<u32>,
 }
 
-impl fmt::Display for ServiceUpdate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ttl {} -> {}", seconds(&self.present), self.ttl)
-    }
-}
+display!(ServiceUpdate { present, ttl, .. } => "ttl {} -> {ttl}", seconds(present));
 
 /// TTLs for a sentence.
 pub fn seconds(ttls: &BTreeSet<u32>) -> String {

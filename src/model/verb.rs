@@ -5,7 +5,7 @@ use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 
-use super::words::{display_words, words};
+use super::words::words;
 
 words! {
     /// The kind of a change.
@@ -28,8 +28,6 @@ words! {
         Delete = "delete",
     }
 }
-
-display_words!(Verb, GuardState, Policy);
 
 impl Verb {
     /// The sign of its lines in a table, as in Terraform.

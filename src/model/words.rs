@@ -1,6 +1,6 @@
-//! Enums whose variants are words of an API.
+//! Enums whose variants are words of an API, and the texts of types that have one line of it.
 
-/// An enum that is read and written by its words.
+/// An enum that is read, written and displayed by its words.
 macro_rules! words {
     (
         $(#[$of_enum:meta])*
@@ -31,18 +31,25 @@ macro_rules! words {
                 Self::ALL.into_iter().find(|it| it.as_str() == text)
             }
         }
-    };
-}
 
-/// Displays such enums by their words.
-macro_rules! display_words {
-    ($($name:ident),+) => {$(
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.as_str())
             }
         }
-    )+};
+    };
 }
 
-pub(crate) use {display_words, words};
+/// The text of a value of a type, from its fields: `display!(ServiceRef { namespace, name } => "{namespace}/{name}");`
+macro_rules! display {
+    ($name:ident $fields:tt => $($text:tt)+) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $name $fields = self;
+                write!(f, $($text)+)
+            }
+        }
+    };
+}
+
+pub(crate) use {display, words};

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::guard::total;
 use crate::model::{
     About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb,
 };
@@ -131,7 +132,7 @@ impl From<&GuardStatus> for GuardReport {
         });
         Self {
             state: status.state,
-            loss: status.losses.total(),
+            loss: total(&status.losses),
             instances: status.instances,
             share: status.share,
             minimum: status.minimum,

@@ -10,8 +10,7 @@ use futures_util::FutureExt;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::Options;
-use super::execution::Execution;
+use super::{Execution, Options};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
 use crate::model::{Desired, Outcome, Timestamp, fingerprint};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClusterReport, Counts, MultiClusterReport, Word};
 use crate::error::chain;
-use crate::model::words::{display_words, words};
+use crate::model::words::words;
 use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb};
 
 impl ClusterReport {
@@ -128,14 +128,6 @@ pub struct LosingService {
     pub instances: usize,
 }
 
-impl GuardReport {
-    /// Whether the losing Services keep their instances.
-    pub fn holds(&self) -> bool {
-        use GuardState::{Held, HeldByFullSync, LeftToFullSync};
-        matches!(self.state, Held | LeftToFullSync | HeldByFullSync)
-    }
-}
-
 /// The changes in one Cloud Map service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -183,8 +175,6 @@ words! {
         Waits = "waits",
     }
 }
-
-display_words!(NoteKind);
 
 /// A registration that Cloud Map rejects as invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]

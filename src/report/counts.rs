@@ -1,6 +1,7 @@
 //! The counts of a run: the response to a scheduled run, and the fields of a log line. Each cluster's report is
 //! counted, then the counts of all clusters are added up.
 
+use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -9,45 +10,73 @@ use serde::{Deserialize, Serialize};
 use super::ClusterReport;
 use crate::model::{Outcome, Verb};
 
-/// The counts of a run. A change counts if it was made, or if a plan or dry run would make it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Counts {
+/// The counts with their words in a sentence: after a run, and in a plan if they differ there.
+macro_rules! counts {
+    ($($(#[$of_count:meta])* $count:ident: $done:literal $(, $planned:literal)?;)+) => {
+        /// The counts of a run. A change counts if it was made, or if a plan or dry run would make it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct Counts {
+            $($(#[$of_count])* pub $count: usize,)+
+        }
+
+        impl Add for Counts {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($count: self.$count + other.$count,)+ }
+            }
+        }
+
+        impl Counts {
+            /// The counts in their order, each with its words.
+            fn in_words(&self, is_planned: bool) -> impl Iterator<Item = (usize, &'static str)> {
+                let of_plan = |done, planned: &[&'static str]| match planned {
+                    [planned] if is_planned => *planned,
+                    _ => done,
+                };
+                [$((self.$count, of_plan($done, &[$($planned)?]))),+].into_iter()
+            }
+        }
+    };
+}
+
+counts! {
     /// Cloud Map services and namespaces created.
-    pub created: usize,
+    created: "created", "to create";
     /// Our Cloud Map services updated.
-    pub updated: usize,
+    updated: "updated", "to update";
     /// Instances registered.
-    pub registered: usize,
+    registered: "registered", "to register";
     /// Our instances rewritten.
-    pub rewritten: usize,
+    rewritten: "rewritten", "to rewrite";
     /// Instances of other owners adopted.
-    pub adopted: usize,
+    adopted: "adopted", "to adopt";
     /// Our instances with a health status sent.
-    pub health: usize,
+    health: "health reported", "health to report";
     /// Our instances deregistered.
-    pub deregistered: usize,
+    deregistered: "deregistered", "to deregister";
     /// Our Cloud Map services deleted.
-    pub deleted: usize,
+    deleted: "deleted", "to delete";
     /// Objects of imports created, changed or deleted in the clusters.
     #[serde(skip_serializing_if = "is_zero")]
-    pub imported: usize,
+    imported: "written in clusters", "to write in clusters";
     /// Names that lost their last instance.
-    pub emptied: usize,
+    emptied: "name(s) empty";
     /// Our instances without drift.
-    pub unchanged: usize,
+    unchanged: "unchanged";
     /// Instances of other owners under the same names, left alone.
-    pub foreign: usize,
+    foreign: "not ours";
     /// Orphans: our instances of clusters that are gone or no longer configured.
-    pub orphaned: usize,
+    orphaned: "orphaned";
     /// Requests held back.
-    pub held_back: usize,
+    held_back: "held back";
     /// Changes that failed, and services that could not be read.
-    pub failed: usize,
+    failed: "failed";
     /// Changes that were not attempted.
-    pub undone: usize,
+    undone: "not done";
     /// Clusters that could not be read.
-    pub unreadable: usize,
+    unreadable: "cluster(s) not read";
 }
 
 impl Counts {
@@ -76,6 +105,17 @@ impl Counts {
         services + instances + self.health + self.imported
     }
 
+    /// The counts that are not zero, in a sentence: of a plan or dry run, or of a run that was made.
+    pub fn sentence(&self, is_planned: bool) -> String {
+        let parts = self.in_words(is_planned).filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, words)| {
+                format!("{count} {}", words.replace("(s)", if count == 1 { "" } else { "s" }))
+            })
+            .collect();
+        if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
+    }
+
     /// The counter for a change with this result.
     pub(super) fn counter_for(&mut self, verb: Verb, result: &Outcome) -> &mut usize {
         match (result, verb) {
@@ -99,29 +139,9 @@ impl Counts {
     }
 }
 
-impl Add for Counts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            created: self.created + other.created,
-            updated: self.updated + other.updated,
-            registered: self.registered + other.registered,
-            rewritten: self.rewritten + other.rewritten,
-            adopted: self.adopted + other.adopted,
-            health: self.health + other.health,
-            deregistered: self.deregistered + other.deregistered,
-            deleted: self.deleted + other.deleted,
-            imported: self.imported + other.imported,
-            emptied: self.emptied + other.emptied,
-            unchanged: self.unchanged + other.unchanged,
-            foreign: self.foreign + other.foreign,
-            orphaned: self.orphaned + other.orphaned,
-            held_back: self.held_back + other.held_back,
-            failed: self.failed + other.failed,
-            undone: self.undone + other.undone,
-            unreadable: self.unreadable + other.unreadable,
-        }
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence(false))
     }
 }
 

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Traffic;
-use crate::model::words::{display_words, words};
+use crate::model::words::words;
 
 pub use cleanup::{Deletion, EmptyServices, OrphanReport};
 pub use cluster::{
@@ -110,8 +110,6 @@ words! {
         DryRun = "dry-run",
     }
 }
-
-display_words!(Mode);
 
 /// The result of one cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

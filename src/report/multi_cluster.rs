@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::{GuardReport, Word};
+use crate::model::words::display;
 use crate::model::{Outcome, ServiceRef};
 
 /// A cluster in its clusterset.
@@ -178,17 +179,9 @@ impl Display for StaleCluster {
     }
 }
 
-impl Display for ImportLine {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.change, self.result)
-    }
-}
+display!(ImportLine { change, result } => "{change}{result}");
 
-impl Display for ClustersetLine {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}): {}", self.service, self.reason, self.detail)
-    }
-}
+display!(ClustersetLine { service, reason, detail } => "{service} ({reason}): {detail}");
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ClusterReport, Counts, Dropped, HeldBackLine, Mode, NoteKind, Report, ServiceReport,
+    ChangeLine, ClusterReport, Dropped, HeldBackLine, Mode, NoteKind, Report, ServiceReport,
 };
+use crate::model::words::display;
 use crate::model::{Outcome, Verb};
 
 impl Display for Report {
@@ -37,11 +38,12 @@ impl Report {
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
         let remark = self.remark.as_ref().map_or_else(String::new, |it| format!("; {it}"));
+        let counts = self.counts.sentence(self.mode != Mode::Sync);
         match self.mode {
-            Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {}", self.counts),
-            Mode::Sync => format!("synced{incomplete}: {}", self.counts),
-            Mode::Plan => format!("plan{incomplete}: {}{remark}", self.counts.planned()),
-            Mode::DryRun => format!("dry run{incomplete}: {}", self.counts.planned()),
+            Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {counts}"),
+            Mode::Sync => format!("synced{incomplete}: {counts}"),
+            Mode::Plan => format!("plan{incomplete}: {counts}{remark}"),
+            Mode::DryRun => format!("dry run{incomplete}: {counts}"),
         }
     }
 }
@@ -163,71 +165,4 @@ impl Display for Outcome {
     }
 }
 
-impl Display for HeldBackLine {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "! {:<10} {} ({}): {}", "held back", self.service, self.reason, self.detail)
-    }
-}
-
-impl Display for Counts {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence([
-            "created",
-            "updated",
-            "registered",
-            "rewritten",
-            "adopted",
-            "health reported",
-            "deregistered",
-            "deleted",
-            "written in clusters",
-        ]))
-    }
-}
-
-impl Counts {
-    /// The counts of a plan or dry run.
-    fn planned(&self) -> String {
-        self.sentence([
-            "to create",
-            "to update",
-            "to register",
-            "to rewrite",
-            "to adopt",
-            "health to report",
-            "to deregister",
-            "to delete",
-            "to write in clusters",
-        ])
-    }
-
-    /// Lists only the counts that are not zero.
-    fn sentence(&self, words: [&str; 9]) -> String {
-        let [create, update, register, rewrite, adopt, health, deregister, delete, import] = words;
-        let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
-        let not_read = format!("{clusters} not read");
-        let emptied = if self.emptied == 1 { "name empty" } else { "names empty" };
-        let parts = [
-            (self.created, create),
-            (self.updated, update),
-            (self.registered, register),
-            (self.rewritten, rewrite),
-            (self.adopted, adopt),
-            (self.health, health),
-            (self.deregistered, deregister),
-            (self.deleted, delete),
-            (self.imported, import),
-            (self.emptied, emptied),
-            (self.unchanged, "unchanged"),
-            (self.foreign, "not ours"),
-            (self.orphaned, "orphaned"),
-            (self.held_back, "held back"),
-            (self.failed, "failed"),
-            (self.undone, "not done"),
-            (self.unreadable, not_read.as_str()),
-        ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, noun)| format!("{count} {noun}")).collect();
-        if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
-    }
-}
+display!(HeldBackLine { service, reason, detail, .. } => "! held back  {service} ({reason}): {detail}");

@@ -1,13 +1,11 @@
 //! The settings of the function: environment variables, parsed once at a cold start into one typed value.
 //!
-//! `parameter_store` reads the variables and the parameters that they reference; the rest is pure. `clusters` and
-//! `name_policy` parse one setting each, `value` all others, and collects all mistakes, each with the variable, the problem
+//! `parameter_store` reads the variables and the parameters that they reference; the rest is pure. `clusters`
+//! parses one setting, `value` all others, and collects all mistakes, each with the variable, the problem
 //! and an example. The SDK and the Lambda runtime read `AWS_*`.
 
 mod clusters;
 mod documented;
-mod events;
-mod name_policy;
 mod parameter_store;
 #[cfg(test)]
 mod tests;
@@ -16,12 +14,11 @@ pub mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::{CustomTags, QuotaShare};
-use crate::model::{Guard, Policy, Rules, ServiceLimit, SignedDuration};
+use crate::model::{Events, Guard, Policy, Rules, ServiceLimit, SignedDuration};
 use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
 pub use documented::{DOCUMENTED, Documented};
-pub use events::Events;
 use parameter_store::Parameters;
 pub use parameter_store::{LoadError, load};
 pub use value::{Mistake, Mistakes, Reader};
@@ -163,7 +160,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             },
             service_limit: ServiceLimit::default(),
             name_policy: self.read("NAME_POLICY", |text| {
-                name_policy::parse(&parameter_store::texts(text, parameters)?)
+                value::name_policy(&parameter_store::texts(text, parameters)?)
             }),
             lacks_dns_rights: self.read("DNS_NAMESPACES", value::is_false),
             purge_dead_clusters_after: self

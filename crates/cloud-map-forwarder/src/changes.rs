@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::delivery::SyncScope;
 use cloud_map_sync::model::ServiceRef;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watch {
     /// Services, of which the annotated and the exported ones count.
     Services,
@@ -46,36 +46,31 @@ pub struct WatchedObject {
 }
 
 /// The known objects of the cluster.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Changes {
-    services: WatchedObjects,
-    headless_slices: WatchedObjects,
-    other_slices: WatchedObjects,
-    /// What exports need besides, if they are followed.
-    exports: Option<FollowedExports>,
+    /// The objects of each watch.
+    watched: BTreeMap<Watch, WatchedObjects>,
+    /// All Services, annotated or not, if exports are followed.
+    all_services: WatchedObjects,
     started: bool,
-}
-
-#[derive(Debug, Default)]
-struct FollowedExports {
-    /// The `ServiceExports`.
-    known: WatchedObjects,
-    /// All Services, annotated or not.
-    services: WatchedObjects,
-    slices: WatchedObjects,
 }
 
 impl Changes {
     pub fn new(follows_exports: bool) -> Self {
-        Self { exports: follows_exports.then(FollowedExports::default), ..Self::default() }
+        let mut watches = vec![Watch::Services, Watch::HeadlessSlices, Watch::OtherSlices];
+        if follows_exports {
+            watches.extend([Watch::Exports, Watch::ClusterIpSlices]);
+        }
+        let watched = watches.into_iter().map(|watch| (watch, WatchedObjects::default())).collect();
+        Self { watched, all_services: WatchedObjects::default(), started: false }
     }
 
     /// Records an event, and returns the places that need a message. The first lists return no single Services: once
     /// all are complete, the whole cluster needs a message, since earlier changes are unknown.
     pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<SyncScope> {
-        let was_listed = self.was_listed(watch);
+        let was_listed = self.watched.get(&watch).is_some_and(|objects| objects.listed);
         let changed = self.changed(watch, seen);
-        if !self.started && self.all_were_listed() {
+        if !self.started && self.watched.values().all(|objects| objects.listed) {
             self.started = true;
             return vec![SyncScope::Cluster];
         }
@@ -84,71 +79,36 @@ impl Changes {
 
     /// The annotated and the exported Services with changed objects.
     fn changed(&mut self, watch: Watch, seen: Seen) -> BTreeSet<ServiceRef> {
-        let exports = self.exports.as_mut();
+        let is_about_exports =
+            watch == Watch::Services && self.watched.contains_key(&Watch::Exports);
+        let of_all =
+            is_about_exports.then(|| self.all_services.record(with_own_name(seen.clone())));
+        let objects = self.watched.get_mut(&watch);
+        let mut changed = objects.map(|objects| objects.record(seen)).unwrap_or_default();
+        let has = |watch: Watch, service: &ServiceRef| {
+            self.watched.get(&watch).is_some_and(|objects| objects.kept.contains_key(service))
+        };
+        let is_exported = |service: &ServiceRef| has(Watch::Exports, service);
         match watch {
-            Watch::Services => {
-                let of_exports = exports.map(|it| it.record_service(seen.clone()));
-                let mut changed = self.services.record(seen);
-                changed.extend(of_exports.into_iter().flatten());
-                changed
-            }
+            Watch::Services => changed.extend(of_all.into_iter().flatten().filter(is_exported)),
             Watch::HeadlessSlices | Watch::OtherSlices => {
-                let slices = match watch {
-                    Watch::HeadlessSlices => &mut self.headless_slices,
-                    _ => &mut self.other_slices,
-                };
-                let mut changed = slices.record(seen);
-                changed.retain(|service| {
-                    self.services.has(service) || exports.as_ref().is_some_and(|it| it.has(service))
-                });
-                changed
+                changed.retain(|service| has(Watch::Services, service) || is_exported(service));
             }
-            Watch::Exports => exports.map(|it| it.known.record(seen)).unwrap_or_default(),
-            Watch::ClusterIpSlices => exports.map(|it| it.record_slice(seen)).unwrap_or_default(),
+            Watch::ClusterIpSlices => changed.retain(is_exported),
+            Watch::Exports => {}
         }
-    }
-
-    fn was_listed(&self, watch: Watch) -> bool {
-        let exports = self.exports.as_ref();
-        match watch {
-            Watch::Services => self.services.was_listed(),
-            Watch::HeadlessSlices => self.headless_slices.was_listed(),
-            Watch::OtherSlices => self.other_slices.was_listed(),
-            Watch::Exports => exports.is_some_and(|it| it.known.was_listed()),
-            Watch::ClusterIpSlices => exports.is_some_and(|it| it.slices.was_listed()),
-        }
-    }
-
-    fn all_were_listed(&self) -> bool {
-        let always = [Watch::Services, Watch::HeadlessSlices, Watch::OtherSlices];
-        let for_exports = [Watch::Exports, Watch::ClusterIpSlices];
-        let for_exports = for_exports.into_iter().filter(|_| self.exports.is_some());
-        always.into_iter().chain(for_exports).all(|watch| self.was_listed(watch))
+        changed
     }
 }
 
-impl FollowedExports {
-    fn has(&self, service: &ServiceRef) -> bool {
-        self.known.has(service)
-    }
-
-    /// The exported Services that an event of the Services is about.
-    fn record_service(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
-        let named =
-            |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };
-        let mut changed = self.services.record(match seen {
-            Seen::Listed(object) => Seen::Listed(named(object)),
-            Seen::Changed(object) => Seen::Changed(named(object)),
-            other => other,
-        });
-        changed.retain(|service| self.known.has(service));
-        changed
-    }
-
-    fn record_slice(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
-        let mut changed = self.slices.record(seen);
-        changed.retain(|service| self.known.has(service));
-        changed
+/// An event of a Service as one of a Service that is annotated.
+fn with_own_name(seen: Seen) -> Seen {
+    let named =
+        |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };
+    match seen {
+        Seen::Listed(object) => Seen::Listed(named(object)),
+        Seen::Changed(object) => Seen::Changed(named(object)),
+        other => other,
     }
 }
 
@@ -157,6 +117,7 @@ impl FollowedExports {
 struct WatchedObjects {
     kept: BTreeMap<ServiceRef, KnownObject>,
     listing: BTreeSet<ServiceRef>,
+    /// Whether a list was read completely.
     listed: bool,
 }
 
@@ -187,15 +148,6 @@ impl WatchedObjects {
             Seen::Changed(object) => self.replace(object),
             Seen::Deleted(object) => self.remove(&object.key),
         }
-    }
-
-    /// Whether a list was read completely.
-    fn was_listed(&self) -> bool {
-        self.listed
-    }
-
-    fn has(&self, key: &ServiceRef) -> bool {
-        self.kept.contains_key(key)
     }
 
     fn replace(&mut self, object: WatchedObject) -> BTreeSet<ServiceRef> {

@@ -77,7 +77,7 @@ pub struct Pending {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueScope {
     pub place: SyncScope,
     /// The time of its first change that no message has reported.
     pub since: Instant,
@@ -99,7 +99,7 @@ impl Pending {
     }
 
     /// Waits until places are due, and takes at most `limit` of them, the oldest first.
-    pub async fn take_due(&self, limit: usize) -> Vec<Due> {
+    pub async fn take_due(&self, limit: usize) -> Vec<DueScope> {
         loop {
             let added = self.added.notified();
             let Some(next) = self.waiting().next_due() else {
@@ -117,12 +117,12 @@ impl Pending {
     }
 
     /// Takes at most `limit` pending places, also those that are not due.
-    pub fn take_all(&self, limit: usize) -> Vec<Due> {
+    pub fn take_all(&self, limit: usize) -> Vec<DueScope> {
         self.waiting().take_matching(limit, |_| true)
     }
 
     /// Records the result for the places that were taken. Rejected ones become pending again.
-    pub fn record_result(&self, accepted: usize, refused: Vec<Due>) {
+    pub fn record_result(&self, accepted: usize, refused: Vec<DueScope>) {
         self.waiting().record_result(accepted, refused, Instant::now());
     }
 
@@ -153,28 +153,28 @@ impl PendingScopes {
         Some(self.pause_ends.map_or(first, |end| end.max(first)))
     }
 
-    fn take_due(&mut self, limit: usize, now: Instant) -> Vec<Due> {
+    fn take_due(&mut self, limit: usize, now: Instant) -> Vec<DueScope> {
         self.take_matching(limit, |since| since + DEBOUNCE <= now)
     }
 
-    fn take_matching(&mut self, limit: usize, is_due: impl Fn(Instant) -> bool) -> Vec<Due> {
+    fn take_matching(&mut self, limit: usize, is_due: impl Fn(Instant) -> bool) -> Vec<DueScope> {
         let due = self.places.iter().filter(|(_, since)| is_due(**since));
-        let mut due: Vec<Due> =
-            due.map(|(place, &since)| Due { place: place.clone(), since }).collect();
+        let mut due: Vec<DueScope> =
+            due.map(|(place, &since)| DueScope { place: place.clone(), since }).collect();
         due.sort_by_key(|due| due.since);
         due.truncate(limit);
-        for Due { place, .. } in &due {
+        for DueScope { place, .. } in &due {
             self.places.remove(place);
         }
         due
     }
 
-    fn record_result(&mut self, accepted: usize, refused: Vec<Due>, now: Instant) {
+    fn record_result(&mut self, accepted: usize, refused: Vec<DueScope>, now: Instant) {
         let is_failure = accepted == 0 && !refused.is_empty();
         self.refusals = if is_failure { self.refusals + 1 } else { 0 };
         let pause = (!refused.is_empty()).then(|| pause(self.refusals, FIRST_PAUSE, LONGEST_PAUSE));
         self.pause_ends = pause.map(|pause| now + pause);
-        for Due { place, since } in refused {
+        for DueScope { place, since } in refused {
             self.add(place, since);
         }
     }
@@ -204,9 +204,9 @@ pub struct Queue {
 
 #[derive(Debug, Default)]
 pub struct DeliveryOutcome {
-    pub accepted: Vec<Due>,
+    pub accepted: Vec<DueScope>,
     /// The rejected messages, each with the reason.
-    pub refused: Vec<(Due, String)>,
+    pub refused: Vec<(DueScope, String)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -246,7 +246,7 @@ impl Queue {
     ///
     /// # Errors
     /// Returns an error if SQS confirmed none of the messages.
-    pub async fn send(&self, places: &[Due]) -> Result<DeliveryOutcome, Error> {
+    pub async fn send(&self, places: &[DueScope]) -> Result<DeliveryOutcome, Error> {
         let entries = places.iter().enumerate().map(|(index, due)| {
             SendMessageBatchRequestEntry::builder()
                 .id(index.to_string())
@@ -264,7 +264,7 @@ impl Queue {
 
 /// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better
 /// than a loss.
-fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> DeliveryOutcome {
+fn outcome(places: &[DueScope], answer: &SendMessageBatchOutput) -> DeliveryOutcome {
     let mut outcome = DeliveryOutcome::default();
     for (index, due) in places.iter().enumerate() {
         let id = index.to_string();
@@ -307,7 +307,7 @@ pub async fn deliver(
 }
 
 /// Sends messages. Returns whether the queue accepted all of them.
-async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<Due>) -> bool {
+async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<DueScope>) -> bool {
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -319,18 +319,18 @@ async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<Due
         }
     };
     let mut delays = Vec::new();
-    for Due { place, since } in &outcome.accepted {
+    for DueScope { place, since } in &outcome.accepted {
         let after = since.elapsed();
         let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         info!(place = %place, milliseconds, "sent a message about {place}");
         delays.push(after);
     }
-    for (Due { place, .. }, why) in &outcome.refused {
+    for (DueScope { place, .. }, why) in &outcome.refused {
         warn!(place = %place, "the queue rejected the message: {why}");
     }
     let why = outcome.refused.first().map(|(_, why)| why.as_str());
     health.delivered(&delays, outcome.refused.len(), why);
-    let refused: Vec<Due> = outcome.refused.into_iter().map(|(due, _)| due).collect();
+    let refused: Vec<DueScope> = outcome.refused.into_iter().map(|(due, _)| due).collect();
     let is_complete = refused.is_empty();
     pending.record_result(outcome.accepted.len(), refused);
     is_complete

@@ -48,11 +48,11 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// There are no changes to make.
-    InStep,
+    InStep = 0,
     /// The command failed, or its answer is incomplete.
-    Error,
+    Error = 1,
     /// There are changes to make.
-    Changes,
+    Changes = 2,
 }
 
 impl Code {
@@ -64,11 +64,7 @@ impl Code {
 
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
-        Self::from(match code {
-            Code::InStep => 0,
-            Code::Error => 1,
-            Code::Changes => 2,
-        })
+        Self::from(code as u8)
     }
 }
 

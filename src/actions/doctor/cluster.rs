@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use super::Check;
+use super::{Check, CheckOutcome};
 use crate::clients::{self, Connection};
 use crate::eks;
 use crate::error::chain;
-use crate::kubernetes::access::{EVENTS, NEEDED};
+use crate::kubernetes::access::{EVENTS, NEEDED, Rights};
 use crate::kubernetes::{self, ErrorClass};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
@@ -81,24 +81,20 @@ async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> bool {
     false
 }
 
+const RBAC: &str = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
+
 async fn check_rights(
     kubernetes: &kubernetes::Kubernetes,
     cluster: &str,
     checks: &mut Vec<Check>,
 ) -> bool {
     let mut passed = true;
-    for (right, needed) in NEEDED.map(|it| (it, true)).into_iter().chain([(EVENTS, false)]) {
-        let rbac = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
-        match kubernetes.may(right).await {
-            Ok(true) => checks.push(Check::ok("rbac", format!("may {right}"))),
-            Ok(false) if needed => {
-                checks.push(Check::failed("rbac", format!("may not {right}"), rbac));
-                passed = false;
-            }
-            Ok(false) => {
-                let detail =
-                    format!("may not {right}: held-back requests appear only in the report");
-                checks.push(Check::note("rbac", detail, rbac));
+    for rights in NEEDED.into_iter().chain([EVENTS]) {
+        match check_verbs(kubernetes, rights, RBAC).await {
+            Ok(found) if rights == EVENTS => checks.extend(found.into_iter().map(of_events)),
+            Ok(found) => {
+                passed &= found.iter().all(|check| check.outcome == CheckOutcome::Ok);
+                checks.extend(found);
             }
             Err(error) => {
                 checks.push(classify_refusal(&error, cluster));
@@ -107,6 +103,35 @@ async fn check_rights(
         }
     }
     passed
+}
+
+fn of_events(check: Check) -> Check {
+    if check.outcome == CheckOutcome::Ok {
+        return check;
+    }
+    Check::note(
+        "rbac",
+        format!("{}: held-back requests appear only in the report", check.detail),
+        RBAC,
+    )
+}
+
+/// Checks verbs on one resource: those that are allowed together, and those that are not.
+pub(super) async fn check_verbs(
+    kubernetes: &kubernetes::Kubernetes,
+    (verbs, resource): Rights,
+    fix: &str,
+) -> Result<Vec<Check>, kubernetes::Error> {
+    let (mut allowed, mut missing) = (Vec::new(), Vec::new());
+    for verb in verbs {
+        let may = kubernetes.may(verb, resource).await?;
+        if may { allowed.push(*verb) } else { missing.push(*verb) }
+    }
+    let text = |verbs: Vec<&str>| (!verbs.is_empty()).then(|| verbs.join(", "));
+    let allowed = text(allowed).map(|it| Check::ok("rbac", format!("may {it} {resource}")));
+    let missing =
+        text(missing).map(|it| Check::failed("rbac", format!("may not {it} {resource}"), fix));
+    Ok(allowed.into_iter().chain(missing).collect())
 }
 
 /// The failed check for a cluster that does not even return the function's rights.

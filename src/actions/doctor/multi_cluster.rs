@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Check;
+use super::cluster::check_verbs;
 use crate::clients::Connection;
 use crate::clusterset::attributes::endpoints_of;
 use crate::clusterset::conditions::ExportOutcome;
@@ -18,9 +19,9 @@ use crate::clusterset::members::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
 use crate::clusterset::{members, record};
 use crate::error::chain;
 use crate::import::plan::{EXCLUDED, OWNER_LABEL};
-use crate::kubernetes::access::{Right, Rights, TO_EXPORT, TO_IMPORT, cluster_property};
+use crate::kubernetes::access::{Rights, TO_EXPORT, TO_IMPORT, cluster_property};
 use crate::kubernetes::objects::{Named, Resource};
-use crate::kubernetes::{self, Error, Kubernetes};
+use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::Member;
 use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
 use crate::publish::exports::{Exported, INSTALL, MAXIMUM};
@@ -254,7 +255,7 @@ async fn check_rights(
     checks: &mut Vec<Check>,
 ) {
     for rights in needed(direction, has_properties) {
-        match check_one(kubernetes, rights).await {
+        match check_verbs(kubernetes, rights, FIX).await {
             Ok(found) => checks.extend(found),
             Err(error) => {
                 checks.push(Check::failed("rbac", chain(&error), "try again"));
@@ -270,22 +271,6 @@ fn needed(direction: MultiCluster, has_properties: bool) -> Vec<Rights> {
     let properties = [CLUSTER_PROPERTY, CLUSTERSET_PROPERTY].map(cluster_property);
     let properties = properties.into_iter().filter(|_| has_properties);
     exports.chain(imports).chain(properties).collect()
-}
-
-async fn check_one(
-    kubernetes: &Kubernetes,
-    (verbs, resource): Rights,
-) -> Result<Vec<Check>, kubernetes::Error> {
-    let (mut allowed, mut missing) = (Vec::new(), Vec::new());
-    for verb in verbs {
-        let may = kubernetes.may(Right { verb, resource }).await?;
-        if may { allowed.push(*verb) } else { missing.push(*verb) }
-    }
-    let text = |verbs: Vec<&str>| (!verbs.is_empty()).then(|| verbs.join(", "));
-    let allowed = text(allowed).map(|it| Check::ok("rbac", format!("may {it} {resource}")));
-    let missing =
-        text(missing).map(|it| Check::failed("rbac", format!("may not {it} {resource}"), FIX));
-    Ok(allowed.into_iter().chain(missing).collect())
 }
 
 const NAME: &str = "admission";

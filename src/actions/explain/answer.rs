@@ -1,4 +1,4 @@
-//! The answer of the action `explain`: the annotations of one Service, then each [`Name`] with the fate of each endpoint
+//! The answer of the action `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each endpoint
 //! and the instances that clients discover, then the part of its export and import in a clusterset.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use super::ClustersetExplanation;
 use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::words::{display_words, words};
+use crate::model::words::words;
 use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef};
 use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
@@ -27,7 +27,7 @@ pub struct Explanation {
     /// The facts and problems of the Service itself.
     pub facts: Vec<Fact>,
     /// The names that it claims, and that of its export.
-    pub names: Vec<Name>,
+    pub names: Vec<ExplainedName>,
     /// The export and the import of the name, if the cluster takes part in a clusterset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusterset: Option<ClustersetExplanation>,
@@ -152,7 +152,7 @@ impl Shorten for Explanation {
 /// A name that the Service claims.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Name {
+pub struct ExplainedName {
     /// The Cloud Map namespace's name.
     pub namespace: String,
     /// The Cloud Map service's name.
@@ -198,7 +198,7 @@ impl Explanation {
         };
         self.ok &= held && !endpoints.iter().any(left_out);
         let (namespace, name) = (place.namespace.clone(), place.name.clone());
-        self.names.push(Name { namespace, name, facts, endpoints, held_back, discovery });
+        self.names.push(ExplainedName { namespace, name, facts, endpoints, held_back, discovery });
     }
 
     fn note_double_registration(&mut self, export: &Place) {
@@ -259,8 +259,6 @@ words! {
         Terminating = "terminating",
     }
 }
-
-display_words!(EndpointCondition);
 
 impl From<(Endpoint, Fate, String)> for EndpointLine {
     fn from((endpoint, fate, detail): (Endpoint, Fate, String)) -> Self {
@@ -324,7 +322,7 @@ mod tests {
             fate: if number == last { Fate::NotRegistered } else { Fate::Registered },
             detail: "a sentence about its fate".to_owned(),
         };
-        let name = Name {
+        let name = ExplainedName {
             namespace: "shop.local".to_owned(),
             name: "web".to_owned(),
             facts: Vec::new(),

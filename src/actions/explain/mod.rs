@@ -24,7 +24,7 @@ use crate::settings::Cluster;
 
 use clusterset::Explained;
 
-pub use answer::{Discovery, EndpointCondition, EndpointLine, Explanation, Fact, Name};
+pub use answer::{Discovery, EndpointCondition, EndpointLine, ExplainedName, Explanation, Fact};
 pub use clusterset::{ImportFate, ImportedLine};
 pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
 

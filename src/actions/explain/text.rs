@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use super::answer::{Discovery, EndpointCondition, EndpointLine, Explanation, Fact, Name};
+use super::answer::{Discovery, EndpointCondition, EndpointLine, ExplainedName, Explanation, Fact};
 use super::clusterset::{ImportFate, ImportedLine};
 use super::clusterset_answer::{ClustersetExplanation, ExporterLine};
 use crate::publish::plan::Fate;
@@ -34,7 +34,7 @@ impl Display for Fact {
     }
 }
 
-impl Display for Name {
+impl Display for ExplainedName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {}/{}", self.namespace, self.name)?;
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;

@@ -98,12 +98,6 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl ObjectRef {
     /// An object of the import of a service.
     pub fn of(service: &ServiceRef, kind: Kind, name: &str) -> Self {

@@ -8,7 +8,7 @@ use tokio::time::timeout_at;
 use super::change::failed;
 use super::{Calls, TurnCalls};
 use crate::cloud_map::new_service::Created;
-use crate::cloud_map::service::NewServiceId;
+use crate::cloud_map::write::NewServiceId;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::model::{NewService, Outcome, Place};
 use crate::publish::passes::{Effect, NO_TIME};

@@ -140,8 +140,7 @@ impl<'w> Kept<'w> {
     ) -> BTreeSet<ServiceRef> {
         let exported = &observed.desired.services;
         let held = plan.guard.iter().filter(|guard| guard.state.holds());
-        let held: BTreeSet<&ServiceRef> =
-            held.flat_map(|guard| guard.losses.iter().map(|(service, _)| service)).collect();
+        let held: BTreeSet<&ServiceRef> = held.flat_map(|guard| guard.losses.keys()).collect();
         let mut ended: BTreeSet<ServiceRef> = self.exports().collect();
         ended.retain(|service| {
             selection.contains(service)

@@ -27,7 +27,7 @@ use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use super::result::{Plan, instances_unread};
 use crate::guard::{
-    Age, Circumstances, Extent, GuardStatus, Losses, Measure, Sighting, Subject, Verdict,
+    Age, Circumstances, Extent, GuardStatus, LossSubject, Losses, Measure, Sighting, Verdict,
 };
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, GuardState, Owner, Place, ServiceRef};
@@ -35,7 +35,7 @@ use crate::model::{Attributes, GuardState, Owner, Place, ServiceRef};
 impl Observation {
     fn circumstances(&self) -> Circumstances<'_> {
         let (guard, cluster) = (self.rules.guard, &self.owner.cluster);
-        Circumstances { guard, now: self.now, cluster, subject: Subject::Instances }
+        Circumstances { guard, now: self.now, cluster, subject: LossSubject::Instances }
     }
 }
 
@@ -100,7 +100,7 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
 
 /// Whether a plan would lose instances, so that the removals held by a full sync matter.
 pub fn would_lose(observation: &Observation) -> bool {
-    losses(observation, &super::unjudged(observation), Offset::Planned).services() > 0
+    !losses(observation, &super::unjudged(observation), Offset::Planned).is_empty()
 }
 
 /// Whether a plan would lose so much that the verdict depends on a note, and no instance carries one: it may be on a
@@ -109,7 +109,7 @@ pub fn lacks_note(observation: &Observation) -> bool {
     let measure = measure(observation);
     let is_past = |losses: &Losses| match measure.extent {
         Extent::Everything => measure.judge(&observation.circumstances(), losses, None).is_some(),
-        Extent::Part => losses.services() > 0,
+        Extent::Part => !losses.is_empty(),
         Extent::Confirmed | Extent::Remainder => false,
     };
     recall_sighting(observation).is_none()
@@ -134,7 +134,8 @@ impl Observation {
 
 /// Takes the removals of the Services that are held out of the plan.
 fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
-    let is_held = |change: &mut Change| change.loses().is_some_and(|service| held.has(service));
+    let is_held =
+        |change: &mut Change| change.loses().is_some_and(|service| held.contains_key(service));
     let changes = plan.changes.values_mut();
     changes.flat_map(|changes| changes.extract_if(.., is_held)).collect()
 }
@@ -216,7 +217,8 @@ fn note_sighting(
         None => unmark_sighting(observation, None, plan),
         Some(verdict) => {
             let changes = plan.changes.values().flatten();
-            let is_lost = |it: &&Change| it.loses().is_some_and(|it| verdict.passed.has(it));
+            let is_lost =
+                |it: &&Change| it.loses().is_some_and(|it| verdict.passed.contains_key(it));
             let lost: Vec<Change> = changes.filter(is_lost).cloned().collect();
             // On a Cloud Map service it would outlast the instances, so there it is removed after them.
             let is_instance = |at: &NotePlace| matches!(at, NotePlace::Instance(_));
@@ -234,7 +236,7 @@ fn passed(observation: &Observation, verdict: &Verdict) -> Sighting {
     let first_seen = verdict.first_seen.map_or(ripe, |first_seen| first_seen.min(ripe));
     recall_sighting(observation)
         .filter(|sighting| sighting.first_seen <= ripe)
-        .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, loss)))
+        .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, *loss)))
         .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
 }
 

@@ -8,8 +8,8 @@
 //!         Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── rules
 //! ```
 //!
-//! - Input: `observation` is one read of a cluster and of Cloud Map, with the `rules` of the installation.
-//! - Names: `claims` with the `namespaces` that they are in and the `name_policy` that limits them.
+//! - Input: `observation` is one read of a cluster and of Cloud Map, with the rules of the installation.
+//! - Names: `claims` with the `namespaces` that they are in and the `rules` that limit them.
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, each `instance` has an identity and a
 //!   `health`; `present` are ours in Cloud Map; `compare` finds the differences.
 //! - Cloud Map services: `services` creates them, `ttl` updates them, `unused_services` deletes them.
@@ -32,7 +32,6 @@ mod health;
 mod instance;
 mod loss;
 mod mark;
-mod name_policy;
 mod namespaces;
 mod observation;
 mod orphans;
@@ -42,7 +41,6 @@ mod reason;
 mod records;
 mod refusals;
 mod removals;
-mod rests;
 mod result;
 mod rules;
 mod services;
@@ -76,19 +74,18 @@ pub use guard::{GuardBaseline, is_quiet, would_lose};
 pub use health::health_needed;
 pub use instance::likely_owner;
 pub use mark::services_for_notes;
-pub use name_policy::{Denial, NamePermit};
 pub use observation::Observation;
 pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
 pub use part::{
     Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
+    to_read,
 };
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::{Refusals, RefusedChange};
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
-pub use rests::to_read;
 pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
-pub use rules::SetBy;
+pub use rules::{Denial, NamePermit, SetBy};
 pub use services::{has_ours, is_clear, tags_needed, ttls_asked};
 pub use turns::{InTurn, in_turns};
 pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};

@@ -57,16 +57,13 @@ pub enum DeregisterReason {
 impl DeregisterReason {
     /// Whether the claim to the name is still valid.
     pub fn leaves_the_claim(&self) -> bool {
-        !matches!(
+        matches!(
             self,
-            Self::ServiceGone(_)
-                | Self::NotExported(_)
-                | Self::NotAllowed(_)
-                | Self::NameChanged(_)
-                | Self::NameHeldBy(_)
-                | Self::ClusterIdChanged
-                | Self::Purged
-                | Self::ClusterGone(_)
+            Self::NoReadyEndpoint
+                | Self::Duplicate
+                | Self::BeyondMaximum(_)
+                | Self::AddressNotAllowed
+                | Self::Withdrawn
         )
     }
 }

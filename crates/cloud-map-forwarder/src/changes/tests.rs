@@ -31,7 +31,7 @@ fn places(changes: &mut Changes, watch: Watch, seen: Seen) -> Vec<String> {
 
 /// `shop/web` with one slice, after the message for the whole cluster.
 fn started() -> Changes {
-    let mut changes = Changes::default();
+    let mut changes = Changes::new(false);
     list(&mut changes, Services, &[web(1)]);
     list(&mut changes, HeadlessSlices, &[slice(2)]);
     list(&mut changes, OtherSlices, &[]);
@@ -40,7 +40,7 @@ fn started() -> Changes {
 
 #[test]
 fn the_start_reports_the_whole_cluster_once_after_all_lists() {
-    let mut changes = Changes::default();
+    let mut changes = Changes::new(false);
     assert!(list(&mut changes, HeadlessSlices, &[slice(2)]).is_empty());
     assert!(list(&mut changes, Services, &[web(1)]).is_empty());
     assert_eq!(list(&mut changes, OtherSlices, &[]), ["the whole cluster"]);
@@ -49,7 +49,7 @@ fn the_start_reports_the_whole_cluster_once_after_all_lists() {
 
 #[test]
 fn a_rejected_list_does_not_stop_other_changes() {
-    let mut changes = Changes::default();
+    let mut changes = Changes::new(false);
     list(&mut changes, Services, &[web(1)]);
     assert!(places(&mut changes, HeadlessSlices, Seen::ListBegins).is_empty());
     assert_eq!(places(&mut changes, Services, Seen::Changed(web(3))), ["shop/web"]);

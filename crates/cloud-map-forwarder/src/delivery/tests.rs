@@ -14,7 +14,7 @@ fn service(name: &str) -> SyncScope {
     SyncScope::Service(ServiceRef::new("shop", name))
 }
 
-fn names(due: &[Due]) -> Vec<String> {
+fn names(due: &[DueScope]) -> Vec<String> {
     due.iter().map(|due| due.place.to_string()).collect()
 }
 
@@ -165,8 +165,8 @@ async fn a_waiting_take_returns_an_added_place() {
     assert_eq!(names(&due), ["shop/web"]);
 }
 
-fn due(name: &str) -> Due {
-    Due { place: SyncScope::Service(ServiceRef::new("shop", name)), since: Instant::now() }
+fn due(name: &str) -> DueScope {
+    DueScope { place: SyncScope::Service(ServiceRef::new("shop", name)), since: Instant::now() }
 }
 
 #[test]

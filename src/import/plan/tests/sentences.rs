@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::world;
 use crate::clusterset::attributes::Skipped;
-use crate::guard::{GuardStatus, Loss, Subject};
+use crate::guard::{GuardStatus, Loss, LossSubject};
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::held_back::Reason;
 use crate::model::{ClusterArn, Family, GuardState, ServiceRef};
@@ -26,7 +26,7 @@ fn guard(endpoints: usize) -> Reason {
     let service = ServiceRef::new("shop", "web");
     let loss = Loss { lost: 20, left: 0, was_read: true, was_held: false };
     let status = GuardStatus {
-        subject: Subject::Endpoints,
+        subject: LossSubject::Endpoints,
         state: GuardState::LeftToFullSync,
         losses: [(service, loss)].into_iter().collect(),
         instances: 30,
