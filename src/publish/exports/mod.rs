@@ -200,11 +200,9 @@ impl Exporting<'_> {
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
         let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
-        // An export whose record finds no room under the present id is imported by that of the former one.
-        let is_moved = has_cluster_record && records.counts.held_back == 0;
         let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
-        if is_moved && !is_held && report.is_complete() {
-            report = report.with(kept.take_former_away(options).await);
+        if has_cluster_record && !is_held && report.is_complete() {
+            report = report.with(kept.take_former_away(&outcomes, options).await);
         }
         let claimed = Claimed::of(observation, leaving);
         let overlay = self.overlay(exported(&held_back)).judged(report.guard.as_ref());
@@ -271,7 +269,7 @@ impl Exporting<'_> {
         }
         // A plan writes none.
         self.offer(if kept.has_cluster_record() {
-            report = report.with(kept.take_former_away(options).await);
+            report = report.with(kept.take_former_away(&BTreeMap::new(), options).await);
             Offer::Exports { overlay: overlay.clone(), has_cluster_record: true }
         } else {
             Offer::Unrecorded

@@ -354,15 +354,27 @@ impl<'w> Kept<'w> {
         Written { report: published.report, outcomes, has_cluster_record }
     }
 
-    /// Takes the records under other ids away, those of exports first, or plans it. Instances that the policy leaves
-    /// under such an id count by its records.
-    pub(super) async fn take_former_away(&mut self, options: Options) -> ClusterReport {
-        let Self { world, former, .. } = self;
-        if self.only_imports {
-            // Records of exports are those of another function, which publishes them and moves them to the present id.
-            former.services.retain(|_, service| {
-                service.instances.iter().flatten().all(|(id, _)| id == CLUSTER_RECORD)
-            });
+    /// Takes the records under other ids away, those of exports first, or plans it. That of an export without a record under
+    /// the present id stays, and those of an importing function are moved by the one that publishes. Instances that the
+    /// policy leaves under such an id count by its records.
+    pub(super) async fn take_former_away(
+        &mut self,
+        outcomes: &BTreeMap<ServiceRef, ExportOutcome>,
+        options: Options,
+    ) -> ClusterReport {
+        let Self { world, former, only_imports, .. } = self;
+        let has_none = |service: &ServiceRef| {
+            use ExportOutcome::{Failed, HeldBack, TimeRanOut};
+            matches!(outcomes.get(service), Some(Failed(_) | HeldBack(_) | TimeRanOut))
+        };
+        let stays = |id: &str, record: &Attributes| {
+            let mut service = world.owner.service_of(record).into_iter();
+            id != CLUSTER_RECORD && (*only_imports || service.any(|it| has_none(&it)))
+        };
+        for instances in former.services.values_mut().filter_map(|it| it.instances.as_mut()) {
+            if instances.iter().any(|(id, record)| stays(id, record)) {
+                instances.retain(|id, record| id != CLUSTER_RECORD && !stays(id, record));
+            }
         }
         let mut report = ClusterReport::default();
         if world.rules.policy != Policy::Sync || former.services.is_empty() {

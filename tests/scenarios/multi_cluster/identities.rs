@@ -209,6 +209,32 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
     }
 }
 
+/// The namespace of the endpoints is not among those that the function may see.
+#[tokio::test(start_paused = true)]
+async fn export_that_is_held_back_under_a_new_id_keeps_its_record_under_the_former_one() {
+    let members = Members::with_one_export_each().await;
+    members.clock.advance(Duration::from_hours(1));
+    sync(&members.serving("blue,green", &[]).await).await;
+    members.blue.cluster_property(CLUSTER, "azure");
+    let narrow = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
+    let narrow = members.serving("blue,green", &narrow).await;
+
+    let records = |id: &str| {
+        let cloud_map = &members.fleet.cloud_map;
+        let service = cloud_map.find_service("clusterset.shop-set", id);
+        service.map_or(0, |it| cloud_map.instances(&it).len())
+    };
+    for (function, expected) in
+        [(&narrow, [2, 1]), (&narrow, [2, 1]), (&members.serving("blue,green", &[]).await, [0, 2])]
+    {
+        let report = sync(function).await;
+        assert_eq!([records("blue"), records("azure")], expected, "{}", in_full(&report));
+        let pods: BTreeSet<String> =
+            imported(&members.green, "web").into_values().flatten().collect();
+        assert_eq!(pods, ["10.0.0.1:8080".to_owned()].into(), "{}", in_full(&report));
+    }
+}
+
 /// The run reads Cloud Map before the first of two clusters that state the id writes its record.
 #[tokio::test(start_paused = true)]
 async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
