@@ -44,7 +44,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use story::Length;
 
 /// The worlds that are played if nothing else is asked for.
-const WORLDS: u64 = 60;
+const WORLDS: u64 = 200;
 /// The weeks of which two days are played if nothing else is asked for.
 const WEEKS: u64 = 4;
 /// The worlds in which no process has the time to read all of Cloud Map, if nothing else is asked for.
