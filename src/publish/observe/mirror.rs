@@ -283,9 +283,11 @@ impl Mirror {
     /// The services whose instances were read longest ago, so many that they take this number of calls with those that were
     /// never read, the last one perhaps more.
     pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
-        let all = self.services.iter().filter(|(_, entry)| entry.listed.held() > 0);
+        // What could not be read, and had no instance then, may have some now.
+        let has_failed = |read: &Read| read.reading.number().is_none();
+        let is_due = |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(has_failed);
         let (mut left, mut read) = (calls, Vec::new());
-        for (key, entry) in all {
+        for (key, entry) in self.services.iter().filter(|(_, entry)| is_due(entry)) {
             let calls = pages(&entry.listed);
             match &entry.read {
                 Some(Read { began, .. }) => read.push((*began, key, calls)),
@@ -545,7 +547,7 @@ mod tests {
     #[test]
     fn oldest_reads_are_as_many_as_fit_into_the_calls_and_one_at_least() {
         let mut mirror = Mirror::default();
-        for (name, instance_count) in [("large", 1000), ("a", 1), ("b", 1), ("new", 1)] {
+        for (name, instance_count) in [("large", 1000), ("a", 0), ("b", 1), ("new", 1)] {
             let began = mirror.take_moment();
             let key = ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
             let service = CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
