@@ -36,7 +36,7 @@ use crate::error::chain;
 use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
 use crate::model::{Desired, Outcome, Selection, ServiceExport, ServiceKey, ServiceRef};
-use crate::report::{ClusterReport, GuardReport};
+use crate::report::{ClusterReport, GuardReport, Mode};
 use crate::time::Deadline;
 use outcome::Finalized;
 use records::{Kept, Written};
@@ -174,7 +174,10 @@ impl Exporting<'_> {
         let plan = plan(&observed);
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
-        let introduced = kept.introduce(selection, options).await?;
+        let introduced = match options.mode {
+            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await?.0,
+            _ => ClusterReport::default(),
+        };
         let refused = kept.refused(&observation.desired);
         let exported = |held_back: &[HeldBack]| {
             let mut desired = allowed(observation.desired.clone(), observation, held_back);
@@ -215,11 +218,10 @@ impl Exporting<'_> {
         if let Some(finalized) = Finalized::of(&observed.desired) {
             return Err(Refused::NotReleased(finalized));
         }
-        let mut kept = Kept::new(world, member, records.flatten(), selection).await?;
+        let kept = Kept::new(world, member, records.flatten(), selection).await?;
         if !kept.has_cluster_record() && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
-        let introduced = kept.introduce(selection, options).await?;
         let stands = to_adopt(&observed, member).into_iter();
         let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
         let desired = &observed.desired;
@@ -231,7 +233,7 @@ impl Exporting<'_> {
         let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
         let adopted = carry_out(&execution, &observed, options).await.report;
         let claimed = Claimed::of(&observed, Leaving::default());
-        let report = introduced.with(written.report).with(adopted);
+        let report = written.report.with(adopted);
         let overlay = self.overlay(observed.desired);
         // StandingImports are taken over after all exports were.
         self.offer(if report.is_complete() {

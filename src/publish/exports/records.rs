@@ -22,7 +22,7 @@ use crate::publish::plan::{
     Change, DeregisterReason, Observation, Plan, WantedRecords, no_service,
 };
 use crate::publish::{Execution, Options, Published, Task, carry_out};
-use crate::report::{ClusterReport, Mode};
+use crate::report::ClusterReport;
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
@@ -46,8 +46,6 @@ pub(super) struct Kept<'w> {
     pub(super) only_imports: bool,
     /// The records under other ids of the member.
     former: Registry,
-    /// The outcome of the record of the cluster if it lacks one still.
-    failure: Option<ExportOutcome>,
 }
 
 /// The result of writing records.
@@ -93,8 +91,7 @@ impl<'w> Kept<'w> {
         let name = ServiceName::parse(member.cluster.as_str());
         let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;
         let former = former(world, member, selection).await;
-        let (only_imports, failure) = (false, None);
-        Ok(Self { world, member, observation, key, name, only_imports, former, failure })
+        Ok(Self { world, member, observation, key, name, only_imports: false, former })
     }
 
     pub(super) fn has_cluster_record(&self) -> bool {
@@ -109,24 +106,6 @@ impl<'w> Kept<'w> {
     /// any id.
     pub(super) fn is_unfamiliar(&self) -> bool {
         !self.has_cluster_record() && self.former.services.is_empty()
-    }
-
-    /// Writes the record of a cluster that has none. Without it the id may be another cluster's, with records of the same
-    /// names, so no other one is written then.
-    ///
-    /// # Errors
-    /// As for [`Self::write_own`].
-    pub(super) async fn introduce(
-        &mut self,
-        selection: &Selection,
-        options: Options,
-    ) -> Result<ClusterReport, Refused> {
-        if options.mode != Mode::Sync || self.has_cluster_record() {
-            return Ok(ClusterReport::default());
-        }
-        let (report, failure) = self.write_own(selection, options).await?;
-        self.failure = failure;
-        Ok(report)
     }
 
     /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
@@ -354,12 +333,9 @@ impl<'w> Kept<'w> {
                 _ => {}
             }
         }
-        if self.failure.is_some() {
-            wanted.clear();
-        }
         let published = self.apply(&self.records(wanted), options).await;
         let failures = failures(&published);
-        let of_cluster = self.failure.as_ref().or_else(|| failures.get(CLUSTER_RECORD));
+        let of_cluster = failures.get(CLUSTER_RECORD);
         for (service, outcome) in &mut outcomes {
             let id = id::export_record(service);
             if let ExportOutcome::Exported(_) = outcome
