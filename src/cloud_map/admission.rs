@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The slots that an accepted registration adds: with its own it makes room for four. The quotas limit all calls, so
-/// there is no most of them here.
+/// The slots that an accepted registration adds: with its own it makes room for four. Their number
+/// needs no limit, since the quotas limit all calls.
 const MORE: usize = 3;
 
 /// The admissions of one invocation, by namespace.

@@ -179,8 +179,8 @@ pub fn queue_url(text: Option<&str>) -> Result<Option<String>, String> {
         .ok_or_else(|| format!("{text:?} is not the URL of a queue"))
 }
 
-/// `NAME_POLICY`: rules as JSON. A mistake has its path in the text. Each text is a JSON list of rules; the lists are joined. Without the setting everything is
-/// allowed.
+/// `NAME_POLICY`: each text is a JSON list of rules, and the lists are joined. A mistake has its path in the text. Without
+/// the setting everything is allowed.
 pub(super) fn name_policy(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
     let mut policy = Vec::new();
     for text in texts {

@@ -1,5 +1,5 @@
-//! The answer of the action `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each endpoint
-//! and the instances that clients discover, then the part of its export and import in a clusterset.
+//! The answer of the action `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each
+//! endpoint and the instances that clients discover, then the part of its export and import in a clusterset.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! (`plan::rests`). A run leaves none out if it has the time, or is to read everything.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -81,8 +81,9 @@ pub(super) fn pages(service: &CloudMapService) -> usize {
 pub(super) struct Budget {
     /// `None` if the run reads everything.
     limit: Option<ReadLimit>,
-    /// The services whose turn it is. Others that were read before wait for a later run.
-    oldest: BTreeSet<ServiceKey>,
+    /// The services whose turn it is, once one is asked for: a message asks for none. Others that were read before wait for a
+    /// later run.
+    oldest: OnceLock<BTreeSet<ServiceKey>>,
     spent: Mutex<Spent>,
 }
 
@@ -96,21 +97,22 @@ struct Spent {
 }
 
 impl Budget {
-    /// `oldest` has the services that were read longest ago, for a number of calls.
-    pub fn new(
-        limit: Option<ReadLimit>,
-        oldest: impl FnOnce(usize) -> BTreeSet<ServiceKey>,
-    ) -> Self {
-        let oldest = limit.map(|limit| oldest(limit.instances.again)).unwrap_or_default();
-        Self { limit, oldest, spent: Mutex::default() }
+    pub fn new(limit: Option<ReadLimit>) -> Self {
+        Self { limit, oldest: OnceLock::new(), spent: Mutex::default() }
     }
 
     /// Whether the instances of a service are read in this run. The last one may take more calls than are left, since no
-    /// later run would have more for it.
-    pub fn spend(&self, due: Due, key: &ServiceKey, service: &CloudMapService) -> bool {
+    /// later run would have more for it. `oldest` has the services that were read longest ago, for a number of calls.
+    pub fn spend(
+        &self,
+        due: Due,
+        (key, service): (&ServiceKey, &CloudMapService),
+        oldest: impl FnOnce(usize) -> BTreeSet<ServiceKey>,
+    ) -> bool {
         let Some(limit) = self.limit else { return true };
+        let oldest = || self.oldest.get_or_init(|| oldest(limit.instances.again));
+        let is_due = due != Due::Again || oldest().contains(key);
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = due != Due::Again || self.oldest.contains(key);
         let is_read = is_due && spent.calls < limit.instances.first;
         if is_read {
             spent.calls += pages(service);
@@ -193,23 +195,27 @@ mod tests {
         assert_eq!(limit(0.001, 1, 10), [(1, 1), (1, 1)]);
     }
 
-    #[tokio::test]
-    async fn every_page_is_a_call_and_what_is_new_may_take_more() {
+    fn spend(budget: &Budget, due: Due, name: &str, instances: u32) -> bool {
         let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
-        let budget = Budget::new(Some(few(1.0)), |calls| {
+        budget.spend(due, (&key(name), &service(instances)), |calls| {
             assert_eq!(calls, 2);
             [key("old")].into()
-        });
-        assert!(!budget.spend(Due::Again, &key("web"), &service(1)) && budget.has_left());
-        assert!(budget.spend(Due::Again, &key("old"), &service(100)));
-        assert!(budget.spend(Due::Changed, &key("web"), &service(101)));
-        assert!(budget.spend(Due::Never, &key("new"), &service(1000)));
-        assert!(!budget.spend(Due::Never, &key("web"), &service(1)));
+        })
+    }
+
+    #[tokio::test]
+    async fn every_page_is_a_call_and_what_is_new_may_take_more() {
+        let budget = Budget::new(Some(few(1.0)));
+        assert!(!spend(&budget, Due::Again, "web", 1) && budget.has_left());
+        assert!(spend(&budget, Due::Again, "old", 100));
+        assert!(spend(&budget, Due::Changed, "web", 101));
+        assert!(spend(&budget, Due::Never, "new", 1000));
+        assert!(!spend(&budget, Due::Never, "web", 1));
     }
 
     #[tokio::test]
     async fn list_that_is_too_long_is_left_after_its_pages_and_the_calls_for_namespaces() {
-        let budget = |limit| Budget::new(Some(limit), |_| BTreeSet::new());
+        let budget = |limit| Budget::new(Some(limit));
         let of_few = budget(few(1.0));
         assert!(!of_few.is_exceeded_by((1, 2)) && of_few.is_exceeded_by((1, 3)));
         assert!(of_few.is_exceeded_by((2, 2)) && !of_few.is_exceeded_by((50, 0)));
@@ -228,9 +234,8 @@ mod tests {
 
     #[test]
     fn run_without_limit_leaves_nothing() {
-        let budget = Budget::new(None, |_| BTreeSet::new());
-        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
-        assert!((0..9000).all(|_| budget.spend(Due::Never, &key, &service(300))));
+        let budget = Budget::new(None);
+        assert!((0..9000).all(|_| spend(&budget, Due::Never, "web", 300)));
         assert!(!budget.is_exceeded_by((50, 9000)) && budget.spend_page(false));
         assert!(!budget.has_left() && budget.has_time());
     }

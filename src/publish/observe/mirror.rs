@@ -498,7 +498,7 @@ mod tests {
         let mut mirror = Mirror::default();
         let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-web".to_owned();
         let service = CloudMapService::created(arn.clone(), "web", ServiceKind::Http);
-        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
+        let key = key("web");
         let began = mirror.take_moment();
         mirror.see(&key, &service, (began, Timestamp::UNIX_EPOCH));
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
@@ -519,7 +519,6 @@ mod tests {
     #[test]
     fn list_of_several_runs_drops_at_its_end_what_it_has_not_shown() {
         let (mut mirror, at) = (Mirror::default(), Timestamp::UNIX_EPOCH);
-        let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
         let service =
             |name: &str| CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
         let before = (mirror.take_moment(), at);
@@ -544,20 +543,30 @@ mod tests {
         assert_eq!(mirror.arn_of_old(&key("stays"), created.0), Some("stays".to_owned()));
         assert_eq!(mirror.arn_of_old(&key("stays"), start.0), None);
     }
+
+    fn key(name: &str) -> ServiceKey {
+        ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() }
+    }
+
+    /// A list shows a service with so many instances, and these cannot be read if they are.
+    fn list(mirror: &mut Mirror, name: &str, (instance_count, is_read): (u32, bool)) {
+        let service = CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
+        let service = CloudMapService { instance_count, instances: None, ..service };
+        let seen = (mirror.take_moment(), Timestamp::UNIX_EPOCH);
+        mirror.keep_entry(&key(name), &service, seen);
+        if is_read {
+            let reading = Reading::Failed { error: String::new(), is_denied: true };
+            mirror.keep_read(&Unread::new(&key(name), &service), reading, seen);
+        }
+    }
+
     #[test]
     fn oldest_reads_are_as_many_as_fit_into_the_calls_and_one_at_least() {
         let mut mirror = Mirror::default();
-        for (name, instance_count) in [("large", 1000), ("a", 0), ("b", 1), ("new", 1)] {
-            let began = mirror.take_moment();
-            let key = ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
-            let service = CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
-            let service = CloudMapService { instance_count, instances: None, ..service };
-            mirror.keep_entry(&key, &service, (began, Timestamp::UNIX_EPOCH));
-            if name != "new" {
-                let reading = Reading::Failed { error: String::new(), is_denied: false };
-                let at = (began, Timestamp::UNIX_EPOCH);
-                mirror.keep_read(&Unread::new(&key, &service), reading, at);
-            }
+        for (name, seen) in
+            [("large", (1000, true)), ("a", (0, true)), ("b", (1, true)), ("new", (1, false))]
+        {
+            list(&mut mirror, name, seen);
         }
         for (calls, expected) in
             [(0, ""), (1, ""), (2, "large"), (12, "a large"), (13, "a b large")]
@@ -566,22 +575,15 @@ mod tests {
             assert_eq!(oldest.join(" "), expected, "{calls}");
         }
     }
+
     #[test]
     fn failed_read_lasts_until_a_list_shows_that_there_is_nothing_to_read() {
         let mut mirror = Mirror::default();
-        let key = ServiceKey { namespace: "ns-1".to_owned(), name: "web".to_owned() };
-        for (instance_count, is_unreadable) in [(1, true), (0, false)] {
-            let service = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
-            let service = CloudMapService { instance_count, instances: None, ..service };
-            let seen = (mirror.take_moment(), Timestamp::UNIX_EPOCH);
-            mirror.keep_entry(&key, &service, seen);
-            if instance_count > 0 {
-                let reading = Reading::Failed { error: String::new(), is_denied: true };
-                mirror.keep_read(&Unread::new(&key, &service), reading, seen);
-            }
+        for (seen, is_unreadable) in [((1, true), true), ((0, false), false)] {
+            list(&mut mirror, "web", seen);
             let now = mirror.take_moment();
             let known = mirror.services_of_any_age(&["ns-1".to_owned()].into(), now);
-            assert_eq!(known[&key].unreadable.is_some(), is_unreadable);
+            assert_eq!(known[&key("web")].unreadable.is_some(), is_unreadable);
         }
     }
 }

@@ -69,7 +69,6 @@ impl SharedRegistry {
         (now, limit): (Timestamp, Option<ReadLimit>),
     ) -> Self {
         let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment());
-        let budget = Budget::new(limit, |calls| memory.mirror().oldest(calls));
         Self {
             cloud_map,
             only,
@@ -79,7 +78,7 @@ impl SharedRegistry {
             memory,
             now,
             began,
-            budget,
+            budget: Budget::new(limit),
             by_turns: OnceLock::new(),
             unlisted: std::sync::Mutex::default(),
             at_first: OnceCell::new(),
@@ -149,9 +148,9 @@ impl SharedRegistry {
         self.budget.has_time()
     }
 
-    /// Whether the budget of this invocation allows a read of a service that was never read.
-    pub(super) fn may_read(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
-        self.budget.spend(Due::Never, key, service)
+    /// Whether the budget of this invocation allows a read of the instances of a service.
+    pub(super) fn may_read(&self, due: Due, key: &ServiceKey, service: &CloudMapService) -> bool {
+        self.budget.spend(due, (key, service), |calls| self.memory.mirror().oldest(calls))
     }
 
     /// The next invocation reads these services first: this one has changed them, or tried to.

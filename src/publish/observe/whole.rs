@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
+use super::mirror::Due;
 use super::part::Part;
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
@@ -136,7 +137,8 @@ impl World<'_> {
             let Some(service) = service.filter(|_| !unread.contains(key)) else { continue };
             let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
             if is_first && !service.is_current()
-                || service.instances.is_none() && (is_first || self.registry.may_read(key, service))
+                || service.instances.is_none()
+                    && (is_first || self.registry.may_read(Due::Never, key, service))
             {
                 unread.insert(key.clone());
             } else if service.instances.is_none() && !service.is_never_read() {

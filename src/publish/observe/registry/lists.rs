@@ -59,7 +59,7 @@ impl SharedRegistry {
                 let is_filled = service.held() > 0 || is_record;
                 if is_filled && !is_read && begun.insert(service.arn.clone()) {
                     let due = self.memory.mirror().due(key, service);
-                    if is_record || self.budget.spend(due, key, service) {
+                    if is_record || self.may_read(due, key, service) {
                         // The receiver exists until this sender is dropped.
                         _ = tell.send(Unread::new(key, service));
                     }
@@ -122,7 +122,7 @@ impl SharedRegistry {
             Way::Together => each.extend(self.list_together(own, &tell).await?),
         }
         // By turns the first ones get pages, so those that were listed longest ago begin.
-        each.sort_by_key(|it| self.memory.mirror().listed_at(&it.id));
+        each.sort_by_cached_key(|it| self.memory.mirror().listed_at(&it.id));
         let lists = each.into_iter().map(|namespace| self.list_one(namespace, &tell));
         try_join_all(lists).await?;
         if self.lists_by_turns() {
