@@ -112,6 +112,8 @@ pub async fn measure(
     let took = start.elapsed();
     let answer = outcome.expect("an answer");
     assert!(answer["ok"] == true || answer["batchItemFailures"] == json!([]), "{answer}");
+    // A message that cannot be read is dropped, which is no failure.
+    assert_ne!(cloud_map.counts().values().sum::<usize>(), 0, "nothing was read: {answer}");
     let Used { processor_time, peak_memory } = function.used();
     let processor_time = processor_time - before.processor_time;
     Row {

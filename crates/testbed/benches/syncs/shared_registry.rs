@@ -152,6 +152,6 @@ impl World {
 
 /// A batch with the message of a full sync of one cluster.
 fn of_cluster(cluster: usize) -> Value {
-    let body = json!({ "cluster": format!("c{cluster}") }).to_string();
+    let body = json!({ "action": "sync", "cluster": format!("c{cluster}") }).to_string();
     json!({ "Records": [{ "messageId": "one", "eventSource": "aws:sqs", "body": body }] })
 }
