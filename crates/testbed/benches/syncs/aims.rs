@@ -52,7 +52,6 @@ const UNKNOWN_RATES: &str = "A new process does not know what is left of the acc
      used them up, some of its calls are throttled until it knows.";
 const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run as its exports are registered, and the \
      processor is shared.";
-const WRITTEN_AGAIN: &str = "Something differs in each run from what was written.";
 const READ_FIRST: &str =
     "A full sync compares the whole cluster with what the process knows before its first read.";
 const WHOLE_MIRROR: &str = "What a process has read of all clusters stays in its memory.";
@@ -217,8 +216,6 @@ fn across_clusters(report: &Report) -> Vec<Aim> {
     if let Some(imports) = imports {
         let what = format!("Requests to each cluster of {world} in step, cold");
         aims.push(Aim::new(&what, 12.0, count(imports.requests), "", MANY_CALLS));
-        let what = format!("Writes in all clusters of {world} in step, cold");
-        aims.push(Aim::new(&what, 0.0, count(imports.writes), "", WRITTEN_AGAIN));
     }
     for (name, world) in [("2", clustersets::TWO), ("8", clustersets::EIGHT)] {
         let events = report.table(world).and_then(|table| table.events.as_ref());
@@ -229,24 +226,17 @@ fn across_clusters(report: &Report) -> Vec<Aim> {
     aims
 }
 
+/// Of a process that makes all runs in a world.
 fn memory(report: &Report) -> Vec<Aim> {
-    let mut aims = Vec::new();
-    for world in [LARGE, LARGE_UNDER_QUOTAS] {
-        let Some(table) = report.table(world) else { continue };
-        let quotas = if world == LARGE { "" } else { " under quotas" };
-        for (run, why) in [("first sync", FIRST_SYNC_MEMORY), ("in step, cold", IN_STEP_MEMORY)] {
-            let what = format!("Peak memory of 1,000 x 20{quotas}, {run}");
-            let peak = table.row(run).map(|row| row.used.peak_memory);
-            aims.extend(peak.map(|peak| Aim::new(&what, 64.0, peak, " MB", why)));
-        }
-    }
-    if let Some(table) = report.table(LARGE_CLUSTER) {
-        let what = "Peak memory of 1,000 x 10 in the large cluster, all runs";
-        aims.push(Aim::new(what, 96.0, table.peak_memory(), " MB", FIRST_SYNC_MEMORY));
-    }
-    if let Some(table) = report.table(ALL_ANNOTATED) {
-        let what = "Peak memory of 10,000 x 10, all annotated, all runs";
-        aims.push(Aim::new(what, 448.0, table.peak_memory(), " MB", FIRST_SYNC_MEMORY));
-    }
-    aims
+    let worlds = [
+        (LARGE, "1,000 x 20", 64.0),
+        (LARGE_CLUSTER, "1,000 x 10 in the large cluster", 96.0),
+        (ALL_ANNOTATED, "10,000 x 10, all annotated", 448.0),
+    ];
+    let measured = worlds.into_iter().filter_map(|(world, name, most)| {
+        let peak = report.table(world)?.peak_memory();
+        let what = format!("Peak memory of {name}, all runs");
+        Some(Aim::new(&what, most, peak, " MB", FIRST_SYNC_MEMORY))
+    });
+    measured.collect()
 }

@@ -88,9 +88,9 @@ impl Report {
         };
         format!(
             "\n## Start and size\n\n\
-             - From exec to the first poll for work: {middle:.1} ms, of a function that does nothing {bare:.1} ms (the \
-             middle of 40 starts each; the least: {least:.1} ms and {least_bare:.1} ms).\n\
-             - The binary: {size:.1} MB, {zipped:.1} MB zipped.\n"
+             From exec to the first poll for work: {middle:.1} ms, of a function that does nothing {bare:.1} ms (the \
+             middle of 40 starts each; the least: {least:.1} ms and {least_bare:.1} ms). The binary: {size:.1} MB, \
+             {zipped:.1} MB zipped.\n"
         )
     }
 }
