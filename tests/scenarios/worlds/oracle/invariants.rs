@@ -85,7 +85,9 @@ impl Ledger {
             let was = self.ready.get(name);
             let came = now.iter().filter(|it| was.is_none_or(|was| !was.contains(*it)));
             let came = came.map(|it| (name.clone(), it.clone()));
-            let back = came.filter(|it| self.gone.contains(it));
+            // Of a name that had none ready the removal of its last one may be under way, too.
+            let was_empty = was.is_none() && self.gone.iter().any(|(of, _)| of == name);
+            let back = came.filter(|it| was_empty || self.gone.contains(it));
             self.back.extend(back.map(|it| (it, Instant::now())));
         }
         self.back.retain(|it, since| {

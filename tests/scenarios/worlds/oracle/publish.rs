@@ -24,7 +24,7 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
     let (start, rest) = (&used(start), &used(rest));
     for cluster in 0..CLUSTERS.len() {
         if is_served(world, cluster) {
-            let view = View { world, start, rest, cluster };
+            let view = View { world, start, rest, cluster, is_whole: true };
             view.names()?;
             view.leftovers()?;
             view.attributes()?;
@@ -58,6 +58,8 @@ struct View<'a> {
     start: &'a Registry,
     rest: &'a Registry,
     cluster: usize,
+    /// Whether full syncs led to `rest`, and not messages.
+    is_whole: bool,
 }
 
 // A cluster that the function does not serve keeps its instances, with a note once it seems to be gone: only a purge
@@ -88,7 +90,7 @@ fn unserved(
 // that it alone claims, whatever was refused before it changed.
 pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
-        let view = View { world, start, rest, cluster };
+        let view = View { world, start, rest, cluster, is_whole: false };
         for (number, service) in opted_in(world, cluster) {
             let (claim, name) = (&service.claim, NAMES[number]);
             let candidates = world.candidates(claim);
@@ -117,7 +119,7 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
 
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
 // only one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
-// registered.
+// registered. Messages know the Service's instances alone.
 impl View<'_> {
     /// The namespace of a name that a Service claims, if the rules have one.
     fn namespace(&self, service: usize, claim: &Claim, name: &str) -> Option<String> {
@@ -146,6 +148,9 @@ impl View<'_> {
         };
         let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name))).copied();
         let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| &it.id);
+        if !self.is_whole {
+            return by_own.cloned();
+        }
         by_own
             .cloned()
             .or_else(|| only(named.collect()))
@@ -667,7 +672,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
 fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
     let views = (0..CLUSTERS.len()).filter(|it| is_served(world, *it));
-    let views: Vec<_> = views.map(|cluster| View { world, start, rest, cluster }).collect();
+    let views: Vec<_> =
+        views.map(|cluster| View { world, start, rest, cluster, is_whole: true }).collect();
     let claims = views.iter().flat_map(|view| {
         opted_in(world, view.cluster).map(move |(name, it)| (view, name, &it.claim))
     });
