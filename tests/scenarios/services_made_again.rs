@@ -6,8 +6,10 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
-use crate::run::{converge, held_back, settled, sync, sync_service};
+use crate::health;
+use crate::run::{converge, held_back, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use testbed::kubernetes::Pod;
 
 /// `web` in `prod.local`, created by the function with a pod; the function knows it.
 async fn in_step() -> (Fleet, Function, String) {
@@ -76,4 +78,20 @@ async fn service_that_is_there_again_with_other_records_is_not_taken_for_the_old
     assert!(report.ok, "{report}");
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.2"]);
     assert!(sync(&function).await.ok);
+}
+
+#[tokio::test]
+async fn unready_pod_is_not_registered_in_a_service_that_came_back_without_the_check() {
+    let (fleet, function) = health::registered(&[]).await;
+    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    fleet.cloud_map.remove_service(&web);
+    assert_eq!(fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http), web, "its old id");
+    health::pods(&fleet, &[health::ready, Pod::not_ready, Pod::not_ready]);
+    fleet.cloud_map.forget_calls();
+
+    let report = sync(&function).await;
+
+    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    assert_eq!(held_back(&report), ["NoCustomHealth"], "{report}");
 }

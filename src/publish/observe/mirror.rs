@@ -283,9 +283,10 @@ impl Mirror {
     /// The services whose instances were read longest ago, so many that they take this number of calls with those that were
     /// never read, the last one perhaps more.
     pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
-        // What could not be read, and had no instance then, may have some now.
-        let has_failed = |read: &Read| read.reading.number().is_none();
-        let is_due = |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(has_failed);
+        // A list of this run that shows instances may still come.
+        let may_have_any = |read: &Read| read.reading.number() != Some(0);
+        let is_due =
+            |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(may_have_any);
         let (mut left, mut read) = (calls, Vec::new());
         for (key, entry) in self.services.iter().filter(|(_, entry)| is_due(entry)) {
             let calls = pages(&entry.listed);
@@ -491,7 +492,7 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Instances, ServiceKind};
+    use crate::model::{Attributes, Instances, ServiceKind};
 
     #[test]
     fn service_that_another_party_changed_is_found_by_its_id_and_is_read_again() {
@@ -574,6 +575,18 @@ mod tests {
             let oldest: Vec<String> = mirror.oldest(calls).into_iter().map(|it| it.name).collect();
             assert_eq!(oldest.join(" "), expected, "{calls}");
         }
+    }
+
+    #[test]
+    fn one_that_was_read_with_instances_is_read_again_though_no_list_shows_them_yet() {
+        let mut mirror = Mirror::default();
+        list(&mut mirror, "new", (0, false));
+        let of = Unread::new(&key("new"), &mirror.listed(&key("new")).expect("an entry"));
+        let began = (mirror.services[&key("new")].seen.0, Timestamp::UNIX_EPOCH);
+        let instances = BTreeMap::from([("i-1".to_owned(), Attributes::new())]).into();
+        let registered_by = BTreeSet::new();
+        mirror.keep_read(&of, Reading::Instances { instances, registered_by }, began);
+        assert_eq!(mirror.oldest(1), BTreeSet::from([key("new")]));
     }
 
     #[test]

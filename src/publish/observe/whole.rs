@@ -246,6 +246,8 @@ impl World<'_> {
     /// Returns an error if the services of a namespace could not be listed to the end.
     pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observation>, Error> {
         let Lack { mut observation, scope } = lack;
+        // An unready pod is registered only in a service that is seen to have the check: it may have been made again.
+        observation.registry.services.retain(|_, service| !service.custom_health);
         self.registry.read_unknown(&mut observation.registry, &scope.keys).await?;
         if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
             return Ok(None);

@@ -70,7 +70,8 @@ impl Results {
     }
 }
 
-/// The identity of a change in a run. An exchange differs from a repair of the same instance.
+/// The identity of a change in a run. An exchange differs from a repair of the same instance, and so does its registration:
+/// the guard's note may go onto one that was registered just before.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ChangeKey {
     stage: Stage,
@@ -78,6 +79,7 @@ struct ChangeKey {
     instance: Option<String>,
     /// The id that the endpoint of an exchange would have got.
     newcomer: Option<String>,
+    is_new: bool,
 }
 
 /// The changes of one turn with their outcomes. Hundreds of turns are taken side by side, so each key is there once.
@@ -165,13 +167,14 @@ impl ChangeState {
 impl ChangeKey {
     fn of(change: &Change) -> Self {
         let newcomer = change.exchange().map(|exchange| exchange.newcomer.clone());
-        Self { stage: change.stage(), newcomer, ..Self::of_removal(change) }
+        let is_new = matches!(change, Change::Register { .. });
+        Self { stage: change.stage(), newcomer, is_new, ..Self::of_removal(change) }
     }
 
     /// The key of the removal of the instance that a change is about.
     fn of_removal(change: &Change) -> Self {
         let service = change.place().key.clone();
         let instance = change.instance().map(str::to_owned);
-        Self { stage: Stage::Deregister, service, instance, newcomer: None }
+        Self { stage: Stage::Deregister, service, instance, newcomer: None, is_new: false }
     }
 }

@@ -18,8 +18,7 @@ fn replace_all(shops: &Shops) {
 }
 
 /// All pods of all Services are replaced, and Cloud Map refuses every new one: without new ones, what goes is a loss.
-#[tokio::test]
-async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal() {
+async fn start_with_refused_offsets() -> Shops {
     let mut shops = Shops::start().await;
     let function = shops.fleet.function_with(&[("GUARD_MINIMUM", "2")]).await;
     shops.function = function.with_clock(shops.clock.clock());
@@ -32,6 +31,26 @@ async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal
         shops.fleet.cloud_map.inject(denied);
     }
     shops.fleet.cloud_map.forget_calls();
+    shops
+}
+
+/// The others have no room for a note.
+#[tokio::test]
+async fn offset_that_is_refused_may_be_noted_on_an_instance_that_the_run_has_registered() {
+    let shops = start_with_refused_offsets().await;
+    shops.fill();
+    shops.fleet.web("new", "prod", &["10.9.9.1"]);
+
+    let report = sync(&shops.function).await;
+
+    assert_eq!(guard(&report).state, GuardState::Held, "{report}");
+    let new = shops.fleet.instances("prod", "new");
+    assert!(new.values().any(|it| it.contains_key("cloud-map-sync/guard")), "{new:?}");
+}
+
+#[tokio::test]
+async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal() {
+    let shops = start_with_refused_offsets().await;
 
     let report = sync(&shops.function).await;
 

@@ -13,7 +13,7 @@ use super::clusterset::{CLUSTER_ID, IMPORTS_ALONE, OTHER_REGION};
 use super::oracle::{self, clusterset, guard, publish};
 use super::play::{LOOK, QUIET, Scene, page_of};
 use super::processes::in_full;
-use super::world::CLUSTERS;
+use super::world::{CLUSTERS, NAMES};
 use testbed::cloud_map::{Behaviour, Call};
 use testbed::function::TIMEOUT;
 
@@ -119,7 +119,10 @@ impl Scene {
             clusterset::obstacles(self, &report)?;
             return Ok(None);
         }
-        self.finish(QUIET).await?;
+        // Of several namespaces of one name a process may know one alone until it lists them again.
+        let names: BTreeSet<&str> = self.world.namespaces.iter().map(|it| it.name).collect();
+        let is_one_each = names.len() == self.world.namespaces.len();
+        self.finish(if is_one_each { QUIET } else { REST }).await?;
         let report = self.direct(last % self.agreeing(), IN_TROUBLE).await?;
         Ok(self.may_leave(&report))
     }
@@ -240,9 +243,13 @@ impl Scene {
         left: Option<&[String]>,
     ) -> Result<(), String> {
         let (start, stood) = (self.registry(), clusterset::Stood::of(self));
+        let shown = |problem: String, reports: &[Report]| {
+            let reports: Vec<_> = reports.iter().map(in_full).collect();
+            format!("{problem}\n{}", reports.join("\n"))
+        };
         let mut reports = self.sync_all(last).await?;
         let (first, stood_first) = (self.registry(), clusterset::Stood::of(self));
-        self.nothing_was_left(left)?;
+        self.nothing_was_left(left).map_err(|it| shown(it, &reports))?;
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
         // Of two functions the second one sees a loss of imports after the first one has let that of its exports pass. A
@@ -263,10 +270,17 @@ impl Scene {
             self.wait(DAY).await;
             reports.extend(self.sync_all(last).await?);
         }
-        let shown = |problem: String, reports: &[Report]| {
-            let reports: Vec<_> = reports.iter().map(in_full).collect();
-            format!("{problem}\n{}", reports.join("\n"))
+        // Of several namespaces of one name a Service may take the one into which others have gone just before.
+        let is_choosing = |it: &Report| {
+            let lines = it.clusters.iter().flat_map(|it| &it.held_back);
+            it.counts.registered > 0 && { lines }.any(|it| it.reason == "NamespaceAmbiguous")
         };
+        for _ in 0..CLUSTERS.len() * NAMES.len() {
+            if !reports.last().is_some_and(is_choosing) {
+                break;
+            }
+            reports.extend(self.sync_all(last).await?);
+        }
         let is_whole = self.world.clusterset.is_on && self.world.settings.policy == "sync";
         // Endpoints, their record and that of the cluster go one after the other: a run has no time for three operations.
         if is_whole && self.slowest > SLOW {

@@ -87,10 +87,13 @@ impl Scene {
         }
     }
 
-    /// Under `web` in `prod.local` an instance stands that the function registered for a cluster that is gone.
+    /// Under `web` in `prod.local` an instance stands that the function registered for a cluster that is gone. It has
+    /// what records of any type require.
     pub fn leave_of_amber(&mut self) {
         let Some(service) = self.service_id((1, NAMES[3])) else { return };
         let mut attributes = self.fleet.ours(NAMES[3], "10.0.3.1");
+        let required = [("AWS_INSTANCE_IPV6", "fd00::3:1"), ("AWS_INSTANCE_PORT", "8080")];
+        attributes.extend(required.map(|(key, value)| (key.to_owned(), value.to_owned())));
         let arn = self.fleet.sandbox.cluster_arn(CLUSTERS[0]).replace(CLUSTERS[0], AMBER);
         attributes.insert("cloud-map-sync/cluster".to_owned(), arn);
         attributes.insert("cloud-map-sync/owner".to_owned(), self.world.settings.owner.to_owned());

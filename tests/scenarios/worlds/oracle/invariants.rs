@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::world::{World, addresses};
+use super::super::world::{Claim, NAMES, World, addresses};
 use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
 use testbed::cloud_map::RecordType;
 
@@ -85,7 +85,9 @@ impl Ledger {
             let was = self.ready.get(name);
             let came = now.iter().filter(|it| was.is_none_or(|was| !was.contains(*it)));
             let came = came.map(|it| (name.clone(), it.clone()));
-            let back = came.filter(|it| self.gone.contains(it));
+            // Of a name that had none ready the removal of its last one may be under way, too.
+            let was_empty = was.is_none() && self.gone.iter().any(|(of, _)| of == name);
+            let back = came.filter(|it| was_empty || self.gone.contains(it));
             self.back.extend(back.map(|it| (it, Instant::now())));
         }
         self.back.retain(|it, since| {
@@ -159,7 +161,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The ready endpoints under each name that one Service of its cluster claims, or several that share it.
+    /// The ready endpoints under each name that one Service of its cluster claims, or several that share it; in one of
+    /// several namespaces of one name only if it stands there.
     fn ready_now(&self, world: &World, registry: &Registry) -> Names {
         let mut ready = Names::new();
         for cluster in (0..2).filter(|it| is_served(world, *it)) {
@@ -169,20 +172,27 @@ impl Ledger {
                     claimants.entry(key).or_default().push((name, service));
                 }
             }
+            let stands = |key: &Key, name: usize| {
+                let mut instances =
+                    registry.get(key).into_iter().flat_map(|it| it.instances.values());
+                instances.any(|it| marks(world, it) == Some((cluster, NAMES[name])))
+            };
             for (key, claimants) in claimants {
                 let holder = self.held.get(&(cluster, key.clone()));
                 let claimants = claimants.into_iter();
                 let claimants = claimants.filter(|(name, _)| holder.is_none_or(|it| it == name));
-                let claimants: Vec<_> = claimants.map(|(_, service)| service).collect();
-                let is_owed = claimants.len() == 1
-                    && claimants[0].claim.is_published
-                    && claimants[0].claim.maximum.is_none()
-                    && claimants[0].claim.bad.is_none();
+                let claimants: Vec<_> = claimants.collect();
+                let [(name, service)] = claimants[..] else { continue };
+                let Claim { is_published, maximum, bad, .. } = service.claim;
+                let is_owed = is_published
+                    && maximum.is_none()
+                    && bad.is_none()
+                    && (world.candidates(&service.claim).len() == 1 || stands(&key, name));
                 let is_unsettled = self.unsettled.contains(&(cluster, key.1.clone()));
                 if !is_owed || is_unsettled && holder.is_none() {
                     continue;
                 }
-                let seen = endpoints(cluster, claimants[0], false).into_iter();
+                let seen = endpoints(cluster, service, false).into_iter();
                 // Records of one family take no address of the other one.
                 let records = registry.get(&key).and_then(|it| it.records.as_deref());
                 let addresses = seen.flat_map(|it| match records {

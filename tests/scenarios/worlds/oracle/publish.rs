@@ -2,7 +2,6 @@
 //! when trouble ended, since the rules keep what stands; `rest` is what the full syncs after that led to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::repeat;
 
 use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service, TEAM, World};
 use super::{
@@ -25,7 +24,7 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
     let (start, rest) = (&used(start), &used(rest));
     for cluster in 0..CLUSTERS.len() {
         if is_served(world, cluster) {
-            let view = View { world, start, rest, cluster };
+            let view = View { world, start, rest, cluster, is_whole: true };
             view.names()?;
             view.leftovers()?;
             view.attributes()?;
@@ -59,6 +58,8 @@ struct View<'a> {
     start: &'a Registry,
     rest: &'a Registry,
     cluster: usize,
+    /// Whether full syncs led to `rest`, and not messages.
+    is_whole: bool,
 }
 
 // A cluster that the function does not serve keeps its instances, with a note once it seems to be gone: only a purge
@@ -89,7 +90,7 @@ fn unserved(
 // that it alone claims, whatever was refused before it changed.
 pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
-        let view = View { world, start, rest, cluster };
+        let view = View { world, start, rest, cluster, is_whole: false };
         for (number, service) in opted_in(world, cluster) {
             let (claim, name) = (&service.claim, NAMES[number]);
             let candidates = world.candidates(claim);
@@ -118,7 +119,7 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
 
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
 // only one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
-// registered.
+// registered. Messages know the Service's instances alone.
 impl View<'_> {
     /// The namespace of a name that a Service claims, if the rules have one.
     fn namespace(&self, service: usize, claim: &Claim, name: &str) -> Option<String> {
@@ -147,6 +148,9 @@ impl View<'_> {
         };
         let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name))).copied();
         let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| &it.id);
+        if !self.is_whole {
+            return by_own.cloned();
+        }
         by_own
             .cloned()
             .or_else(|| only(named.collect()))
@@ -321,14 +325,12 @@ impl View<'_> {
             let holders = if are_sharing {
                 vec![claimants.clone()]
             } else {
-                // One that holds the name without an endpoint leaves no trace: the older one is next.
-                let holder = self.holder(&key).into_iter();
-                let holder =
-                    holder.filter(|(_, it)| !endpoints(self.cluster, it, false).is_empty());
-                let holder: Vec<_> = holder.collect();
-                match holder[..] {
-                    [only] => vec![vec![only]],
-                    _ => claimants.iter().map(|it| vec![*it]).collect(),
+                // One that holds the name with nothing to register leaves no trace: the older one is next.
+                let has_any = |it: &Service| !endpoints(self.cluster, it, false).is_empty();
+                let holder = self.holder(&key);
+                match holder.filter(|(_, it)| it.claim.is_published && has_any(it)) {
+                    Some(only) => vec![vec![only]],
+                    None => claimants.iter().map(|it| vec![*it]).collect(),
                 }
             };
             if !holders.iter().any(|holders| self.is_whole(&key, holders, &now, &stood)) {
@@ -368,10 +370,6 @@ impl View<'_> {
         // With the health of its pods a Service also has those that are not ready, where the service has the check.
         let reporting = published.clone().filter(|(_, it)| it.claim.reports_health);
         may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
-        // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
-        if self.world.settings.policy != "sync" {
-            may.extend(stood.iter().cloned());
-        }
         // What a Service left that waits for its other names, and the last set of one of those that share the name.
         let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
         let keeping = holders
@@ -382,6 +380,11 @@ impl View<'_> {
         may.extend(
             left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned(),
         );
+        let stays = stood.intersection(&may).filter(|it| !wanted.contains(*it)).count();
+        // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
+        if self.world.settings.policy != "sync" {
+            may.extend(stood.iter().cloned());
+        }
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
         let is_none_ready =
@@ -398,7 +401,7 @@ impl View<'_> {
         }
         if self.rest.get(key).is_some_and(|held| held.instances.len() >= MOST) {
             // What is new takes the places of what goes, and nothing that stands gives way.
-            return now.intersection(&wanted).count() >= wanted.len().min(stood.len())
+            return now.intersection(&wanted).count() >= wanted.len().min(stood.len() - stays)
                 && now.is_subset(&(&(&wanted | &may) | stood));
         }
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
@@ -664,23 +667,38 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
 }
 
 // Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster, also none
-// that `NAME_POLICY` denies.
+// that `NAME_POLICY` denies. A claim whose namespace cannot be made out keeps its names everywhere, and one with a
+// mistake all services, since it may mean any; a port that its Service does not have is no such mistake.
 fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
+    let views = (0..CLUSTERS.len()).filter(|it| is_served(world, *it));
+    let views: Vec<_> =
+        views.map(|cluster| View { world, start, rest, cluster, is_whole: true }).collect();
+    let claims = views.iter().flat_map(|view| {
+        opted_in(world, view.cluster).map(move |(name, it)| (view, name, &it.claim))
+    });
+    let claims: Vec<_> = claims.collect();
+    let is_unclear = claims
+        .iter()
+        .any(|(.., claim)| claim.bad.is_some_and(|(annotation, _)| annotation != "port"));
     for (key, held) in start.iter().filter(|(key, _)| !rest.contains_key(*key)) {
-        if !may_delete || !held.is_tagged {
+        if !may_delete || !held.is_tagged || is_unclear {
             return Err(format!("{key:?} was deleted: {held:?}"));
         }
     }
-    if !may_delete || !(0..CLUSTERS.len()).all(|it| is_served(world, it)) {
+    if !may_delete || views.len() < CLUSTERS.len() || is_unclear {
         return Ok(());
     }
-    let claimed = world.services.values().filter(|it| it.prefix == world.settings.prefix);
-    let claimed = claimed.flat_map(|it| world.candidates(&it.claim).into_iter().zip(repeat(it)));
-    let claimed = claimed.flat_map(|(at, it)| it.claim.names.iter().map(|name| key(&at.id, name)));
-    let claimed: BTreeSet<Key> = claimed.collect();
+    let is_claimed = |(namespace, name): &Key| {
+        claims.iter().any(|(view, service, claim)| {
+            let mut candidates = world.candidates(claim).into_iter();
+            claim.names.contains(&name.as_str())
+                && (candidates.any(|it| it.id == *namespace)
+                    || view.namespace(*service, claim, name).is_none())
+        })
+    };
     let empty = |(key, held): &(&Key, &Held)| {
-        held.is_tagged && held.instances.is_empty() && !claimed.contains(*key)
+        held.is_tagged && held.instances.is_empty() && !is_claimed(key)
     };
     match rest.iter().find(empty) {
         Some((key, _)) => Err(format!("{key:?} is empty, ours and claimed by nobody, and stays")),
