@@ -155,6 +155,7 @@ impl<'a> Members<'a> {
 }
 
 impl MemberExport {
+    /// Nothing under this id: the cluster exports under another one.
     fn moved() -> Self {
         Self { arn: None, is_read_there: true, export: None, excluded: BTreeMap::new() }
     }
