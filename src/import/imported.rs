@@ -121,12 +121,13 @@ impl EachImport<'_> {
         decide: impl Fn(&ServiceRef, &Present, &BTreeSet<RefusedField>) -> Plan,
     ) -> Imported {
         let mut imported = Imported::default();
-        for name in self.objects.names(self.owner) {
-            let outcome = match self.objects.present(&name) {
-                Ok(present) => self.one(&name, present, &decide).await,
+        let names = self.objects.names(self.owner);
+        for name in names.iter().chain(self.objects.derived_beside(&names)) {
+            let outcome = match self.objects.present(name) {
+                Ok(present) => self.one(name, present, &decide).await,
                 Err(problem) => ImportOutcome::unreadable(&problem),
             };
-            imported.imports.insert(name, outcome);
+            imported.imports.insert(name.clone(), outcome);
         }
         imported
     }
@@ -149,7 +150,7 @@ impl EachImport<'_> {
             }
             let applied = apply(kubernetes, name, &mut present, changes, deadline).await;
             let has_learnt = applied.refused.iter().any(|field| !refused.contains(field));
-            kubernetes.remember_refused(applied.refused, now);
+            kubernetes.remember_refused(applied.refused, now).await;
             let made = applied.made.into_iter();
             outcome.made.extend(made.filter(|it| !has_learnt || it.result == Outcome::Applied));
             if !has_learnt {

@@ -151,7 +151,9 @@ impl Importing<'_> {
         }
         let ahead = plan::ahead(self.owner, &present, &exports.sources, self.now).into_iter();
         let ahead = ahead.filter(|cluster| members.may_be_behind(cluster, &name));
-        exports.sources.by_cluster.extend(ahead.map(|cluster| (cluster, Read::Unread)));
+        let moved = present.holders().into_iter().filter(|it| members.may_have_moved(it));
+        let unknown = ahead.chain(moved).map(|cluster| (cluster, Read::Unread));
+        exports.sources.by_cluster.extend(unknown);
         if is_unfamiliar {
             exports.sources.restrain(|read| if read.is_read_there() { read } else { Read::Unread });
         } else if self.own_record == OwnRecord::Refused {
@@ -237,7 +239,7 @@ impl ImportRun<'_> {
             let mut applied = apply(kubernetes, &self.name, present, plan.changes, deadline).await;
             let has_foreign = self.add_foreign(&mut applied, &mut remarks);
             let planned_for = (families.as_slice(), &refused, state);
-            let has_learnt = self.learn(&mut applied, planned_for) || has_foreign;
+            let has_learnt = self.learn(&mut applied, planned_for).await || has_foreign;
             outcome.is_outdated =
                 !has_learnt && applied.failure.as_ref().is_some_and(Error::is_outdated);
             outcome.is_unfinished =
@@ -260,7 +262,7 @@ impl ImportRun<'_> {
 
     /// Remembers what the API server refused. Returns whether the next plan does without it: the plan knew the families,
     /// the refused fields and the state of the namespace, and an import beside it may have learnt the same meanwhile.
-    fn learn(
+    async fn learn(
         &mut self,
         applied: &mut Applied,
         (families, refused, state): (&[Family], &BTreeSet<RefusedField>, NamespaceState),
@@ -268,7 +270,7 @@ impl ImportRun<'_> {
         let Importing { kubernetes, now, .. } = self.importing;
         let fields = std::mem::take(&mut applied.refused);
         let lacks_fields = fields.iter().any(|field| !refused.contains(field));
-        kubernetes.remember_refused(fields, *now);
+        kubernetes.remember_refused(fields, *now).await;
         let Some(failure) = &applied.failure else { return lacks_fields };
         let missing = failure.missing_family().filter(|family| families.contains(family));
         if let Some(family) = missing {

@@ -147,6 +147,16 @@ impl Objects {
         self.ours(owner).map(|(name, _)| name.clone()).chain(of_slices).collect()
     }
 
+    /// The derived Services beside those of these imports: nothing names their import, which a person deleted.
+    pub fn derived_beside<'s>(
+        &'s self,
+        imports: &BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = &'s ServiceRef> + use<'s> {
+        let derived = |it: &ServiceRef| ServiceRef::new(&it.namespace, id::derived_service(it));
+        let known: BTreeSet<ServiceRef> = imports.iter().map(derived).collect();
+        self.services.keys().filter(move |it| !known.contains(it))
+    }
+
     /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
     pub fn standing(&self, owner: &OwnerLabel) -> Standing {
         let mut standing = Standing::new();
@@ -167,9 +177,9 @@ impl Objects {
         standing
     }
 
-    /// Whether the cluster has an import of ours.
+    /// Whether the cluster has an import of ours, or slices of one that a person deleted.
     pub fn has_imports(&self, owner: &OwnerLabel) -> bool {
-        self.ours(owner).next().is_some()
+        self.ours(owner).next().is_some() || !self.slices.is_empty()
     }
 
     /// The number of imports of ours.
@@ -182,7 +192,7 @@ impl Objects {
         self.namespaces.get(name).copied().unwrap_or(NamespaceState::Absent)
     }
 
-    /// The objects of one import.
+    /// The objects of one import, or a derived Service by its own name.
     ///
     /// # Errors
     /// Returns the problem if one of them has a value that the API does not have.
@@ -191,7 +201,8 @@ impl Objects {
         let import = self.imports.get(service).map(ServiceImport::read).transpose()?;
         let slices = self.slices.get(&derived).into_iter().flatten();
         let slices = slices.map(|it| it.slice.clone()).collect::<Result<Vec<_>, _>>()?;
-        let derived = self.services.get(&derived).map(DerivedService::read).transpose()?;
+        let derived = self.services.get(&derived).or_else(|| self.services.get(service));
+        let derived = derived.map(DerivedService::read).transpose()?;
         Ok(Present { import, derived, slices })
     }
 }

@@ -124,6 +124,12 @@ impl<'a> Members<'a> {
         records.is_some_and(|it| it.cluster.is_some()) && !self.is_empty(cluster, name)
     }
 
+    /// Whether a member may have another id now: it has no record of itself, and the list of members is an older one.
+    pub fn may_have_moved(&self, cluster: &ClusterId) -> bool {
+        let records = self.records.get(cluster);
+        !self.is_complete && records.is_some_and(|it| it.holder.is_none())
+    }
+
     /// Whether this invocation read in a cluster itself whether it exports a name.
     pub fn is_read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
         self.overlay_of(cluster, name).is_some()

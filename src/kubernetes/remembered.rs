@@ -88,8 +88,12 @@ impl Kubernetes {
         recent(&self.remembered.fields, now, REFUSAL_TTL).keys().cloned().collect()
     }
 
-    pub fn remember_refused(&self, fields: Vec<RefusedField>, now: Timestamp) {
+    /// Remembers what the server refused, and the version that did.
+    pub async fn remember_refused(&self, fields: Vec<RefusedField>, now: Timestamp) {
         lock(&self.remembered.fields).extend(fields.into_iter().map(|field| (field, now)));
+        if lock(&self.remembered.version).is_none() {
+            self.forget_refusals_of_another_version(now).await;
+        }
     }
 
     /// Forgets what another version of the server refused. Asks for the version only if there is anything to forget.

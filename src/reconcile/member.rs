@@ -163,11 +163,12 @@ impl<'a> Joined<'a> {
 
     /// Whether imports of ours stand in it. Those that this run is not about were not read.
     pub(super) fn standing_imports(&self) -> StandingImports {
-        match self.imports() {
-            None => StandingImports::None,
-            Some(0) if self.selection == Selection::Everything => StandingImports::None,
-            Some(0) => StandingImports::Unknown { label: self.owner.selector() },
-            Some(_) => StandingImports::Stand,
+        match &self.objects {
+            Some(objects) if objects.has_imports(&self.owner) => StandingImports::Stand,
+            Some(_) if self.selection != Selection::Everything => {
+                StandingImports::Unknown { label: self.owner.selector() }
+            }
+            _ => StandingImports::None,
         }
     }
 
@@ -178,7 +179,7 @@ impl<'a> Joined<'a> {
     pub fn is_new(&self, members: &Members<'_>) -> bool {
         let imports_count = members.is_unread() || !self.exports();
         members.holder_of(&self.member.cluster).is_none()
-            && !(imports_count && self.imports().is_some_and(|imports| imports > 0))
+            && !(imports_count && self.standing_imports() == StandingImports::Stand)
     }
 
     /// The other cluster that holds the id of this one: nothing is exported or imported here then.

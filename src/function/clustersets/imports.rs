@@ -88,7 +88,7 @@ impl Clustersets<'_> {
 /// The record of a cluster, as far as it wrote one in this invocation.
 fn own_record(offer: Option<&Offer>) -> OwnRecord {
     match offer {
-        Some(Offer::Exports { has_cluster_record: true, .. }) => OwnRecord::Stands,
+        Some(Offer::Exports(_)) => OwnRecord::Stands,
         Some(Offer::Unrecorded) => OwnRecord::Refused,
         _ => OwnRecord::Unknown,
     }
@@ -98,7 +98,7 @@ impl Clusterset {
     fn add(&mut self, joined: &Joined, offer: Option<Offer>) {
         let cluster = joined.member.cluster.clone();
         match offer {
-            Some(Offer::Exports { overlay, .. }) => {
+            Some(Offer::Exports(overlay)) => {
                 self.served.overlays.insert(cluster, overlay);
             }
             Some(Offer::Unregistered(overlay)) => self.unregistered.push((cluster, overlay)),
@@ -260,7 +260,7 @@ impl Clustersets<'_> {
             if let Some(exports) = joined.exports_in_cluster(self.registry(joined), &covers).await {
                 let (held, let_pass) = (overlay.held.clone(), overlay.let_pass);
                 let overlay = Overlay { held, let_pass, ..exports };
-                offered.insert(index, Offer::Exports { overlay, has_cluster_record: true });
+                offered.insert(index, Offer::Exports(overlay));
             }
         }
         offered

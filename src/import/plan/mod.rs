@@ -111,12 +111,16 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     Plan { changes, ..Plan::held_back(obstacle) }
 }
 
-/// Deletes the import. Its objects are left to garbage collection; those that it left are deleted if there is no import
-/// any more.
+/// Deletes the import, and the objects that garbage collection does not take with it.
 fn end(basis: &Basis<'_>) -> Vec<Change> {
-    if let Some(deletion) = service_import::deletion(basis).filter(|_| !basis.is_ending()) {
-        return vec![deletion];
-    }
-    let service = derived_service::deletion(basis);
-    service.into_iter().chain(endpoint_slices::deletions(basis)).collect()
+    let import = service_import::deletion(basis).filter(|_| !basis.is_ending());
+    let is_collected = |object: &ObjectRef| {
+        let object = basis.present.metadata(object);
+        import.is_some() && object.is_some_and(|it| change::owners(it, basis.import()).is_none())
+    };
+    let service = derived_service::deletion(basis).into_iter();
+    let mut changes: Vec<Change> = service.chain(endpoint_slices::deletions(basis)).collect();
+    changes.retain(|it| !is_collected(&it.object));
+    changes.extend(import);
+    changes
 }

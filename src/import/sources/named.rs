@@ -53,6 +53,7 @@ impl Named {
             .map(|cluster| {
                 let export = match all.overlay_of(cluster, name) {
                     Some(overlay) => Some(MemberExport::read_there(overlay, name)),
+                    None if all.is_former(cluster, name) => Some(MemberExport::moved()),
                     None if is_read => all.of_registry(cluster, name, &instances),
                     None => None,
                 };
@@ -96,6 +97,15 @@ impl<'a> Members<'a> {
             }
         }
         Some((all, skipped))
+    }
+
+    /// Whether a cluster exports a name under another id by now, as this invocation read in it.
+    fn is_former(&self, id: &ClusterId, name: &ServiceRef) -> bool {
+        let record = self.records.get(id).and_then(|records| records.exports.get(name));
+        record.is_some_and(|record| {
+            let mut others = self.overlay.values();
+            others.any(|it| it.arn == record.owner.cluster && it.covers(name) && it.exports(name))
+        })
     }
 
     /// An instance of ours counts for the id under which its cluster has the record of the export. If that id was changed,
@@ -145,6 +155,11 @@ impl<'a> Members<'a> {
 }
 
 impl MemberExport {
+    /// Nothing under this id: the cluster exports under another one.
+    fn moved() -> Self {
+        Self { arn: None, is_read_there: true, export: None, excluded: BTreeMap::new() }
+    }
+
     /// The export of a cluster that this invocation read itself.
     fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
         let published = overlay.desired.services.get(name);

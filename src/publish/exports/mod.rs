@@ -36,7 +36,7 @@ use crate::error::chain;
 use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::{ClusterId, Member, Overlay};
 use crate::model::{Desired, Outcome, Selection, ServiceExport, ServiceKey, ServiceRef};
-use crate::report::{ClusterReport, GuardReport, Mode};
+use crate::report::{ClusterReport, GuardReport};
 use crate::time::Deadline;
 use outcome::Finalized;
 use records::{Kept, Written};
@@ -107,11 +107,8 @@ impl Overlay {
 /// its exports were read if the guard has nothing to decide, so that no importer waits for Cloud Map's operations, else
 /// after they were published.
 pub enum Offer {
-    Exports {
-        overlay: Overlay,
-        /// Whether the cluster has its own record in Cloud Map.
-        has_cluster_record: bool,
-    },
+    /// Of a cluster that has its own record in Cloud Map: without one they count for no member.
+    Exports(Overlay),
     /// Cloud Map could not be read, and so the guard has not judged the exports.
     Unregistered(Overlay),
     /// The cluster could not write its own record: endpoints come into its imports, and none leaves.
@@ -174,10 +171,7 @@ impl Exporting<'_> {
         let plan = plan(&observed);
         // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
         // it. So a new one gets that first, and its imports need not wait for the registrations.
-        let introduced = match options.mode {
-            Mode::Sync if !kept.has_cluster_record() => kept.write_own(selection, options).await?.0,
-            _ => ClusterReport::default(),
-        };
+        let introduced = kept.introduce(selection, options).await?;
         let refused = kept.refused(&observation.desired);
         let exported = |held_back: &[HeldBack]| {
             let mut desired = allowed(observation.desired.clone(), observation, held_back);
@@ -187,7 +181,7 @@ impl Exporting<'_> {
         let is_judged = plan.guard.is_some() || GuardBaseline::of(&observed, &plan).is_some();
         if kept.has_cluster_record() && !is_judged {
             let overlay = self.overlay(exported(&plan.held_back));
-            self.offer(Offer::Exports { overlay, has_cluster_record: true });
+            self.offer(Offer::Exports(overlay));
         }
         let ended = kept.ended(&observed, &plan, selection);
         let taken_away = kept.take_away(ended, options).await;
@@ -206,7 +200,9 @@ impl Exporting<'_> {
         }
         let claimed = Claimed::of(observation, leaving);
         let overlay = self.overlay(exported(&held_back)).judged(report.guard.as_ref());
-        self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record });
+        if has_cluster_record {
+            self.offer(Offer::Exports(overlay.clone()));
+        }
         Ok(Exported { report, claimed, overlay, outcomes })
     }
 
@@ -218,10 +214,11 @@ impl Exporting<'_> {
         if let Some(finalized) = Finalized::of(&observed.desired) {
             return Err(Refused::NotReleased(finalized));
         }
-        let kept = Kept::new(world, member, records.flatten(), selection).await?;
+        let mut kept = Kept::new(world, member, records.flatten(), selection).await?;
         if !kept.has_cluster_record() && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
+        let introduced = kept.introduce(selection, options).await?;
         let stands = to_adopt(&observed, member).into_iter();
         let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
         let desired = &observed.desired;
@@ -233,15 +230,11 @@ impl Exporting<'_> {
         let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
         let adopted = carry_out(&execution, &observed, options).await.report;
         let claimed = Claimed::of(&observed, Leaving::default());
-        let report = written.report.with(adopted);
+        let report = introduced.with(written.report).with(adopted);
         let overlay = self.overlay(observed.desired);
         // StandingImports are taken over after all exports were.
-        self.offer(if report.is_complete() {
-            let has_cluster_record = written.has_cluster_record;
-            Offer::Exports { overlay: overlay.clone(), has_cluster_record }
-        } else {
-            Offer::Nothing
-        });
+        let is_complete = report.is_complete() && written.has_cluster_record;
+        self.offer(if is_complete { Offer::Exports(overlay.clone()) } else { Offer::Nothing });
         Ok(Exported { report, claimed, overlay, outcomes: BTreeMap::new() })
     }
 
@@ -262,7 +255,7 @@ impl Exporting<'_> {
         let overlay = Overlay::new(world.owner.cluster.clone(), Desired::default(), nothing);
         // The next run may write it: until then a new member imports nothing, as one that exports.
         if matches!(failure, Some(ExportOutcome::HeldBack(_) | ExportOutcome::TimeRanOut)) {
-            self.offer(Offer::Exports { overlay: overlay.clone(), has_cluster_record: false });
+            self.offer = None;
         }
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
             return Err(Refused::NoRecord(error));
@@ -270,7 +263,7 @@ impl Exporting<'_> {
         // A plan writes none.
         self.offer(if kept.has_cluster_record() {
             report = report.with(kept.take_former_away(&BTreeMap::new(), options).await);
-            Offer::Exports { overlay: overlay.clone(), has_cluster_record: true }
+            Offer::Exports(overlay.clone())
         } else {
             Offer::Unrecorded
         });
@@ -325,7 +318,8 @@ impl Exporting<'_> {
     }
 }
 
-/// Whether imports of ours stand in a cluster, as far as the objects of those that the run is about show it.
+/// Whether imports of ours stand in a cluster, or slices of one that a person deleted, as far as the objects of those that
+/// the run is about show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StandingImports {
     Stand,
@@ -343,8 +337,12 @@ impl StandingImports {
             Self::Stand => true,
             Self::None => false,
             Self::Unknown { label } => {
-                let has = world.kubernetes.has_objects(Resource::ServiceImports, label).await;
-                has.unwrap_or(true)
+                for resource in [Resource::ServiceImports, Resource::EndpointSlices] {
+                    if world.kubernetes.has_objects(resource, label).await.unwrap_or(true) {
+                        return true;
+                    }
+                }
+                false
             }
         }
     }

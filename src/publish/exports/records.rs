@@ -22,7 +22,7 @@ use crate::publish::plan::{
     Change, DeregisterReason, Observation, Plan, WantedRecords, no_service,
 };
 use crate::publish::{Execution, Options, Published, Task, carry_out};
-use crate::report::ClusterReport;
+use crate::report::{ClusterReport, Mode};
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
@@ -46,6 +46,8 @@ pub(super) struct Kept<'w> {
     pub(super) only_imports: bool,
     /// The records under other ids of the member.
     former: Registry,
+    /// The outcome of the first record of the cluster if it is not certain.
+    failure: Option<ExportOutcome>,
 }
 
 /// The result of writing records.
@@ -77,21 +79,28 @@ impl<'w> Kept<'w> {
         if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
             return Err(Refused::Unreadable(problem));
         }
-        if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
-            && !world.owner.owns(attributes)
-        {
-            return Err(match Owner::of(attributes) {
-                Some(Owner { id: owner, cluster, .. }) if cluster == world.owner.cluster => {
-                    let id = member.cluster.to_string();
-                    Refused::OtherOwner { namespace, id, owner }
-                }
-                holder => Refused::taken(&member.cluster, holder.as_ref()),
-            });
+        let own = observation.registry.instance(&key, CLUSTER_RECORD).map(Owner::of);
+        // Without one the id may be that of a cluster whose record is under way.
+        let claimant = || {
+            let records = observation.registry.instances(&key);
+            let mut others = records.filter_map(|(_, record)| Owner::of(record));
+            let claimant = world.registry.claimant(member);
+            claimant.or_else(|| others.find(|it| it.cluster != world.owner.cluster)).map(Some)
+        };
+        match own.or_else(claimant) {
+            Some(Some(holder)) if holder == world.owner => {}
+            Some(Some(Owner { id: owner, cluster, .. })) if cluster == world.owner.cluster => {
+                let id = member.cluster.to_string();
+                return Err(Refused::OtherOwner { namespace, id, owner });
+            }
+            Some(holder) => return Err(Refused::taken(&member.cluster, holder.as_ref())),
+            None => {}
         }
         let name = ServiceName::parse(member.cluster.as_str());
         let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;
         let former = former(world, member, selection).await;
-        Ok(Self { world, member, observation, key, name, only_imports: false, former })
+        let (only_imports, failure) = (false, None);
+        Ok(Self { world, member, observation, key, name, only_imports, former, failure })
     }
 
     pub(super) fn has_cluster_record(&self) -> bool {
@@ -108,6 +117,24 @@ impl<'w> Kept<'w> {
         !self.has_cluster_record() && self.former.services.is_empty()
     }
 
+    /// Writes the record of a cluster that has none. Until Cloud Map shows it the id may be another cluster's, with records of
+    /// the same names, so no other one is written then.
+    ///
+    /// # Errors
+    /// As for [`Self::write_own`].
+    pub(super) async fn introduce(
+        &mut self,
+        selection: &Selection,
+        options: Options,
+    ) -> Result<ClusterReport, Refused> {
+        if options.mode != Mode::Sync || self.has_cluster_record() {
+            return Ok(ClusterReport::default());
+        }
+        let (report, failure) = self.write_own(selection, options).await?;
+        self.failure = failure;
+        Ok(report)
+    }
+
     /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
     ///
     /// # Errors
@@ -121,6 +148,7 @@ impl<'w> Kept<'w> {
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
         if failure.is_some() {
+            self.world.registry.claim(self.member, &self.world.owner);
             let read = self.world.observe_records_again(self.member).await?;
             let again = Self::new(self.world, self.member, read, &Selection::nothing()).await;
             if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {
@@ -315,7 +343,7 @@ impl<'w> Kept<'w> {
         options: Options,
     ) -> Written {
         let mut wanted = self.cluster_record(selection, options.now);
-        let has_cluster_record = self.has_cluster_record() || !wanted.is_empty();
+        let is_due = !wanted.is_empty();
         let standing = desired.services.iter().filter_map(|(service, published)| {
             let stands = matches!(outcomes.get(service)?, ExportOutcome::Exported(_));
             stands.then_some((service, &published.export.as_ref()?.export))
@@ -333,9 +361,12 @@ impl<'w> Kept<'w> {
                 _ => {}
             }
         }
+        if self.failure.is_some() {
+            wanted.clear();
+        }
         let published = self.apply(&self.records(wanted), options).await;
         let failures = failures(&published);
-        let of_cluster = failures.get(CLUSTER_RECORD);
+        let of_cluster = self.failure.as_ref().or_else(|| failures.get(CLUSTER_RECORD));
         for (service, outcome) in &mut outcomes {
             let id = id::export_record(service);
             if let ExportOutcome::Exported(_) = outcome
@@ -350,7 +381,7 @@ impl<'w> Kept<'w> {
                 *outcome = ExportOutcome::AsBefore(Box::new(of_run));
             }
         }
-        let has_cluster_record = has_cluster_record && of_cluster.is_none();
+        let has_cluster_record = self.has_cluster_record() || is_due && of_cluster.is_none();
         Written { report: published.report, outcomes, has_cluster_record }
     }
 

@@ -209,7 +209,12 @@ impl SharedRegistry {
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
         keys.extend(records.iter().cloned());
         match earlier {
-            Some(earlier) => keys.retain(|key| earlier.contains(key)),
+            Some(earlier) => {
+                keys.retain(|key| earlier.contains(key));
+                for key in &records {
+                    self.read_cluster_record_again(registry, key).await;
+                }
+            }
             None if records.iter().any(|key| !registry.services.contains_key(key)) => {
                 // A member may have joined since.
                 let now = self.memory().mirror().take_moment();
@@ -226,6 +231,16 @@ impl SharedRegistry {
         self.read_instances(registry, &keys).await;
         served.leave_other_records_out(registry, clusterset);
         Ok(())
+    }
+
+    /// Reads the record of a member about itself, which may be gone though it is remembered, if it exports none of the names.
+    async fn read_cluster_record_again(&self, registry: &mut Registry, key: &ServiceKey) {
+        let Some(service) = registry.services.get_mut(key) else { return };
+        let mut known = service.instances.iter().flat_map(|it| it.keys());
+        if known.all(|id| id == CLUSTER_RECORD) {
+            self.forget_cluster_record(key);
+            self.read_these(key, service, &BTreeSet::new()).await;
+        }
     }
 
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.

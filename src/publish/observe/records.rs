@@ -10,7 +10,7 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::clusterset::Member;
 use crate::model::{
-    CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey, ServiceRef,
+    CloudMapService, Namespace, NamespaceReference, Owner, Registry, ServiceKey, ServiceRef,
     UnresolvedNamespace,
 };
 use crate::publish::plan::Observation;
@@ -123,6 +123,16 @@ impl World<'_> {
 }
 
 impl SharedRegistry {
+    /// A cluster has tried to write its first record, which Cloud Map may show only after this invocation.
+    pub fn claim(&self, member: &Member, owner: &Owner) {
+        self.claims().entry(member.clone()).or_insert_with(|| owner.clone());
+    }
+
+    /// The first cluster of this invocation that has tried to write its record under an id.
+    pub fn claimant(&self, member: &Member) -> Option<Owner> {
+        self.claims().get(member).cloned()
+    }
+
     /// Reads the records of these names in the service of one member. Returns whether each has one: else all records
     /// matter, since a new one may find no room.
     async fn read_records_of(

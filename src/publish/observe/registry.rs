@@ -20,8 +20,10 @@ use crate::cloud_map::instances::Unread;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
+use crate::model::clusterset::Member;
 use crate::model::{
-    CloudMapService, ClusterArn, Namespace, NamespaceReference, Registry, ServiceKey, Timestamp,
+    CloudMapService, ClusterArn, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
+    Timestamp,
 };
 use crate::publish::plan::Refusals;
 
@@ -57,6 +59,8 @@ pub struct SharedRegistry {
     admissions: Admissions,
     /// The TTLs that the clusters of this invocation ask for.
     asked: std::sync::Mutex<Asked>,
+    /// The clusters that have tried to write their first records in this invocation.
+    claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
 }
 
 impl SharedRegistry {
@@ -88,6 +92,7 @@ impl SharedRegistry {
             new_services: NewServices::default(),
             admissions: Admissions::default(),
             asked: std::sync::Mutex::default(),
+            claims: std::sync::Mutex::default(),
         }
     }
 
@@ -165,6 +170,10 @@ impl SharedRegistry {
         {
             mirror.keep_health(key, &service.health);
         }
+    }
+
+    pub(super) fn claims(&self) -> MutexGuard<'_, BTreeMap<Member, Owner>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The memory of the process about it.

@@ -178,6 +178,24 @@ async fn adoption_that_is_cut_short_is_finished_by_a_second_one() {
     renamed.assert_goes_on().await;
 }
 
+/// A person deleted its import, and no slice names it.
+#[tokio::test]
+async fn derived_service_without_an_import_is_adopted() {
+    let renamed = Renamed::start().await;
+    renamed.allow();
+    let green = &renamed.members.green;
+    let service = || green.service_object("shop", DERIVED).expect("a Service");
+    let mut left = service();
+    left["metadata"]["ownerReferences"] = json!([]);
+    green.put(left);
+    green.delete("serviceimports", "shop", "web");
+
+    let report = renamed.adopt(true).await;
+
+    let owner = service()["metadata"]["labels"]["cloud-map-sync/owner"].clone();
+    assert_eq!(owner, NEW, "{}", in_full(&report));
+}
+
 /// It refuses every patch of a Service with a value that it took before, also that of a label.
 #[tokio::test]
 async fn imports_are_adopted_in_a_cluster_whose_api_server_was_downgraded() {

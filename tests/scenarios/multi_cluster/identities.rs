@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
 use crate::queue::{batch, message};
-use crate::run::sync;
-use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
+use crate::run::{report, sync};
+use testbed::cloud_map::{Behaviour, Call, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Fault, FaultKind};
 
@@ -213,6 +214,38 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
     }
 }
 
+/// Its record under the former id says what it was.
+#[tokio::test]
+async fn export_that_changes_with_the_id_of_its_cluster_is_in_no_conflict_with_what_it_was() {
+    let members = Members::with_one_export_each().await;
+    members.blue.cluster_property(CLUSTER, "lime");
+    let other = ClusterIp::new("shop", "web").port_of("TCP", "http", 81, 8081);
+    exported(&members.blue, other, &["10.0.0.2"], CREATED);
+
+    let report = sync(&members.function).await;
+
+    let of_lime = sources([("lime", &["10.0.0.2:8081"])]);
+    assert_eq!(imported(&members.green, "web"), of_lime, "{}", in_full(&report));
+}
+
+/// Another function has listed the members before the change.
+#[tokio::test]
+async fn import_from_a_changed_id_stays_in_a_message_to_a_function_that_does_not_know_it() {
+    let members = Members::with_one_export_each().await;
+    members.clock.advance(Duration::from_hours(1));
+    let [of_blue, of_green] =
+        [members.serving("blue", &[]).await, members.serving("green", &[]).await];
+    sync(&of_green).await;
+    members.blue.cluster_property(CLUSTER, "azure");
+    sync(&of_blue).await;
+    let message =
+        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" });
+
+    let report = report(&of_green, &message).await;
+
+    assert_eq!(pods_of_web(&members), ["10.0.0.1:8080"], "{}", in_full(&report));
+}
+
 /// The namespace of the endpoints is not among those that the function may see.
 #[tokio::test(start_paused = true)]
 async fn export_that_is_held_back_under_a_new_id_keeps_its_record_under_the_former_one() {
@@ -251,6 +284,35 @@ async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
     assert_eq!(fleet.cloud_map.take_violations(), [""; 0], "{}", in_full(&report));
     let obstacles = &part(&report, "green").obstacles;
     assert_eq!(obstacles[0].reason, "ClusterIdTaken", "{}", in_full(&report));
+}
+
+/// The other one writes nothing until Cloud Map shows it.
+#[tokio::test(start_paused = true)]
+async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
+    let members = Members::start().await;
+    let Members { blue, green, fleet, function, .. } = &members;
+    let namespace = fleet.cloud_map.namespace("clusterset.shop-set", NamespaceKind::Http);
+    let records = fleet.cloud_map.service(&namespace, "green", ServiceKind::Http);
+    blue.cluster_property(CLUSTER, "green");
+    for cluster in [blue, green] {
+        exported(cluster, web(), &[], CREATED);
+    }
+    let operation_delay = Duration::from_mins(20);
+    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+
+    let report = sync(function).await;
+
+    assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
+    sleep(2 * operation_delay).await;
+    let holders = fleet.cloud_map.instances(&records).into_values();
+    let holders: BTreeSet<String> =
+        holders.map(|it| it["cloud-map-sync/cluster"].clone()).collect();
+    assert_eq!(
+        holders,
+        BTreeSet::from([fleet.sandbox.cluster_arn("blue")]),
+        "{}",
+        in_full(&report)
+    );
 }
 
 /// An object of an import that changed meanwhile is looked at again, with the exports of the clusters.

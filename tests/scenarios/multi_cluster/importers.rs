@@ -142,6 +142,32 @@ async fn imports_lose_nothing_in_another_cloud_map() {
     assert_eq!(members.green.service_import("shop", "web"), None);
 }
 
+/// A person deleted all imports, and left them.
+#[tokio::test]
+async fn slices_without_an_import_lose_nothing_in_another_cloud_map() {
+    let (members, _) = Members::of_an_importer().await;
+    let role = "arn:aws:iam::777788889999:role/registry-writer";
+    members.fleet.sandbox.role(role, None);
+    let elsewhere = members.fleet.sandbox.cloud_map_of("eu-central-1", "777788889999");
+    let other = json!([{ "cluster": "green", "registryRoleArn": role }]);
+    assert!(report(&members.serving(GREEN, &[]).await, &whole()).await.ok);
+    let other = members.serving(&other.to_string(), &[]).await;
+    for name in ["web", "mail"] {
+        for mut slice in super::slices(&members.green, name) {
+            slice["metadata"]["ownerReferences"] = json!([]);
+            members.green.put(slice);
+        }
+        members.green.delete("serviceimports", "shop", name);
+    }
+
+    for payload in [about("web"), about("other"), whole()] {
+        let report = report(&other, &payload).await;
+        assert_eq!(elsewhere.writes(), 0, "{}", in_full(&report));
+    }
+
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
 /// It knows its Cloud Map by the members that its imports have endpoints of.
 #[tokio::test]
 async fn imports_of_an_earlier_release_get_a_record_where_their_sources_are_shown() {

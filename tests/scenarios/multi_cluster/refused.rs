@@ -54,6 +54,21 @@ async fn value_that_an_older_api_server_refuses_is_left_out_until_its_version_ch
     assert!(!ready(green).1.contains("refuse"), "{}", ready(green).1);
 }
 
+/// Else some processes would leave the value out for an hour, and others write it.
+#[tokio::test]
+async fn refusal_before_an_upgrade_is_forgotten_by_the_first_sync_after_it() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    green.set_minor_version(32);
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"], CREATED);
+    sync(&members.function).await;
+    green.set_minor_version(33);
+
+    sync(&members.function).await;
+
+    assert_eq!(distribution(green), "PreferSameZone");
+}
+
 /// It refuses every patch of a Service with a value that it took before.
 #[tokio::test]
 async fn value_that_stands_leaves_an_import_whose_api_server_was_downgraded() {

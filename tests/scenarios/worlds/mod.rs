@@ -14,8 +14,8 @@
 //! invariant: a method of the flow's ledger, called by `look`.
 //!
 //! `cargo test --test scenarios worlds::play` plays the first seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST` begins
-//! with that seed, and `WORLD=17` repeats one and prints its moves and reports; `FLOWS=annotated`, `exported` or `both`
-//! plays those flows alone. Two of three moves are of the kinds that `KINDS=guard,service_is_deleted` names, each as
+//! with that seed, and `WORLD=17` repeats one and prints its moves and reports, as drawn and as cut down;
+//! `FLOWS=annotated`, `exported` or `both` plays those flows alone. Two of three moves are of the kinds that `KINDS=guard,service_is_deleted` names, each as
 //! often as another: so a rule is looked for that needs them. `UNEVEN=1` gives each world weights of its own.
 //! `WEEKS=1000 cargo test --test scenarios worlds::weeks_` plays worlds in which hours pass between the moves, and all
 //! comes to rest seven times. A world that breaks a rule is cut down to the moves that are needed for it; its seed goes
@@ -39,6 +39,8 @@ mod rest;
 mod story;
 pub mod world;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use story::Length;
@@ -55,6 +57,9 @@ const TESTS: u64 = 2;
 const CUTS: u32 = 400;
 /// No more worlds are played after so many that broke a rule.
 const MOST: usize = 5;
+
+/// Whether the reports of invocations are printed.
+static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// Seeds of worlds that broke a rule once, each with what it found. A seed belongs to the table of moves: if that
 /// changes, a scenario takes its place.
@@ -74,15 +79,26 @@ fn play(seed: u64, length: Length) -> Result<(), String> {
     let mut runner = TestRunner::new_with_rng(config, rng);
     let story = story::story(length).new_tree(&mut runner).expect("a story");
     if number("WORLD").is_some() {
-        println!("{}", story.current());
+        show(&story.current());
     }
     match runner.run_one(story, |story| play::play(&story).map_err(TestCaseError::fail)) {
         Ok(_) => Ok(()),
         Err(TestError::Fail(problem, story)) => {
+            if number("WORLD").is_some() {
+                show(&story);
+            }
             Err(format!("world {seed}, cut down:\n{story}\n{problem}"))
         }
         Err(TestError::Abort(problem)) => Err(format!("world {seed}: {problem}")),
     }
+}
+
+/// Plays a story, and prints its moves and the reports of its invocations.
+fn show(story: &story::Story) {
+    println!("{story}");
+    IS_SHOWN.store(true, Ordering::Relaxed);
+    drop(play::play(story));
+    IS_SHOWN.store(false, Ordering::Relaxed);
 }
 
 /// Plays so many seeds, or one, of which every other one belongs to a test.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cloud_map_sync::function::{Answer, Function};
@@ -60,7 +61,7 @@ impl Process {
         let _turn = self.turn.lock().await;
         let function = self.function().await;
         let answer = timeout(time, function.invoke(payload, Deadline::after(time))).await.ok();
-        if std::env::var_os("WORLD").is_some() {
+        if super::IS_SHOWN.load(Ordering::Relaxed) {
             let report = answer.as_ref().and_then(|it| it.report.as_ref());
             println!("{payload}: {}", report.map_or("no report".to_owned(), in_full));
         }

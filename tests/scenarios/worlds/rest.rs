@@ -70,7 +70,10 @@ impl Scene {
             }
         }
         let is_taken = is_on && clusterset::has_taken_id(self);
-        self.world.clusterset.has_lost_records |= is_taken;
+        // What a process that imports alone brought in without a record is confirmed once the cluster exports.
+        let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
+        let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
+        self.world.clusterset.has_lost_records |= is_taken || lacks_records;
         self.adopt();
         self.finish(REST).await?;
         // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar. A
@@ -87,14 +90,16 @@ impl Scene {
         self.look()
     }
 
-    /// What is under way comes to its end.
-    pub async fn finish(&mut self, least: Duration) -> Result<(), String> {
-        let mut waited = Duration::ZERO;
-        while waited < least || !self.runs.is_empty() {
+    /// What is under way comes to its end, and so much time passes after it: a heartbeat is due at once then, and not
+    /// some syncs later.
+    pub async fn finish(&mut self, after: Duration) -> Result<(), String> {
+        let (mut waited, mut rested) = (Duration::ZERO, Duration::ZERO);
+        while rested < after || !self.runs.is_empty() {
             let pause = Duration::from_secs(1);
             sleep(pause).await;
             waited += pause;
             self.runs.retain(|(_, run)| !run.is_finished());
+            rested = if self.runs.is_empty() { rested + pause } else { Duration::ZERO };
             self.look_at_changes()?;
             if waited > 8 * TIMEOUT {
                 return Err("an invocation does not end within its time".to_owned());
@@ -298,7 +303,8 @@ impl Scene {
         guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
         if is_whole {
             let (left, minimum) = (clusterset::Stood::of(self), self.world.settings.guard_minimum);
-            let guarded = stood.is_guarded(&stood_first, &left, minimum);
+            let is_apart = self.world.clusterset.is_apart;
+            let guarded = stood.is_guarded((&stood_first, is_apart), &left, minimum);
             guarded.map_err(|it| shown(it, &reports))?;
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }

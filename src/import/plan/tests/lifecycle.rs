@@ -101,6 +101,23 @@ fn ended_export_deletes_the_import_alone() {
     assert_eq!(world.planned(&cluster), "nothing");
 }
 
+/// A person deleted the import before, and left them.
+#[test]
+fn objects_that_the_import_does_not_own_are_deleted_with_it() {
+    let mut cluster = after(&web());
+    for ((kind, _), object) in &mut cluster.objects {
+        if *kind != Kind::ServiceImport {
+            object["metadata"]["ownerReferences"] = json!([]);
+        }
+    }
+    assert_snapshot!(web().unexported("green").synced(&mut cluster), @"
+    - Service derived-isrlchlhrq: no import uses it
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out
+    - ServiceImport web: no cluster exports it, last green
+    ");
+    assert_eq!(cluster.objects.len(), 0);
+}
+
 #[test]
 fn objects_without_an_import_are_deleted() {
     let mut cluster = after(&web());

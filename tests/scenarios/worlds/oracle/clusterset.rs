@@ -51,12 +51,15 @@ pub struct Ledger {
     unknown: BTreeMap<usize, BTreeSet<String>>,
     /// The derived Service of each import by cluster and name, with its ports.
     derived: BTreeMap<(usize, usize), (String, Ports)>,
-    /// The ports of each name whose exports all have a record, if its import has an IP, and the names for which these have
-    /// changed while a run was under way.
+    /// The ports of the exports of each name, if its import has an IP and each of them has a record, or is of `amber` and has
+    /// a part in an import; and the names for which these have changed while a run was under way.
     agreed: BTreeMap<usize, Ports>,
     changed: BTreeSet<usize>,
-    /// The IPs of each ServiceImport, by its cluster and UID.
+    has_amber: bool,
+    /// The IPs of each ServiceImport, by its cluster and UID, and the names that had none by an export, or by a record of one
+    /// that is gone, while a run was under way.
     ips: BTreeMap<(usize, String), Value>,
+    headless: BTreeSet<usize>,
     gone: BTreeSet<(usize, String)>,
     back: BTreeSet<(usize, String)>,
     unsettled: BTreeSet<usize>,
@@ -76,6 +79,7 @@ impl Ledger {
     /// What was begun has come to its end.
     pub fn is_idle(&mut self) {
         self.changed.clear();
+        self.headless.clear();
     }
 
     /// No run is under way, nor any operation.
@@ -83,6 +87,7 @@ impl Ledger {
         self.gone.clear();
         self.back.clear();
         self.unsettled.clear();
+        self.headless.clear();
     }
 
     /// Compares what stands with the last look.
@@ -126,7 +131,7 @@ impl Ledger {
         }
         self.look_at_amber(scene, own.each_ref().map(|it| it.contains_key("cluster")))?;
         self.look_at_derived(scene, &own)?;
-        self.look_at_ips(scene)
+        self.look_at_ips(scene, &own)
     }
 
     fn look_at_amber(&mut self, scene: &Scene, has_record: [bool; 2]) -> Result<(), String> {
@@ -146,7 +151,7 @@ impl Ledger {
 
     fn look_at_derived(&mut self, scene: &Scene, own: &[Records; 2]) -> Result<(), String> {
         for (name, title) in EXPORTED.into_iter().enumerate() {
-            let agreed = agreed(&scene.world.clusterset, name, own);
+            let agreed = agreed(&scene.world.clusterset, name, (own, self.has_amber));
             let has_changed = self.agreed.get(&name) != Some(&agreed);
             self.changed.extend(has_changed.then_some(name));
             let is_settled = !self.changed.contains(&name) && !self.unsettled.contains(&name);
@@ -164,16 +169,27 @@ impl Ledger {
             }
             self.agreed.insert(name, agreed);
         }
+        let mut clusters = (0..CLUSTERS.len()).map(|it| scene.cluster(it));
+        self.has_amber = clusters.all(|it| {
+            it.service_import(SHOP, EXPORTED[0]).is_none()
+                || imported(it, EXPORTED[0]).contains_key(AMBER)
+        });
         Ok(())
     }
 
-    fn look_at_ips(&mut self, scene: &Scene) -> Result<(), String> {
+    fn look_at_ips(&mut self, scene: &Scene, own: &[Records; 2]) -> Result<(), String> {
         let mut now = BTreeMap::new();
         // Another type ends it, also between two looks.
-        let has_ip = |name: &usize| {
+        let is_headless = |name: &usize| {
             let exporters = exporters(&scene.world.clusterset, *name);
-            exporters.first().is_some_and(|it| !it.is_headless)
+            let is_told = |(cluster, records): (usize, &Records)| {
+                says_headless(records, *name)
+                    && !exporters.iter().any(|it| it.cluster == cluster && it.is_headless)
+            };
+            exporters.first().is_none_or(|it| it.is_headless) || own.iter().enumerate().any(is_told)
         };
+        self.headless.extend((0..EXPORTED.len()).filter(is_headless));
+        let has_ip = |name: &usize| !self.headless.contains(name);
         let names = (0..EXPORTED.len()).filter(has_ip).map(|it| EXPORTED[it]);
         let names: Vec<&str> = names.collect();
         for (cluster, name) in
@@ -202,7 +218,7 @@ fn of(endpoints: &Endpoints, name: usize) -> &BTreeSet<String> {
 }
 
 /// The ports of an import with an IP if each of its exporters has a record with its own, and so none is unknown.
-fn agreed(clusterset: &Clusterset, name: usize, own: &[Records; 2]) -> Ports {
+fn agreed(clusterset: &Clusterset, name: usize, (own, has_amber): (&[Records; 2], bool)) -> Ports {
     let exporters = exporters(clusterset, name);
     let has_ports = |record: &Attributes, ports: &[Port]| {
         let export = record.get("cloud-map-sync/export").map_or("", String::as_str);
@@ -213,12 +229,20 @@ fn agreed(clusterset: &Clusterset, name: usize, own: &[Records; 2]) -> Ports {
     };
     let is_known = |it: &Exports<'_>| {
         own.get(it.cluster)
-            .is_none_or(|all| all.values().any(|record| has_ports(record, &it.ports)))
+            .map_or(has_amber, |all| all.values().any(|record| has_ports(record, &it.ports)))
     };
     let has_ip =
         exporters.first().is_some_and(|it| !it.is_headless) && exporters.iter().all(is_known);
     let ports = merged(&exporters).into_iter().filter(|_| has_ip);
     ports.map(|(name, number)| (name.to_owned(), u64::from(number))).collect()
+}
+
+/// Whether the record of an export says that its Service has no IP.
+fn says_headless(records: &Records, name: usize) -> bool {
+    let is_of =
+        |it: &Attributes| it.get("cloud-map-sync/service").is_some_and(|it| it == EXPORTED[name]);
+    let export = |it: &Attributes| it.get("cloud-map-sync/export").cloned().unwrap_or_default();
+    records.values().any(|it| is_of(it) && export(it).contains(r#""type":"Headless""#))
 }
 
 /// Those that Cloud Map has, with the record of their export unless they are of `amber`.
@@ -605,8 +629,14 @@ impl Stood {
 
     // Guard: a full sync after which the imports of a cluster would have lost more than half of the endpoints of other
     // clusters, and more than the minimum, takes none out, and notes the loss on the record of the cluster. Only a loss
-    // of `amber` is looked at: that of the others may be judged, or excused, with their exports.
-    pub fn is_guarded(&self, first: &Self, rest: &Self, minimum: u32) -> Result<(), String> {
+    // of `amber` is looked at: that of the others may be judged, or excused, with their exports. The second of two syncs
+    // weighs what came in the first one, too.
+    pub fn is_guarded(
+        &self,
+        (first, are_two): (&Self, bool),
+        rest: &Self,
+        minimum: u32,
+    ) -> Result<(), String> {
         for cluster in (0..CLUSTERS.len()).filter(|it| !self.noted[*it]) {
             let [before, after, left] =
                 [self, first, rest].map(|it| [0, 1].map(|name| it.count(cluster, name)));
@@ -614,8 +644,11 @@ impl Stood {
             for (name, (before, left)) in before.iter().zip(&left).enumerate() {
                 let (was, is): (usize, usize) = (before.values().sum(), left.values().sum());
                 sum += was.saturating_sub(is);
-                let weight = was.max(1);
-                total += self.imports.get(&(cluster, name)).map_or(0, |_| weight);
+                let came = after[name].iter().filter(|_| are_two);
+                let came = came.map(|(of, now)| now.saturating_sub(*before.get(of).unwrap_or(&0)));
+                let weight = (was + came.sum::<usize>()).max(1);
+                let stands = |it: &Self| it.imports.contains_key(&(cluster, name));
+                total += if stands(self) || are_two && stands(first) { weight } else { 0 };
                 let mut others = before.iter().filter(|(of, _)| *of != AMBER);
                 is_of_amber &= others.all(|(of, was)| left.get(of) >= Some(was));
             }
