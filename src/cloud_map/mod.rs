@@ -33,6 +33,10 @@ pub use priority_queue::{Token, Waiting};
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use tag::{CustomTags, OWNER_TAG};
 
+use admission::Admissions;
+use namespace::NewNamespaces;
+use new_service::NewServices;
+
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
 
@@ -47,6 +51,17 @@ async fn read_each<T>(
     let reads = stream::iter(services)
         .map(|(key, service)| async move { (key.clone(), read(service).await) });
     reads.buffer_unordered(SIDE_BY_SIDE).collect().await
+}
+
+/// The results of calls that all turns of an invocation share.
+#[derive(Debug, Default)]
+pub struct SharedResults {
+    /// The namespaces that clusters asked for.
+    pub namespaces: NewNamespaces,
+    /// The services that were created.
+    pub services: NewServices,
+    /// The registrations that full namespaces admit.
+    pub admissions: Admissions,
 }
 
 /// A Cloud Map client. Clones share the account's quotas, its recent health reports and its operation timings.

@@ -226,7 +226,7 @@ impl Function {
             selections = selections.union(of_event);
         }
         let mut run = Box::pin(self.run(&invocation, &selections)).await;
-        self.note_drift(&drifted, &run.report, invocation.now);
+        self.looks.note(&drifted, &run.report, invocation.now);
         let (reason, why) = drift::FOREIGN;
         let foreign = drifted.foreign.drain(..);
         dropped.extend(foreign.map(|id| drop_message(id, reason, &why)));

@@ -27,7 +27,7 @@ use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::{ClusterId, Member, RefusedField};
 use crate::model::{
-    About, Family, Notice, Outcome, Policy, Selection, ServiceRef, Timestamp, Tone,
+    About, Family, Notice, Outcome, Policy, Selection, ServiceRef, Timestamp, Tone, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
@@ -117,7 +117,7 @@ impl Importing<'_> {
         !members.is_unread()
             && self.own_record == OwnRecord::Unknown
             && !members.has_record_under_any_id(self.guard.cluster)
-            && self.objects.has_imports(self.owner)
+            && self.objects.count_imports(self.owner) > 0
     }
 
     /// The names to import or to end. While Cloud Map cannot be read, an import ends by no read: perhaps another member
@@ -295,9 +295,6 @@ impl ImportRun<'_> {
         let import = self.present.import.as_ref().filter(|_| self.kept_ips != usize::MAX)?;
         let ips = self.present.derived.as_ref().map(|derived| &derived.cluster_ips)?;
         let lost: Vec<&IpAddr> = former.iter().filter(|ip| !ips.contains(ip)).collect();
-        let texts = |ips: Vec<&IpAddr>| {
-            ips.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-        };
         (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
             about: About::ServiceImport,
             tone: Tone::Warning,
@@ -306,8 +303,8 @@ impl ImportRun<'_> {
             reason: "ClusterSetIPChanged".to_owned(),
             note: format!(
                 "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
-                texts(lost),
-                texts(ips.iter().collect())
+                join(&lost, " and "),
+                join(ips, " and ")
             ),
         })
     }

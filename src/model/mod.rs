@@ -42,3 +42,4 @@ pub use service::{
     ServiceKind, ServiceUpdate, Tags, description, seconds,
 };
 pub use verb::{GuardState, Outcome, Policy, Traffic, Verb};
+pub use words::{join, join_first, join_or};

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::words::{display, words};
+use super::words::{display, join, words};
 use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
 
 /// A Cloud Map service and the instances in it.
@@ -91,9 +91,7 @@ impl CloudMapService {
         let health = KnownHealth::Read(BTreeMap::new());
         Self { arn, name, kind, instances, health, ..Self::default() }
     }
-}
 
-impl CloudMapService {
     /// Whether accounts other than the one that created it registered instances in it.
     pub fn holds_instances_of_other_accounts(&self) -> bool {
         let other = |account: &String| self.created_by.as_ref().is_some_and(|it| it != account);
@@ -256,6 +254,5 @@ display!(ServiceUpdate { present, ttl, .. } => "ttl {} -> {ttl}", seconds(presen
 
 /// TTLs for a sentence.
 pub fn seconds(ttls: &BTreeSet<u32>) -> String {
-    let texts: Vec<String> = ttls.iter().map(u32::to_string).collect();
-    texts.join(" and ")
+    join(ttls, " and ")
 }

@@ -10,8 +10,6 @@
 //! The plan of the whole sync is the one that would have been made without the first part (`passes::Made`). So the
 //! guard, the order of removals and the report are the same.
 
-use tokio::time::timeout_at;
-
 use super::observe::{self, First, Lack, World};
 use super::passes::{FirstPart, Results};
 use super::plan::{Observation, Plan, Task};
@@ -42,18 +40,18 @@ pub(super) async fn publish(
     world: &World<'_>,
     options: Options,
 ) -> Result<(Observation, Published), Failed> {
-    let (execution, stop) = (Execution::of_cluster(Task::Sync, world), options.deadline.stop());
-    let first = timeout_at(stop, Box::pin(world.observe_first())).await;
+    let (execution, deadline) = (Execution::of_cluster(Task::Sync, world), options.deadline);
+    let first = deadline.until_stop(Box::pin(world.observe_first())).await;
     let first = first.map_err(observe::Error::from)??;
     let Some(First { lack, cluster }) = first else {
         let observed = Box::pin(world.observe(&Selection::Everything));
-        let observed = timeout_at(stop, observed).await.map_err(observe::Error::from)??;
+        let observed = deadline.until_stop(observed).await.map_err(observe::Error::from)??;
         let published = carry_out(&execution, &observed, options).await;
         return Ok((observed, published));
     };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
     let (made, observed) =
-        tokio::join!(Box::pin(add(world, lack, options)), timeout_at(stop, rest));
+        tokio::join!(Box::pin(add(world, lack, options)), deadline.until_stop(rest));
     let mut observed = match observed.map_err(observe::Error::from).and_then(|observed| observed) {
         Ok(observed) => observed,
         Err(error) => {
@@ -69,7 +67,7 @@ pub(super) async fn publish(
 /// Makes the additions. If what they rest on cannot be read, the read of all says so.
 async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPart {
     let Some(lack) = lack else { return FirstPart::default() };
-    let observed = timeout_at(options.deadline.stop(), world.observe_lack(lack)).await;
+    let observed = options.deadline.until_stop(world.observe_lack(lack)).await;
     let Ok(Ok(Some(observed))) = observed else { return FirstPart::default() };
     let execution = Execution::of_cluster(Task::Additions, world);
     let changes = execution.task.plan(&observed).changes;

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::cloud_map::Urgency;
 use crate::model::{
@@ -107,7 +107,7 @@ pub async fn publish(
         Box::pin(first::publish(world, options)).await?
     } else {
         let observed = Box::pin(world.observe(selection));
-        let observed = timeout_at(options.deadline.stop(), observed).await;
+        let observed = options.deadline.until_stop(observed).await;
         let observed = observed.map_err(observe::Error::from)??;
         let published = carry_out(&Execution::of_cluster(task, world), &observed, options).await;
         (observed, published)
@@ -157,7 +157,7 @@ async fn carry_out_plan(
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
     let (mut results, mut lines) = (Results::default(), ChangeLines::default());
-    lines.extend(made.superseded().cloned());
+    lines.extend(made.superseded.iter().cloned());
     let judged = judged.as_ref();
     take_turns(execution, observation, changes, judged, (options, made), |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
@@ -282,5 +282,5 @@ async fn observe_whole(
     deadline: Deadline,
 ) -> Result<Observation, observe::Error> {
     let observed = Box::pin(world.observe(&Selection::Everything));
-    timeout_at(deadline.stop(), observed).await?
+    deadline.until_stop(observed).await?
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
 use crate::model::{
-    About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb,
+    About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb, join,
 };
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
@@ -277,11 +277,8 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
         }
         news.extend(counts.into_iter().filter_map(|(service, (registered, deregistered))| {
             let counted = [(registered, "registered"), (deregistered, "deregistered")];
-            let counted: Vec<String> = counted
-                .iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, verb)| format!("{count} {verb}"))
-                .collect();
+            let counted = counted.iter().filter(|(count, _)| *count > 0);
+            let counted = join(counted.map(|(count, verb)| format!("{count} {verb}")), ", ");
             let reason = if registered > 0 { "Registered" } else { "Deregistered" };
             // A Service that is gone has no Events.
             let uid = desired.services.get(service).filter(|_| !counted.is_empty())?.uid.clone();
@@ -291,7 +288,7 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
                 service: service.clone(),
                 uid,
                 reason: reason.to_owned(),
-                note: format!("{} under {namespace}/{name}", counted.join(", ")),
+                note: format!("{counted} under {namespace}/{name}"),
             })
         }));
     }

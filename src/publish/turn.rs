@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{Execution, Options};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
@@ -114,7 +114,7 @@ impl Shell<'_> {
             self.has_begun = true;
             let beginning = self.beginnings.of(call, self.options.urgency);
             let begun = async { (beginning.lock().await, self.begin(call).await) };
-            let begun = timeout_at(self.options.deadline.stop(), begun).await.ok();
+            let begun = self.options.deadline.until_stop(begun).await.ok();
             let (_alone, begun) = begun.unzip();
             token = begun;
             if token.is_some() && self.is_old() {
@@ -155,7 +155,7 @@ impl Shell<'_> {
 
     /// Whether the plan is made again before it registers anything.
     fn is_old(&self) -> bool {
-        let fresh = match self.execution.registry.admissions().met_another() {
+        let fresh = match self.execution.registry.results.admissions.met_another() {
             true => CROWDED,
             false if self.options.is_bulk => BULK,
             false => FRESH,
@@ -173,9 +173,7 @@ impl Shell<'_> {
         let look = || read_again(execution, made_for.clone()).boxed();
         let calls = Calls {
             cloud_map: &self.cloud_map,
-            new_namespaces: registry.new_namespaces(),
-            new_services: registry.new_services(),
-            admissions: registry.admissions(),
+            results: &registry.results,
             deadline: self.options.deadline,
             observed: self.observed,
             look: &look,
@@ -194,7 +192,7 @@ impl Shell<'_> {
             }
             if effect == Effect::Contested {
                 self.has_begun = !self.execution.task.is_sync();
-                registry.admissions().meet_another();
+                registry.results.admissions.meet_another();
             }
             self.turn.record(change, effect);
         }
@@ -204,7 +202,7 @@ impl Shell<'_> {
         let mut observation = self.turn.observation().clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
-            let created = || self.execution.registry.new_namespaces().reference(&namespace.name);
+            let created = || self.execution.registry.results.namespaces.reference(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
         let execution = self.execution;
@@ -217,7 +215,7 @@ impl Shell<'_> {
         read: impl Future<Output = Result<T, observe::Error>>,
     ) -> Option<T> {
         self.observed = Instant::now();
-        match timeout_at(self.options.deadline.stop(), read).await {
+        match self.options.deadline.until_stop(read).await {
             Ok(Ok(read)) => return Some(read),
             Ok(Err(error)) => self.turn.fail(&Outcome::failed(chain(&error))),
             Err(_) => self.turn.fail(&Outcome::undone(NO_TIME)),

@@ -25,12 +25,13 @@ use tower::service_fn;
 use tracing::{info, warn};
 
 use super::changes::{Changes, Seen, Watch, WatchedObject};
-use super::delivery::{SyncScope, pause};
+use super::delivery::SyncScope;
 use super::health::PodHealth;
 use super::settings::ForwarderSettings;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
 use cloud_map_sync::model::ServiceRef;
+use cloud_map_sync::time::backoff;
 
 /// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it.
 const WATCH_SECONDS: u32 = 60;
@@ -306,7 +307,7 @@ impl Iterator for WatchBackoff {
         }
         self.failures += 1;
         self.last = Some(Instant::now());
-        Some(pause(self.failures, Self::FIRST, Self::LONGEST))
+        Some(backoff(self.failures, Self::FIRST, Self::LONGEST))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use super::answer::{Code, FunctionAnswer};
+use super::answer::Code;
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::outside::{Output, escape};
 use super::place;
@@ -23,7 +23,7 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     if adopt.approval.yes {
         return carry_out(&aws, plan, output.format).await;
     }
-    let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, output.format).await?;
+    let planned = run_and_print::<Report>(&aws, &plan, output.format).await?;
     if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
         return Ok(planned.code());
     }
@@ -41,7 +41,7 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
     if purge.approval.yes {
         return carry_out(&aws, plan, format).await;
     }
-    let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, format).await?;
+    let planned = run_and_print::<Report>(&aws, &plan, format).await?;
     // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
     let arn = planned.parsed.clusters.first().map(|it| it.cluster.clone()).unwrap_or_default();
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
@@ -59,8 +59,8 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     if confirm.approval.yes {
         return carry_out(&aws, command, format).await;
     }
-    let planned: FunctionAnswer<Report> =
-        run_and_print(&aws, &FunctionRequest::new("plan", place), format).await?;
+    let plan = FunctionRequest::new("plan", place);
+    let planned = run_and_print::<Report>(&aws, &plan, format).await?;
     if !planned.is_held() {
         eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
         return Ok(planned.code());
@@ -75,8 +75,7 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
 /// Carries out a plan. The action `confirm` is no plan without the field, and does not have it.
 async fn carry_out(aws: &Aws, plan: FunctionRequest, format: Format) -> Result<Code, Error> {
     let command = &FunctionRequest { confirm: plan.action != "confirm", ..plan };
-    let answer: FunctionAnswer<Report> = run_and_print(aws, command, format).await?;
-    Ok(answer.code())
+    Ok(run_and_print::<Report>(aws, command, format).await?.code())
 }
 
 /// Reads a word from the terminal. The action is approved if the word matches.

@@ -78,9 +78,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Purge(purge) => approval::purge(purge).await,
         Verb::Cleanup(Cleanup { aws, output }) => {
             let command = FunctionRequest::new("cleanup", RequestedScope::default());
-            let answer: FunctionAnswer<Report> =
-                run_and_print(&aws, &command, output.format).await?;
-            Ok(answer.code())
+            Ok(run_and_print::<Report>(&aws, &command, output.format).await?.code())
         }
         Verb::Report(report) => html::show(report).await,
         Verb::Diff(plans) => difference::show(&plans),
@@ -116,7 +114,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
 async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Error> {
     let RunArguments { fail_on, targeted: Targeted { place, aws, output } } = run;
     let command = FunctionRequest::new(action, place::resolve(&place)?);
-    let answer: FunctionAnswer<Report> = run_and_print(&aws, &command, output.format).await?;
+    let answer = run_and_print::<Report>(&aws, &command, output.format).await?;
     let held_back = answer.held_back();
     if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
         eprintln!("error: {held_back} held back (--fail-on held-back)");
@@ -133,7 +131,7 @@ async fn explain(targeted: Targeted) -> Result<Code, Error> {
         return Err(place::Error::NoService.into());
     }
     let command = FunctionRequest::new("explain", place);
-    let answer: FunctionAnswer<Explanation> = run_and_print(&aws, &command, output.format).await?;
+    let answer = run_and_print::<Explanation>(&aws, &command, output.format).await?;
     Ok(Code::from_success(answer.parsed.ok))
 }
 
@@ -147,13 +145,21 @@ async fn query<T: DeserializeOwned + Shown>(
     Ok(run_and_print::<T>(&aws, &command, output.format).await?.parsed)
 }
 
-/// Runs a command, prints its answer to standard output, and returns it.
+/// Runs a command, and reads its answer.
+async fn ask<T: DeserializeOwned>(
+    aws: &Aws,
+    command: &FunctionRequest,
+) -> Result<FunctionAnswer<T>, Error> {
+    Ok(FunctionAnswer::read(request(aws, command).await?)?)
+}
+
+/// The same, and prints the answer to standard output.
 async fn run_and_print<T: DeserializeOwned + Shown>(
     aws: &Aws,
     command: &FunctionRequest,
     format: Format,
 ) -> Result<FunctionAnswer<T>, Error> {
-    let answer = FunctionAnswer::read(request(aws, command).await?)?;
+    let answer = ask(aws, command).await?;
     print(&answer, format)?;
     Ok(answer)
 }

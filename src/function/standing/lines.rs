@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Outcome, Timestamp};
+use crate::model::{Outcome, Timestamp, join};
 use crate::report::{
     ChangeLine, ClusterReport, ClustersetLine, EmptyServices, HeldBackLine, ImportLine,
     MultiClusterReport, NoteLine, ServiceReport,
@@ -141,7 +141,7 @@ fn without_times(text: &str) -> String {
         let word = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
         word.parse::<Timestamp>().is_ok()
     };
-    text.split(' ').filter(|word| !is_time(word)).collect::<Vec<_>>().join(" ")
+    join(text.split(' ').filter(|word| !is_time(word)), " ")
 }
 
 #[cfg(test)]

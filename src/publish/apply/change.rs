@@ -1,10 +1,7 @@
 //! One change, one call and its effect. Nothing is decided here: each answer only becomes the effect on the change. The
 //! calls that create and delete are in `service`.
 
-use tokio::time::timeout_at;
-
-use super::pace::Lead;
-use super::{Calls, TurnCalls};
+use super::{Calls, Lead, TurnCalls};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Class, Error, Permit};
@@ -29,14 +26,14 @@ impl TurnCalls<'_> {
         let deadline = self.calls.deadline;
         // This comes before the wait for a permit: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
-            let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
+            let namespace = deadline.until_end(Box::pin(self.namespace(name))).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
                 return without_namespace(change, effect);
             }
         }
         if let Change::CreateService { place, service } = change {
             let created = Box::pin(self.create(place, service));
-            return timeout_at(deadline.end(), created).await.unwrap_or_else(|_| late(change));
+            return deadline.until_end(created).await.unwrap_or_else(|_| late(change));
         }
         // Many changes wait here for their call, so the time is checked when the call may be made. The namespace is
         // known to exist at this point.
@@ -46,7 +43,7 @@ impl TurnCalls<'_> {
             return self.turn.without_service(key);
         };
         let permit = Box::pin(self.permit(call, change));
-        let (permit, admission) = match timeout_at(deadline.stop(), permit).await {
+        let (permit, admission) = match deadline.until_stop(permit).await {
             Ok(Ok(permit)) if deadline.is_open() => permit,
             Ok(Err(effect)) => return effect,
             _ => return Effect::Is(Outcome::undone(NO_TIME)),
@@ -74,7 +71,7 @@ impl TurnCalls<'_> {
                 Err(effect) => effect,
             }
         });
-        timeout_at(deadline.end(), made).await.unwrap_or_else(|_| late(change))
+        deadline.until_end(made).await.unwrap_or_else(|_| late(change))
     }
 
     /// Makes the call. Returns the operation that Cloud Map accepted, if the call begins one.

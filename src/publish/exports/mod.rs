@@ -22,8 +22,6 @@ mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::time::timeout_at;
-
 use super::observe::{self, World};
 use super::passes::FirstPart;
 use super::plan::{
@@ -249,7 +247,7 @@ impl Exporting<'_> {
     /// by its own, and two clusters of one id are seen.
     async fn introduce(&mut self, sources: &BTreeSet<ClusterId>) -> Result<Exported, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
+        let read = options.deadline.until_stop(world.observe_records(member, None));
         let records = read.await.map_err(observe::Error::from)??;
         let mut kept = Kept::new(world, member, records, selection).await?;
         kept.only_imports = true;
@@ -297,7 +295,7 @@ impl Exporting<'_> {
             }
             Ok((observed, Some(world.observe_records(member, selection.names()).await?)))
         };
-        timeout_at(options.deadline.stop(), read).await?
+        options.deadline.until_stop(read).await?
     }
 
     /// The exports of a member that Cloud Map did not answer for: nothing is registered, and the other clusters of the
@@ -357,7 +355,7 @@ pub async fn in_cluster(
     selection: &Selection,
     deadline: Deadline,
 ) -> Option<Overlay> {
-    let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
+    let read = deadline.until_stop(world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
     if Finalized::of(&observed.desired).is_some() {
@@ -396,7 +394,7 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
+    let read = options.deadline.until_stop(world.observe_records(member, None));
     // Those under another id do not matter.
     match Kept::new(world, member, read.await??, &Selection::nothing()).await {
         Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),

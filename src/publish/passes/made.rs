@@ -18,7 +18,7 @@ pub struct FirstPart {
     created: BTreeMap<ServiceKey, CloudMapService>,
     changes: BTreeMap<ServiceKey, Vec<SettledChange>>,
     /// Those that a later plan lacks.
-    superseded: Vec<SettledChange>,
+    pub superseded: Vec<SettledChange>,
 }
 
 impl FirstPart {
@@ -44,11 +44,6 @@ impl FirstPart {
     /// All registrations that were made or tried.
     pub fn into_applied(self) -> impl Iterator<Item = SettledChange> {
         self.changes.into_values().flatten().chain(self.superseded)
-    }
-
-    /// The registrations that a later plan lacks.
-    pub fn superseded(&self) -> impl Iterator<Item = &SettledChange> {
-        self.superseded.iter()
     }
 
     /// Puts the instances of the services that were changed back into `registry` as they were before, and takes those

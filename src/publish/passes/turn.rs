@@ -270,9 +270,7 @@ impl Turn<'_> {
             }
         }
     }
-}
 
-impl Turn<'_> {
     /// The outcome of a change in a Cloud Map service that does not exist.
     pub fn without_service(&self, key: &ServiceKey) -> Effect {
         let applied = &self.record.results.applied;

@@ -21,8 +21,7 @@ use std::sync::Arc;
 
 use super::change::Change;
 use super::loss::{Offset, losses};
-use super::mark;
-use super::mark::NotePlace;
+use super::mark::{self, NotePlace};
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use super::result::{Plan, instances_unread};
