@@ -28,6 +28,9 @@ pub use outcome::{Effect, Results, SettledChange};
 pub use turn::{NO_TIME, Step, Turn};
 
 /// The changes of a plan, by turn; one turn if the guard judges again between the passes.
+///
+/// A turn knows its own losses alone. If 200 Services lose an instance each since their registrations failed, 200 turns
+/// would have a loss within the limits each.
 pub fn by_turn(
     holders: &Holders,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
