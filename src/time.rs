@@ -47,7 +47,8 @@ impl fmt::Debug for Clock {
 /// seconds. Lambda kills a late function in the middle of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    stop: Instant,
+    /// The latest time to start work.
+    pub stop: Instant,
     /// The latest time to wait for work that was started. The rest is for the answer of the invocation.
     end: Instant,
 }
@@ -74,11 +75,6 @@ impl Deadline {
     /// Whether new work may be started.
     pub fn is_open(&self) -> bool {
         Instant::now() < self.stop
-    }
-
-    /// The latest time to start work.
-    pub fn stop(&self) -> Instant {
-        self.stop
     }
 }
 
@@ -140,7 +136,7 @@ mod tests {
     async fn the_reserve_is_fifteen_per_cent_and_at_least_three_seconds() {
         for (given, left) in [(300, 255), (10, 7), (2, 0)] {
             let deadline = Deadline::after(Duration::from_secs(given));
-            assert_eq!(deadline.stop() - Instant::now(), Duration::from_secs(left));
+            assert_eq!(deadline.stop - Instant::now(), Duration::from_secs(left));
             assert_eq!(deadline.is_open(), left > 0);
         }
     }

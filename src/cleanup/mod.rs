@@ -88,7 +88,7 @@ impl Invocation<'_> {
             report.kept.extend(obstacles.into_iter().filter(|_| !candidates.is_empty()));
             return report;
         }
-        let until = self.deadline.stop().min(Instant::now() + PATIENCE);
+        let until = self.deadline.stop.min(Instant::now() + PATIENCE);
         let mut deletions = stream::iter(candidates)
             .map(|key| self.delete_in_time(registry, &known, key, claimed, until))
             .buffer_unordered(CONCURRENCY);

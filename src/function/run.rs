@@ -25,7 +25,7 @@ use crate::time::Deadline;
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
 pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
 
-/// The number of clusters that are synced at once.
+/// The number of clusters that are read or written at once.
 pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
@@ -166,7 +166,7 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
         || invocation.adoption.is_some()
         || invocation.confirmed
         || invocation.is_fresh;
-    let stop = invocation.deadline.stop();
+    let stop = invocation.deadline.stop;
     (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
 }
 

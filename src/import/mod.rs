@@ -114,7 +114,7 @@ impl Importing<'_> {
 
     /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster.
     fn is_unfamiliar(&self, members: &Members<'_>) -> bool {
-        !members.is_unread()
+        !members.is_unread
             && self.own_record == OwnRecord::Unknown
             && !members.has_record_under_any_id(self.guard.cluster)
             && self.objects.count_imports(self.owner) > 0
@@ -127,7 +127,7 @@ impl Importing<'_> {
             return self.objects.of_aws().cloned().collect();
         }
         let mut names = members.own_names();
-        if !members.is_unread() {
+        if !members.is_unread {
             names.extend(members.names().iter().cloned().chain(self.objects.names(self.owner)));
         }
         names.retain(|name| selection.contains(name));

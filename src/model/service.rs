@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::words::{display, join, words};
-use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
+use super::{
+    ClusterArn, Family, Instances, KnownHealth, MaybeRead, Namespace, ServiceName, Timestamp,
+};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,15 +132,8 @@ pub enum Tags {
     },
 }
 
-/// The attributes of a Cloud Map service itself, not of its instances, as far as they were read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ServiceAttributes {
-    #[default]
-    Unread,
-    /// The error of the read.
-    Unreadable(String),
-    Read(BTreeMap<String, String>),
-}
+/// The attributes of a Cloud Map service itself, not of its instances.
+pub type ServiceAttributes = MaybeRead<BTreeMap<String, String>>;
 
 impl ServiceAttributes {
     pub fn get(&self, attribute: &str) -> Option<&str> {

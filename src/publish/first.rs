@@ -13,9 +13,7 @@
 use super::observe::{self, First, Lack, World};
 use super::passes::{FirstPart, Results};
 use super::plan::{Observation, Plan, Task};
-use super::{
-    ChangeLines, Execution, Options, Published, carry_out, carry_out_plan, report, take_turns,
-};
+use super::{ChangeLines, Execution, Options, Published, carry_out_plan, report, take_turns};
 use crate::model::Selection;
 use crate::report::ClusterReport;
 
@@ -32,23 +30,18 @@ impl From<observe::Error> for Failed {
     }
 }
 
-/// Makes Cloud Map match a cluster in two parts, if this process can tell what comes first.
+/// Makes Cloud Map match a cluster in two parts; `None` if this process cannot tell what comes first.
 ///
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely.
 pub(super) async fn publish(
     world: &World<'_>,
     options: Options,
-) -> Result<(Observation, Published), Failed> {
-    let (execution, deadline) = (Execution::of_cluster(Task::Sync, world), options.deadline);
+) -> Result<Option<(Observation, Published)>, Failed> {
+    let deadline = options.deadline;
     let first = deadline.until_stop(Box::pin(world.observe_first())).await;
     let first = first.map_err(observe::Error::from)??;
-    let Some(First { lack, cluster }) = first else {
-        let observed = Box::pin(world.observe(&Selection::Everything));
-        let observed = deadline.until_stop(observed).await.map_err(observe::Error::from)??;
-        let published = carry_out(&execution, &observed, options).await;
-        return Ok((observed, published));
-    };
+    let Some(First { lack, cluster }) = first else { return Ok(None) };
     let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
     let (made, observed) =
         tokio::join!(Box::pin(add(world, lack, options)), deadline.until_stop(rest));
@@ -60,8 +53,9 @@ pub(super) async fn publish(
         }
     };
     let (plan, made) = plan_all(&mut observed, made);
-    let published = carry_out_plan(&execution, &observed, plan, (options, &made)).await;
-    Ok((observed, published))
+    let execution = Execution { made: Some(&made), ..Execution::of_cluster(Task::Sync, world) };
+    let published = carry_out_plan(&execution, &observed, plan, options).await;
+    Ok(Some((observed, published)))
 }
 
 /// Makes the additions. If what they rest on cannot be read, the read of all says so.
@@ -72,11 +66,8 @@ async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPa
     let execution = Execution::of_cluster(Task::Additions, world);
     let changes = execution.task.plan(&observed).changes;
     let mut results = Results::default();
-    let none = FirstPart::default();
-    take_turns(&execution, &observed, changes, None, (options, &none), |of_turn| {
-        results.extend(of_turn);
-    })
-    .await;
+    take_turns(&execution, &observed, changes, None, options, |of_turn| results.extend(of_turn))
+        .await;
     FirstPart::new(results, &observed.registry)
 }
 

@@ -103,12 +103,14 @@ pub async fn publish(
 ) -> Result<(ClusterReport, Claimed, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync, Task::Adopt);
     let is_whole = *selection == Selection::Everything && task.is_sync();
-    let (observed, published) = if is_whole && options.mode == Mode::Sync {
-        Box::pin(first::publish(world, options)).await?
+    let in_two_parts = match options.mode {
+        Mode::Sync if is_whole => Box::pin(first::publish(world, options)).await?,
+        _ => None,
+    };
+    let (observed, published) = if let Some(both) = in_two_parts {
+        both
     } else {
-        let observed = Box::pin(world.observe(selection));
-        let observed = options.deadline.until_stop(observed).await;
-        let observed = observed.map_err(observe::Error::from)??;
+        let observed = observe_in_time(world, selection, options.deadline).await?;
         let published = carry_out(&Execution::of_cluster(task, world), &observed, options).await;
         (observed, published)
     };
@@ -129,16 +131,15 @@ pub async fn carry_out(
     options: Options,
 ) -> Published {
     let plan = execution.task.plan(observation);
-    carry_out_plan(execution, observation, plan, (options, &FirstPart::default())).await
+    carry_out_plan(execution, observation, plan, options).await
 }
 
-/// Carries out a plan of the task on the observation, unless only the plan is asked for. `made` are those of its
-/// changes that were made before.
+/// Carries out a plan of the task on the observation, unless only the plan is asked for.
 async fn carry_out_plan(
     execution: &Execution<'_>,
     observation: &Observation,
     mut plan: Plan,
-    (options, made): (Options, &FirstPart),
+    options: Options,
 ) -> Published {
     let cluster = observation.owner.cluster.as_str();
     if options.mode != Mode::Sync {
@@ -147,19 +148,15 @@ async fn carry_out_plan(
         let report = report::with_reads(report, observation);
         return Published { report, held_back, leaving, created };
     }
-    let judged = execution
-        .task
-        .is_sync()
-        .then(|| GuardBaseline::of(observation, &plan))
-        .flatten()
-        .map(Arc::new);
+    let is_judged = execution.task.is_sync();
+    let judged = is_judged.then(|| GuardBaseline::of(observation, &plan)).flatten().map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
     let (mut results, mut lines) = (Results::default(), ChangeLines::default());
-    lines.extend(made.superseded.iter().cloned());
+    lines.extend(execution.made.iter().flat_map(|made| &made.superseded).cloned());
     let judged = judged.as_ref();
-    take_turns(execution, observation, changes, judged, (options, made), |mut of_turn| {
+    take_turns(execution, observation, changes, judged, options, |mut of_turn| {
         lines.extend(std::mem::take(&mut of_turn.applied));
         results.extend(of_turn);
     })
@@ -188,7 +185,7 @@ async fn take_turns(
     observation: &Observation,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<&Arc<GuardBaseline>>,
-    (options, made): (Options, &FirstPart),
+    options: Options,
     mut on_end: impl FnMut(Results),
 ) {
     let registers = |change: &&Change| change.stage() == Stage::Register;
@@ -199,7 +196,7 @@ async fn take_turns(
     let beginnings = &Beginnings::default();
     let turns = turns.map(|changes| {
         let turn = Turn::of(execution.task, observation, changes, judged);
-        turn::run(execution, turn, (options, made), beginnings)
+        turn::run(execution, turn, options, beginnings)
     });
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {
@@ -215,15 +212,17 @@ pub struct Execution<'a> {
     pub registry: &'a SharedRegistry,
     /// The cluster; `None` if the task rests on Cloud Map alone.
     world: Option<&'a World<'a>>,
+    /// The changes that were made before.
+    made: Option<&'a FirstPart>,
 }
 
 impl<'a> Execution<'a> {
     pub fn of_cluster(task: Task<'a>, world: &'a World<'a>) -> Self {
-        Self { task, registry: world.registry, world: Some(world) }
+        Self { task, registry: world.registry, world: Some(world), made: None }
     }
 
     pub fn of_registry(task: Task<'a>, registry: &'a SharedRegistry) -> Self {
-        Self { task, registry, world: None }
+        Self { task, registry, world: None, made: None }
     }
 
     /// Reads again the data that the open changes of a turn rest on.
@@ -262,7 +261,7 @@ pub async fn share_ttls(
     world: &World<'_>,
     options: Options,
 ) -> Result<(ClusterReport, Claimed), observe::Error> {
-    let observed = observe_whole(world, options.deadline).await?;
+    let observed = observe_in_time(world, &Selection::Everything, options.deadline).await?;
     let published =
         carry_out(&Execution::of_cluster(Task::SharedTtls, world), &observed, options).await;
     Ok((published.report, Claimed::of(&observed, Leaving::new())))
@@ -273,14 +272,14 @@ pub async fn share_ttls(
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely.
 pub async fn claims(world: &World<'_>, deadline: Deadline) -> Result<Claimed, observe::Error> {
-    let observed = observe_whole(world, deadline).await?;
+    let observed = observe_in_time(world, &Selection::Everything, deadline).await?;
     Ok(Claimed::of(&observed, Leaving::new()))
 }
 
-async fn observe_whole(
+async fn observe_in_time(
     world: &World<'_>,
+    selection: &Selection,
     deadline: Deadline,
 ) -> Result<Observation, observe::Error> {
-    let observed = Box::pin(world.observe(&Selection::Everything));
-    deadline.until_stop(observed).await?
+    deadline.until_stop(Box::pin(world.observe(selection))).await?
 }

@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::model::{Desired, Outcome, Timestamp, fingerprint};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
-use crate::publish::passes::{Effect, FirstPart, NO_TIME, Results, Step, Turn};
+use crate::publish::passes::{Effect, NO_TIME, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, RefusedChange, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
@@ -55,15 +55,17 @@ struct Shell<'a> {
 pub(super) async fn run<'a>(
     execution: &'a Execution<'a>,
     turn: Turn<'a>,
-    (options, made): (Options, &FirstPart),
+    options: Options,
     beginnings: &'a Beginnings,
 ) -> Results {
     let cloud_map = execution.registry.cloud_map().clone();
     let (observed, has_begun, token) = (options.observed, !execution.task.is_sync(), None);
     let mut shell =
         Shell { execution, cloud_map, options, beginnings, turn, observed, has_begun, token };
-    shell.turn.record_made(made);
-    let tried = shell.refusals(shell.turn.open()).iter().filter(|it| it.is_none()).count();
+    if let Some(made) = execution.made {
+        shell.turn.record_made(made);
+    }
+    let tried = shell.refusals(&shell.turn.open).iter().filter(|it| it.is_none()).count();
     shell.options.urgency = options.urgency(tried);
     shell.cloud_map = shell.cloud_map.with(shell.options.urgency);
     // Many turns wait here at a time, so their futures are kept small.
@@ -141,7 +143,7 @@ impl Shell<'_> {
         if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }
-        self.execution.registry.refusals().standing(changes, self.turn.observation())
+        self.execution.registry.refusals().standing(changes, &self.turn.observation)
     }
 
     /// Waits for the token of the first call.
@@ -182,7 +184,7 @@ impl Shell<'_> {
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
             let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
-            registry.refusals().note(answers, self.turn.observation());
+            registry.refusals().note(answers, &self.turn.observation);
         }
         for (change, effect) in made {
             if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
@@ -199,7 +201,7 @@ impl Shell<'_> {
     }
 
     async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
-        let mut observation = self.turn.observation().clone();
+        let mut observation = self.turn.observation.clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
             let created = || self.execution.registry.results.namespaces.reference(&namespace.name);

@@ -174,7 +174,7 @@ impl<'a> Joined<'a> {
     /// cannot be read, its imports show that it was a member before, as do those of a cluster that only imports and may
     /// not write a record.
     pub fn is_new(&self, members: &Members<'_>) -> bool {
-        let imports_count = members.is_unread() || !self.exports();
+        let imports_count = members.is_unread || !self.exports();
         members.holder_of(&self.member.cluster).is_none()
             && !(imports_count && self.imports().is_some_and(|imports| imports > 0))
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::answer::{Code, complain, text, write, write_if_open};
-use super::arguments::{AwaitedState, Format, RunArguments, ShownArguments, Targeted, Wait};
+use super::arguments::{
+    AwaitedState, Format, OutputArguments, RunArguments, ShownArguments, Targeted, Wait,
+};
 use super::outside::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
 use super::{Error, ask, place, status};
@@ -83,8 +85,10 @@ impl WaitProgress {
 
 impl Display for WaitProgress {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !self.is_reached {
-            write!(f, "not {} in time: ", self.state)?;
+        match self.state {
+            _ if self.is_reached => {}
+            AwaitedState::Registered => f.write_str("not registered in time: ")?,
+            AwaitedState::Empty => f.write_str("not empty in time: ")?,
         }
         match &self.last {
             Some(seen) => write!(f, "{seen}")?,
@@ -162,9 +166,8 @@ const BETWEEN_ANSWERS: Duration = Duration::from_secs(10);
 
 /// Watches the changes that a sync would make.
 pub async fn watch_plan(run: RunArguments) -> Result<Code, Error> {
-    let Targeted { place, aws, output } = run.targeted;
+    let Targeted { place, output: OutputArguments { aws, format } } = run.targeted;
     let command = FunctionRequest::new("plan", place::resolve(&place)?);
-    let format = output.format;
     watch(format, async || Ok(text(&ask::<Report>(&aws, &command).await?, format)?)).await
 }
 

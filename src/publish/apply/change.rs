@@ -146,7 +146,7 @@ impl TurnCalls<'_> {
                 Change::Register { place, attributes, .. }
                 | Change::Rewrite { place, attributes, .. },
             ) => {
-                let service = self.turn.observation().registry.services.get(&place.key);
+                let service = self.turn.observation.registry.services.get(&place.key);
                 let mismatch = service.and_then(|it| Reason::of_one_family(it.kind, attributes));
                 let refused = || Reason::InvalidInput(error.in_full());
                 Effect::HeldBack(mismatch.unwrap_or_else(refused))
@@ -156,14 +156,14 @@ impl TurnCalls<'_> {
     }
 
     pub(super) fn knows_full(&self, key: &ServiceKey) -> bool {
-        self.turn.observation().registry.capacity.refusal(key).is_some()
+        self.turn.observation.registry.capacity.refusal(key).is_some()
     }
 
     /// Waits for the operation: an accepted call is not done yet.
     async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let namespace =
-            self.turn.observation().registry.namespaces.get(&change.place().key.namespace);
+            self.turn.observation.registry.namespaces.get(&change.place().key.namespace);
         let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
         let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
         let (operation, ours) = match accepted {
@@ -172,7 +172,7 @@ impl TurnCalls<'_> {
         };
         let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
         let Calls { cloud_map, deadline, .. } = self.calls;
-        match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
+        match cloud_map.wait(&operation, kind, owner, deadline.stop).await {
             Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
             // Cloud Map forgets operations: one that it does not know is not under way.
             Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,

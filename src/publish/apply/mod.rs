@@ -63,7 +63,7 @@ pub async fn apply<'a>(
     token: Option<Token>,
 ) -> Vec<(Change, Effect)> {
     let leads = changes.first().is_some_and(|it| it.stage() == Stage::Register);
-    let services = turn.observation().registry.services.iter();
+    let services = turn.observation.registry.services.iter();
     let services = services.map(|(key, service)| (key.clone(), service.arn.clone())).collect();
     // No other turn begins before the calls of this one have their tokens.
     let is_next = token.is_some();

@@ -20,9 +20,8 @@ impl TurnCalls<'_> {
         if !deadline.is_open() {
             return Err(Effect::Is(Outcome::undone(NO_TIME)));
         }
-        let (created, owner) = (&self.calls.results.namespaces, &self.turn.observation().owner.id);
-        let arn =
-            self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
+        let (created, owner) = (&self.calls.results.namespaces, &self.turn.observation.owner.id);
+        let arn = self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
             Class::NotFound => Effect::HeldBack(Reason::NamespaceInDeletion(name.to_owned())),
@@ -33,7 +32,7 @@ impl TurnCalls<'_> {
     /// Creates a service, unless another turn of this invocation has created it since the read that the change rests on.
     pub(super) async fn create(&self, place: &Place, service: &NewService) -> Effect {
         let Calls { results, observed, .. } = self.calls;
-        let owner = &self.turn.observation().owner.id;
+        let owner = &self.turn.observation.owner.id;
         let NewService { namespace, name, .. } = service;
         let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
@@ -67,7 +66,7 @@ impl TurnCalls<'_> {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Err(Effect::Is(Outcome::undone(NO_TIME))),
         };
-        let owner = &self.turn.observation().owner.id;
+        let owner = &self.turn.observation.owner.id;
         let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
         let created = created.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),

@@ -23,7 +23,6 @@ mod records;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{self, World};
-use super::passes::FirstPart;
 use super::plan::{
     Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
 };
@@ -192,7 +191,7 @@ impl Exporting<'_> {
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&execution, &observed, plan, (options, &FirstPart::default())).await;
+            carry_out_plan(&execution, &observed, plan, options).await;
         world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);

@@ -19,9 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::ServiceRef;
-use crate::publish::plan::{
-    Change, Extent, GuardBaseline, Holders, InTurn, Observation, RereadScope, Task, in_turns,
-};
+use crate::publish::plan::{Change, GuardBaseline, Holders, InTurn, in_turns};
 
 pub use made::FirstPart;
 pub use outcome::{Effect, Results, SettledChange};
@@ -37,30 +35,4 @@ pub fn by_turn(
     judged: Option<&Arc<GuardBaseline>>,
 ) -> Vec<InTurn> {
     if judged.is_none() || changes.is_empty() { in_turns(changes, holders) } else { vec![changes] }
-}
-
-impl<'a> Turn<'a> {
-    /// The turn that makes `changes`, with the part of the observation that it needs: all of it if they are `judged`.
-    /// A turn is made when it begins, since the parts of all turns would take as much memory as the observation.
-    pub fn of(
-        task: Task<'a>,
-        observation: &Observation,
-        changes: InTurn,
-        judged: Option<&Arc<GuardBaseline>>,
-    ) -> Self {
-        // The whole sync that follows reads what it doubts.
-        let is_part = observation.extent == Extent::Part && !matches!(task, Task::Additions);
-        if let Some(judged) = judged {
-            let judged = Some(Arc::clone(judged));
-            let observation =
-                Observation { extent: Extent::Remainder, judged, ..observation.clone() };
-            return Turn::new(task, observation, (None, is_part), changes);
-        }
-        let all: Vec<Change> = changes.values().flatten().cloned().collect();
-        let services = changes.keys().cloned().collect();
-        let services = observation.services_of_turn(&services, &all, is_part);
-        let scope = RereadScope::of(&observation.holders, &services, &all);
-        let narrow = scope.narrow(observation);
-        Turn::new(task, narrow, (Some(scope.keys), is_part), changes)
-    }
 }
