@@ -12,7 +12,6 @@ use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::RefusedField;
 use crate::model::{Outcome, ServiceRef};
-use crate::publish::passes::NO_TIME;
 use crate::time::Deadline;
 
 /// A change with its outcome.
@@ -61,7 +60,7 @@ pub async fn apply(
             Some(body) if !has_failed && has_time => {
                 applied.send(kubernetes, service, present, (&change, &body)).await
             }
-            _ if !has_failed && !has_time => Outcome::undone(NO_TIME),
+            _ if !has_failed && !has_time => Outcome::out_of_time(),
             _ => Outcome::undone(AFTER_FAILURE),
         };
         applied.made.push(Made { change, result });

@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::model::{Desired, Outcome, Timestamp, fingerprint};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
-use crate::publish::passes::{Effect, NO_TIME, Results, Step, Turn};
+use crate::publish::passes::{Effect, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, RefusedChange, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
@@ -220,7 +220,7 @@ impl Shell<'_> {
         match self.options.deadline.until_stop(read).await {
             Ok(Ok(read)) => return Some(read),
             Ok(Err(error)) => self.turn.fail(&Outcome::failed(chain(&error))),
-            Err(_) => self.turn.fail(&Outcome::undone(NO_TIME)),
+            Err(_) => self.turn.fail(&Outcome::out_of_time()),
         }
         None
     }

@@ -10,7 +10,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::future::ProvideCredentials as Provided;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::function::{Error, Function};
+use cloud_map_sync::function::{Error, Function, Reply};
 use cloud_map_sync::report::Report;
 use cloud_map_sync::settings as function_settings;
 use cloud_map_sync::time::Deadline;
@@ -112,8 +112,19 @@ pub async fn invoke(function: &Function, payload: &Value) -> Answer {
 /// The same through an alias of the function.
 pub async fn invoke_through(function: &Function, alias: Option<&str>, payload: &Value) -> Answer {
     let reply = Box::pin(function.reply(alias, payload, Deadline::after(TIMEOUT))).await;
-    let (report, queued) = (reply.report().cloned(), reply.queued.clone());
-    Answer { report, queued, response: reply.into_body().map(|body| json!(body)) }
+    Answer::of(reply)
+}
+
+/// The same in another time.
+pub async fn invoke_until(function: &Function, payload: &Value, deadline: Deadline) -> Answer {
+    Answer::of(Box::pin(function.reply(None, payload, deadline)).await)
+}
+
+impl Answer {
+    fn of(reply: Reply) -> Self {
+        let (report, queued) = (reply.report().cloned(), reply.queued.clone());
+        Self { report, queued, response: reply.into_body().map(|body| json!(body)) }
+    }
 }
 
 /// One of the payloads in `events/`.

@@ -6,7 +6,7 @@ use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Class, Error, Permit};
 use crate::model::{NamespaceKind, Outcome, ServiceKey};
-use crate::publish::passes::{Effect, NO_TIME};
+use crate::publish::passes::Effect;
 use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
@@ -46,7 +46,7 @@ impl TurnCalls<'_> {
         let (permit, admission) = match deadline.until_stop(permit).await {
             Ok(Ok(permit)) if deadline.is_open() => permit,
             Ok(Err(effect)) => return effect,
-            _ => return Effect::Is(Outcome::undone(NO_TIME)),
+            _ => return Effect::Is(Outcome::out_of_time()),
         };
         // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
         let made = Box::pin(async {

@@ -9,7 +9,7 @@ use crate::cloud_map::new_service::Created;
 use crate::cloud_map::write::NewServiceId;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::model::{NewService, Outcome, Place};
-use crate::publish::passes::{Effect, NO_TIME};
+use crate::publish::passes::Effect;
 use crate::publish::plan::Reason;
 use crate::time::Deadline;
 
@@ -18,7 +18,7 @@ impl TurnCalls<'_> {
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.calls.deadline;
         if !deadline.is_open() {
-            return Err(Effect::Is(Outcome::undone(NO_TIME)));
+            return Err(Effect::Is(Outcome::out_of_time()));
         }
         let (created, owner) = (&self.calls.results.namespaces, &self.turn.observation.owner.id);
         let arn = self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop).await;
@@ -64,7 +64,7 @@ impl TurnCalls<'_> {
         let Calls { cloud_map, results, deadline, .. } = self.calls;
         let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
             Ok(permit) if deadline.is_open() => permit,
-            _ => return Err(Effect::Is(Outcome::undone(NO_TIME))),
+            _ => return Err(Effect::Is(Outcome::out_of_time())),
         };
         let owner = &self.turn.observation.owner.id;
         let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
@@ -97,7 +97,7 @@ pub async fn delete(
 ) -> Result<Outcome, Reason> {
     let permit = match deadline.until_stop(cloud_map.permit(Call::DeleteService)).await {
         Ok(permit) if deadline.is_open() => permit,
-        _ => return Ok(Outcome::undone(NO_TIME)),
+        _ => return Ok(Outcome::out_of_time()),
     };
     let deleted = deadline.until_end(cloud_map.delete_service(permit, arn, place)).await;
     Ok(match deleted {

@@ -23,7 +23,7 @@ use crate::publish::plan::{Change, GuardBaseline, Holders, InTurn, in_turns};
 
 pub use made::FirstPart;
 pub use outcome::{Effect, Results, SettledChange};
-pub use turn::{NO_TIME, Step, Turn};
+pub use turn::{Step, Turn};
 
 /// The changes of a plan, by turn; one turn if the guard judges again between the passes.
 ///

@@ -12,9 +12,6 @@ use crate::publish::plan::{
     RereadScope, Stage, Task, has_ours,
 };
 
-/// The reason for a change that is not tried near the deadline.
-pub const NO_TIME: &str = "the time of this invocation is used up";
-
 /// The next step of a turn.
 #[derive(Debug)]
 pub enum Step {
@@ -328,7 +325,7 @@ impl Turn<'_> {
                     Err(Reason::Waiting { instance, waits_for })
                 }
                 _ if has_time => Ok(Outcome::undone("an earlier change was not made")),
-                _ => Ok(Outcome::undone(NO_TIME)),
+                _ => Ok(Outcome::out_of_time()),
             };
             self.settle(change, outcome);
         }
