@@ -5,17 +5,15 @@
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
 
-pub mod admission;
 mod bucket;
 mod error;
 mod health;
 pub mod instances;
 pub mod namespace;
-pub mod new_service;
 pub mod operation;
-mod priority_queue;
 pub mod quota;
 pub mod read;
+pub mod results;
 pub mod tag;
 mod timing;
 pub mod write;
@@ -28,14 +26,11 @@ use futures_util::{StreamExt, stream};
 
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
+pub use bucket::{Token, Waiting};
 pub use error::{Class, Error};
-pub use priority_queue::{Token, Waiting};
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
+pub use results::SharedResults;
 pub use tag::{CustomTags, OWNER_TAG};
-
-use admission::Admissions;
-use namespace::NewNamespaces;
-use new_service::NewServices;
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
@@ -51,17 +46,6 @@ async fn read_each<T>(
     let reads = stream::iter(services)
         .map(|(key, service)| async move { (key.clone(), read(service).await) });
     reads.buffer_unordered(SIDE_BY_SIDE).collect().await
-}
-
-/// The results of calls that all turns of an invocation share.
-#[derive(Debug, Default)]
-pub struct SharedResults {
-    /// The namespaces that clusters asked for.
-    pub namespaces: NewNamespaces,
-    /// The services that were created.
-    pub services: NewServices,
-    /// The registrations that full namespaces admit.
-    pub admissions: Admissions,
 }
 
 /// A Cloud Map client. Clones share the account's quotas, its recent health reports and its operation timings.

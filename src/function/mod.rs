@@ -9,7 +9,6 @@ mod clustersets;
 mod direct;
 mod drift;
 mod log;
-mod out_of_step;
 mod own_queue;
 mod run;
 mod scope;
@@ -36,9 +35,9 @@ use answer::RunResult;
 pub use answer::{Body, Error, Reply};
 use clustersets::Silent;
 use drift::Looks;
-use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
+use run::OutOfStep;
 use scope::Selections;
 use standing::Standing;
 

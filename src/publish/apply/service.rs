@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::change::failed;
 use super::{Calls, TurnCalls};
-use crate::cloud_map::new_service::Created;
+use crate::cloud_map::results::Created;
 use crate::cloud_map::write::NewServiceId;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::model::{NewService, Outcome, Place};
