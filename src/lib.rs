@@ -57,7 +57,13 @@
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
 //! | held back | asked for and not done, and a retry does not help |
 //! | loss | the instances that a full sync would take from a cluster, or the endpoints from its imports; the guard holds one that is too large |
+//! | sighting | the note about a loss: when it was first seen, and the instances that each Service would have been left with |
 //! | orphan | an instance of ours from a cluster that is gone or not configured |
+//! | mirror | what this process last read of one Cloud Map; no change rests on it |
+//! | refusal | a change that Cloud Map would refuse again, and that is not tried for a while |
+//! | first part | the registrations that a full sync makes before it has read all of Cloud Map |
+//! | overlay, offer | the exports of a cluster as this invocation read them there; that importers get them in place of Cloud Map's |
+//! | stale | a member that was not heard of for long |
 //! | adopt | put our marks on an instance that another party registered |
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
 

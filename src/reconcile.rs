@@ -8,7 +8,8 @@ mod member;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
@@ -48,6 +49,12 @@ pub enum Error {
     /// The exports of the cluster could not be read, for a cleanup.
     #[error("its exports could not be read: {0}")]
     Exports(String),
+}
+
+impl From<Elapsed> for Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::Observe(elapsed.into())
+    }
 }
 
 impl From<publish::Failed> for Error {
@@ -127,15 +134,13 @@ impl Invocation<'_> {
         cluster: &Cluster,
         run: impl AsyncFn(&Connection) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let stop = self.deadline.stop();
-        let connected = timeout_at(stop, self.clients.connect(cluster)).await;
-        let connection = connected.map_err(observe::Error::from)??;
+        let connection = self.deadline.until_stop(self.clients.connect(cluster)).await??;
         match run(&connection).await {
             Err(Error::Observe(observe::Error::Kubernetes(error)))
                 if connection.reused && error.may_be_stale() =>
             {
-                let connected = timeout_at(stop, self.clients.reconnect(cluster)).await;
-                run(&connected.map_err(observe::Error::from)??).await
+                let again = self.clients.reconnect(cluster);
+                run(&self.deadline.until_stop(again).await??).await
             }
             result => result,
         }
@@ -181,9 +186,7 @@ impl Invocation<'_> {
         &self,
         read: impl Future<Output = Result<Registry, Arc<cloud_map::Error>>>,
     ) -> Result<Registry, Error> {
-        let read =
-            timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?;
-        Ok(read.map_err(observe::Error::from)?)
+        Ok(self.deadline.until_stop(read).await?.map_err(observe::Error::from)?)
     }
 
     /// The number of Services of a cluster that claim names for their instances.
@@ -198,7 +201,7 @@ impl Invocation<'_> {
             let desired = services::desired(&services, &self.reading(cluster));
             Ok(desired.all_claims().filter(|claims| claims.publish).count())
         };
-        timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
+        self.deadline.until_stop(read).await?
     }
 
     /// Creates an Event for each notice. An error is only logged, since no change depends on an Event: a namespace that
@@ -213,7 +216,7 @@ impl Invocation<'_> {
             .map(|notice| kubernetes.create_event(notice))
             .buffer_unordered(EVENTS_SIDE_BY_SIDE);
         let mut errors = Vec::new();
-        while let Ok(Some(created)) = timeout_at(self.deadline.stop(), created.next()).await {
+        while let Ok(Some(created)) = self.deadline.until_stop(created.next()).await {
             errors.extend(created.err());
             if errors.last().is_some_and(|error| error.class == ErrorClass::Unreachable) {
                 break;

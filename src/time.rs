@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Timeout, timeout_at};
 
 use crate::model::Timestamp;
 
@@ -47,7 +47,9 @@ impl fmt::Debug for Clock {
 /// seconds. Lambda kills a late function in the middle of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    stop: Instant,
+    /// The latest time to start work.
+    pub stop: Instant,
+    /// The latest time to wait for work that was started. The rest is for the answer of the invocation.
     end: Instant,
 }
 
@@ -60,20 +62,25 @@ impl Deadline {
         Self { stop: now + time.saturating_sub(reserve), end }
     }
 
+    /// Work that is given up when no new work may be started, with an error then.
+    pub fn until_stop<W: Future>(&self, work: W) -> Timeout<W> {
+        timeout_at(self.stop, work)
+    }
+
+    /// Work that was started, which is given up at the end, with an error then.
+    pub fn until_end<W: Future>(&self, work: W) -> Timeout<W> {
+        timeout_at(self.end, work)
+    }
+
     /// Whether new work may be started.
     pub fn is_open(&self) -> bool {
         Instant::now() < self.stop
     }
+}
 
-    /// The latest time to wait for work that was started. The rest is for the answer of the invocation.
-    pub fn end(&self) -> Instant {
-        self.end
-    }
-
-    /// The latest time to start work.
-    pub fn stop(&self) -> Instant {
-        self.stop
-    }
+/// The pause after a number of failures in a row: `first`, then twice as long after each.
+pub fn backoff(failures: u32, first: Duration, longest: Duration) -> Duration {
+    longest.min(first * 2_u32.pow(failures.saturating_sub(1).min(16)))
 }
 
 /// The time until Lambda's deadline, which is a wall clock time. `cargo lambda watch` sends the remaining time instead
@@ -129,7 +136,7 @@ mod tests {
     async fn the_reserve_is_fifteen_per_cent_and_at_least_three_seconds() {
         for (given, left) in [(300, 255), (10, 7), (2, 0)] {
             let deadline = Deadline::after(Duration::from_secs(given));
-            assert_eq!(deadline.stop() - Instant::now(), Duration::from_secs(left));
+            assert_eq!(deadline.stop - Instant::now(), Duration::from_secs(left));
             assert_eq!(deadline.is_open(), left > 0);
         }
     }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::Function;
 
 use crate::seed::{claim, pod, world};
 use testbed::Sandbox;
-use testbed::function::{event, invoke};
+use testbed::function::{Answer, event, invoke};
 
 /// Attributes by service, instance and key.
 type Instances = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;

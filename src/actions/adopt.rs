@@ -2,8 +2,6 @@
 //! exports, the objects of its imports, and last the record of the cluster. While that is another owner's, no sync
 //! exports or takes out anything, so an adoption that was cut short is finished by a second one.
 
-use tokio::time::timeout_at;
-
 use crate::clients::Connection;
 use crate::clusterset::record;
 use crate::import::observe::Objects;
@@ -34,7 +32,7 @@ impl Invocation<'_> {
             return refused(report, Obstacle { reason: "Policy".into(), detail, failed: false });
         }
         let adopted = self.adopt_all(cluster, registry, former);
-        match timeout_at(self.deadline.end(), Box::pin(adopted)).await {
+        match self.deadline.until_end(Box::pin(adopted)).await {
             Ok(Ok((adopted, part))) => {
                 let mut report = report.with(adopted);
                 report.counts.imported = part.made();

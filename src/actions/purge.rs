@@ -5,8 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::time::timeout_at;
-
 use crate::clients::RegistryKey;
 use crate::clusterset::record;
 use crate::error::chain;
@@ -16,7 +14,7 @@ use crate::import::plan::{OwnerLabel, Present, Removal};
 use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{ErrorClass, Kubernetes};
 use crate::model::clusterset::RefusedField;
-use crate::model::{ClusterArn, Flow, Owner, RegistryName, ServiceRef};
+use crate::model::{ClusterArn, Flow, Owner, RegistryName, ServiceRef, join};
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, marked_owners};
@@ -59,8 +57,7 @@ impl Invocation<'_> {
                 }
             }
         }
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        let unknown = || UnknownRegistry { named: named.to_string(), known };
+        let unknown = || UnknownRegistry { named: named.to_string(), known: join(known, ", ") };
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
     }
 
@@ -167,9 +164,7 @@ impl Invocation<'_> {
         }
         Ok(report)
     }
-}
 
-impl Invocation<'_> {
     /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is
     /// whether Cloud Map has exports of it.
     pub(super) async fn purge_imports(
@@ -180,7 +175,7 @@ impl Invocation<'_> {
         let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off
             || cluster.membership != Membership::default()
             || has_exported;
-        let purged = timeout_at(self.deadline.stop(), self.purge_objects(cluster, takes_part));
+        let purged = self.deadline.until_stop(self.purge_objects(cluster, takes_part));
         let purged = purged.await.unwrap_or_else(|_| Err(observe::Error::Deadline.into()));
         match purged {
             Ok(report) => (!report.is_quiet()).then_some(report),

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::join_all;
-use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Existence, Owner, Registry, ServiceKey, SignedDuration, Timestamp};
@@ -150,8 +149,7 @@ impl Invocation<'_> {
             let keys = keys.filter(|key| observed.ours(key).next().is_some());
             let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
             let read = registry.read_instances(&mut observed.registry, &keys);
-            let read = timeout_at(self.deadline.stop(), read).await;
-            read.map_err(|_| observe::Error::Deadline)?;
+            self.deadline.until_stop(read).await?;
             orphans = Orphans::of(&observed, existence);
         }
         Ok((observed, orphans))
@@ -164,8 +162,7 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
     ) -> Result<Observation, Error> {
         let read = observe::read_notes(registry.cloud_map(), &mut observed);
-        let read = timeout_at(self.deadline.stop(), read).await;
-        read.map_err(|_| observe::Error::Deadline)?;
+        self.deadline.until_stop(read).await?;
         Ok(observed)
     }
 
@@ -257,7 +254,7 @@ impl Invocation<'_> {
         let questions = due.iter().map(|cluster| (cluster, clusters[cluster]));
         let questions = questions.map(|(cluster, role)| async move {
             let asked = self.clients.existence(cluster, role);
-            (cluster, timeout_at(self.deadline.stop(), asked).await)
+            (cluster, self.deadline.until_stop(asked).await)
         });
         for (cluster, answer) in join_all(questions).await {
             let Ok(answer) = answer else { continue };

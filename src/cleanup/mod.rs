@@ -1,17 +1,30 @@
-//! The cleanup after all clusters were read, by a full sync or by the action `cleanup` (`claims`): orphans, the instances
-//! of clusters that are gone or no longer configured (`dead_clusters`, `existences`), and our empty Cloud Map services
-//! (`empty_services`).
+//! The cleanup after all clusters were read, by a full sync or by the action `cleanup`: orphans, the instances of clusters
+//! that are gone or no longer configured (`dead_clusters`), and our Cloud Map services that are empty and not needed as
+//! they are: each candidate is read once more, deleted and reported. Wiring only; the rules are in
+//! [`crate::publish::plan`].
 
 pub mod dead_clusters;
-mod empty_services;
 
-use crate::model::Selection;
-use crate::publish;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, sleep};
+
+use crate::model::{CloudMapService, Outcome, Place, Registry, Selection, ServiceKey};
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::Claimed;
+use crate::publish::plan::{Claimed, DeletionVerdict, Reason, deletable, verdict};
+use crate::publish::{self, apply};
 use crate::reconcile::{Error, Invocation};
-use crate::report::ClusterReport;
+use crate::report::{ClusterReport, Deletion, EmptyServices, Mode};
 use crate::settings::Cluster;
+
+/// The number of services that are processed at once. The client limits the calls themselves.
+const CONCURRENCY: usize = 8;
+/// A service may count as in use for a while after its last instance was deregistered: the time between two tries to
+/// delete it, and the time for which the services of a Cloud Map are tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Invocation<'_> {
     /// Reads the claims of a cluster, those of its exports among them, and sets the TTLs of names that it shares.
@@ -48,5 +61,120 @@ impl Invocation<'_> {
         };
         let world = joined.exporting(registry);
         Ok(publish::claims(&world, self.deadline).await?)
+    }
+
+    /// Deletes the unneeded services of a registry, or plans it. `claimed` are the claims of all configured clusters;
+    /// `unknown` are the reasons why some claims are unknown. `seen` are the ARNs of services that were processed in
+    /// another registry, since two roles may belong to one account.
+    pub async fn delete_empty_services(
+        &self,
+        registry: &SharedRegistry,
+        claimed: &Claimed,
+        unknown: &[String],
+        seen: &mut BTreeSet<String>,
+    ) -> EmptyServices {
+        let mut report = EmptyServices::default();
+        let known = registry.known().await.filter(Registry::is_whole);
+        let Some(known) = known else { return report };
+        let mut candidates = deletable(&known, claimed);
+        candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
+        let unclear = claimed.unclear().into_iter().map(|service| {
+            format!(
+                "the claims of Service {service} are unknown, since its annotations are invalid"
+            )
+        });
+        let obstacles: Vec<String> = unknown.iter().cloned().chain(unclear).collect();
+        if candidates.is_empty() || !obstacles.is_empty() {
+            report.kept.extend(obstacles.into_iter().filter(|_| !candidates.is_empty()));
+            return report;
+        }
+        let until = self.deadline.stop.min(Instant::now() + PATIENCE);
+        let mut deletions = stream::iter(candidates)
+            .map(|key| self.delete_in_time(registry, &known, key, claimed, until))
+            .buffer_unordered(CONCURRENCY);
+        while let Some(outcome) = deletions.next().await {
+            if let Some((place, outcome)) = outcome {
+                match outcome {
+                    Ok(result) => {
+                        let (namespace, name) = (place.namespace.clone(), place.name.clone());
+                        report.deletions.push(Deletion { namespace, name, result });
+                    }
+                    Err(reason) => report.kept.push(format!("{place}: {reason}")),
+                }
+            }
+        }
+        report.in_order()
+    }
+
+    /// Deletes one service. If Cloud Map counts an instance in it, it is read and tried again until that time.
+    async fn delete_in_time(
+        &self,
+        registry: &SharedRegistry,
+        known: &Registry,
+        key: ServiceKey,
+        claimed: &Claimed,
+        until: Instant,
+    ) -> Option<(Place, Result<Outcome, Reason>)> {
+        let in_use = Err(Reason::ServiceInUse);
+        let mut tried = None;
+        loop {
+            let deleted = self.delete_if_empty(registry, known, key.clone(), claimed).await;
+            let is_in_use = deleted.as_ref().is_some_and(|(_, outcome)| *outcome == in_use);
+            if !is_in_use || Instant::now() + PAUSE > until {
+                // One that is not to be deleted any more has an instance since.
+                return deleted.or(tried);
+            }
+            tried = deleted;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Reads one service again just before its deletion.
+    async fn delete_if_empty(
+        &self,
+        registry: &SharedRegistry,
+        known: &Registry,
+        key: ServiceKey,
+        claimed: &Claimed,
+    ) -> Option<(Place, Result<Outcome, Reason>)> {
+        let place = Place::of(&key, known);
+        let read = self.read_service(registry, known.services.get(&key)?.clone(), &key, claimed);
+        let Ok(read) = self.deadline.until_stop(read).await else {
+            let reason = "it was not read again before the deadline".to_owned();
+            return Some((place, Ok(Outcome::undone(reason))));
+        };
+        let (service, verdict) = read?;
+        let outcome = match verdict {
+            DeletionVerdict::Keep => return None,
+            DeletionVerdict::Unreadable(problem) => Ok(Outcome::failed(problem)),
+            DeletionVerdict::Delete if self.mode != Mode::Sync => Ok(Outcome::Planned),
+            // For a moment Cloud Map still lists what this run has deregistered.
+            DeletionVerdict::Delete if service.held() > 0 => Err(Reason::ServiceInUse),
+            DeletionVerdict::Delete => {
+                apply::delete(registry.cloud_map(), self.deadline, &service.arn, &place).await
+            }
+        };
+        Some((place, outcome))
+    }
+
+    /// Reads the tags, and if the service is ours its instances; `None` if it is gone.
+    async fn read_service(
+        &self,
+        registry: &SharedRegistry,
+        service: CloudMapService,
+        key: &ServiceKey,
+        claimed: &Claimed,
+    ) -> Option<(CloudMapService, DeletionVerdict)> {
+        let keys = BTreeSet::from([key.clone()]);
+        let mut seen = Registry::default();
+        seen.services.insert(key.clone(), CloudMapService { instances: None, ..service });
+        let cloud_map = registry.cloud_map();
+        cloud_map.read_tags(&mut seen, &keys).await;
+        if seen.services.get(key)?.is_tagged(&self.settings.owner_id) {
+            cloud_map.read_instances(&mut seen, &keys).await;
+        }
+        let service = seen.services.remove(key)?;
+        let verdict = verdict(key, &service, claimed, &self.settings.owner_id);
+        Some((service, verdict))
     }
 }

@@ -23,7 +23,7 @@ use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::connect::{Transport, over_tls};
-use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic};
+use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic, join_or};
 use crate::settings::{Cluster, Role};
 
 /// The longest wait for an answer of EKS on which nothing else may wait: the ARN of a name, or whether a cluster
@@ -42,9 +42,7 @@ impl fmt::Display for RegistryKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = self.role.as_ref().map(|role| format!("of {}", role.arn));
         let region = self.region.as_ref().map(|region| format!("in {region}"));
-        let parts: Vec<String> = role.into_iter().chain(region).collect();
-        f.write_str(if parts.is_empty() { "of the function" } else { "" })?;
-        f.write_str(&parts.join(" "))
+        f.write_str(&join_or(role.into_iter().chain(region), " ", "of the function"))
     }
 }
 
@@ -173,9 +171,7 @@ impl Clients {
         }
         config.build()
     }
-}
 
-impl Clients {
     /// The ARN of the identity that calls EKS for a cluster.
     ///
     /// # Errors

@@ -5,17 +5,15 @@
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
 
-pub mod admission;
 mod bucket;
 mod error;
 mod health;
 pub mod instances;
 pub mod namespace;
-pub mod new_service;
 pub mod operation;
-mod priority_queue;
 pub mod quota;
 pub mod read;
+pub mod results;
 pub mod tag;
 mod timing;
 pub mod write;
@@ -28,9 +26,10 @@ use futures_util::{StreamExt, stream};
 
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
+pub use bucket::{Token, Waiting};
 pub use error::{Class, Error};
-pub use priority_queue::{Token, Waiting};
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
+pub use results::SharedResults;
 pub use tag::{CustomTags, OWNER_TAG};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.

@@ -21,8 +21,7 @@ use aws_smithy_runtime_api::client::retries::RequestAttempts;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::bucket::Bucket;
-use super::priority_queue::{PriorityQueue, Token, Waiting};
+use super::bucket::{Bucket, PriorityQueue, Token, Waiting};
 use crate::model::Traffic;
 use crate::model::words::words;
 

@@ -142,9 +142,7 @@ impl CloudMap {
             }
         }
     }
-}
 
-impl CloudMap {
     /// The pages of a list as they arrive, each with a rate-limit permit of its own, so that a long list does not block
     /// urgent calls; `token` returns the next token of a page. The SDK's paginators stop without
     /// an error if a token repeats; such a list is incomplete, so an error is added here.

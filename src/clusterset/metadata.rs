@@ -3,6 +3,7 @@
 
 use crate::model::clusterset::Properties;
 use crate::model::name::{is_label_key, is_label_word};
+use crate::model::{join, join_first};
 
 /// The number of keys that a message names.
 const NAMED: usize = 10;
@@ -24,21 +25,10 @@ pub fn left_out(properties: &Properties) -> Option<String> {
     let annotations = properties.annotations.keys().filter(|key| !is_annotation(key)).collect();
     let kinds = [("labels", labels), ("annotations", annotations)];
     let kinds = kinds.into_iter().filter(|(_, keys)| !keys.is_empty());
-    let parts: Vec<String> = kinds.map(|(kind, keys)| format!("{kind} {}", names(&keys))).collect();
-    (!parts.is_empty()).then(|| {
-        format!(
-            "{} are left out of imports: no Kubernetes object can have them",
-            parts.join(" and ")
-        )
-    })
-}
-
-fn names(keys: &[&String]) -> String {
-    let named: Vec<String> = keys.iter().take(NAMED).map(|key| format!("{key:?}")).collect();
-    match keys.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+    let names = |keys: Vec<&String>| join_first(keys.iter().map(|key| format!("{key:?}")), NAMED);
+    let parts = join(kinds.map(|(kind, keys)| format!("{kind} {}", names(keys))), " and ");
+    (!parts.is_empty())
+        .then(|| format!("{parts} are left out of imports: no Kubernetes object can have them"))
 }
 
 #[cfg(test)]

@@ -15,17 +15,6 @@ use crate::publish::plan::Policy;
 use crate::reconcile;
 use crate::report::{Counts, RELEASE, Report, Shorten, Unfinished, within_limit};
 
-/// The result of an invocation, with its response as JSON.
-#[derive(Debug)]
-pub struct Answer {
-    /// The report; absent if the payload was rejected or is a query.
-    pub report: Option<Report>,
-    /// The ARNs of the clusters whose full sync was queued (`FAN_OUT`), without those that do not page.
-    pub queued: Vec<String>,
-    /// The response that Lambda returns to the caller.
-    pub response: Result<Value, Error>,
-}
-
 /// The error of an invocation that fails as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -104,7 +93,7 @@ impl RunResult {
 pub struct Reply {
     /// The report of a run whose response is not the report.
     report: Option<Report>,
-    /// As [`Answer::queued`].
+    /// The ARNs of the clusters whose full sync was queued (`FAN_OUT`), without those that do not page.
     pub queued: Vec<String>,
     response: Result<Body, Error>,
 }
@@ -197,10 +186,5 @@ impl Reply {
             report.fit();
         }
         Ok(body)
-    }
-
-    pub(super) fn into_answer(mut self) -> Answer {
-        let (report, queued) = (self.report().cloned(), std::mem::take(&mut self.queued));
-        Answer { report, queued, response: self.into_body().map(|body| json!(body)) }
     }
 }

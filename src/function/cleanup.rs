@@ -51,7 +51,7 @@ impl Function {
         }
         let orphans = Box::pin(self.orphans(invocation, registries, runs)).await;
         let mut empty_services = Vec::new();
-        if invocation.may_delete_services() {
+        if self.settings.rules.deletes_services() {
             empty_services = self.delete_empty_services(invocation, registries, runs).await;
         }
         (orphans, empty_services)
@@ -99,16 +99,14 @@ impl Function {
         }
         reports
     }
-}
 
-impl Function {
     /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the
     /// error.
-    pub(super) async fn orphans(
+    async fn orphans(
         &self,
         invocation: &Invocation<'_>,
-        registries: &BTreeMap<RegistryKey, SharedRegistry>,
-        runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
+        registries: &Registries,
+        runs: &Runs,
     ) -> Vec<OrphanReport> {
         let configured = self.configured();
         let kept: Vec<ConfiguredCluster<'_>> = configured
@@ -138,10 +136,7 @@ impl Function {
     }
 }
 
-fn is_reported(
-    runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
-    error: &dyn Error,
-) -> bool {
+fn is_reported(runs: &Runs, error: &dyn Error) -> bool {
     let cause = chain(error);
     let mut errors = runs.values().filter_map(|(report, _)| report.error.as_ref());
     errors.any(|reported| reported.contains(&cause))

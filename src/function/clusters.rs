@@ -10,7 +10,7 @@ use crate::clients;
 use crate::eks;
 use crate::error::chain;
 use crate::event::{ClusterName, Scope};
-use crate::model::ClusterArn;
+use crate::model::{ClusterArn, join};
 use crate::settings::Cluster;
 
 pub struct Configured<'a>(Vec<SelectedEntry<'a>>);
@@ -86,7 +86,7 @@ impl<'a> Configured<'a> {
     }
 
     pub fn labels(&self) -> String {
-        self.clusters().map(Cluster::label).collect::<Vec<_>>().join(", ")
+        join(self.clusters().map(Cluster::label), ", ")
     }
 }
 

@@ -8,8 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use tokio::time::timeout_at;
-
 use super::Function;
 use super::scope::Selections;
 use crate::clients::RegistryKey;
@@ -81,7 +79,7 @@ impl Looks {
     }
 
     /// Keeps what a run has done about the names that it looked at.
-    fn note(&self, drifted: &Drifted, report: &Report, now: Timestamp) {
+    pub(super) fn note(&self, drifted: &Drifted, report: &Report, now: Timestamp) {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for ((registry, key), concerned) in &drifted.looks {
             let services: BTreeSet<&ServiceRef> = concerned.iter().map(|(_, it)| it).collect();
@@ -133,7 +131,7 @@ impl Function {
             let ours: Vec<usize> = (0..events.len()).filter(|at| may_be(&events[*at].0)).collect();
             let drifts: Vec<&Drift> = ours.iter().map(|at| &events[*at].0).collect();
             let names = find_names(&registry, seen, &drifts, &mut may_read);
-            let names = timeout_at(deadline.stop(), names).await.unwrap_or_default();
+            let names = deadline.until_stop(names).await.unwrap_or_default();
             let services = self.services_of(&key, &registry, (&names, &drifts), now);
             let selected = services.iter().map(|(name, it)| (name, self.select(&key, it)));
             let selected: BTreeMap<&ServiceKey, Selections> = selected.collect();
@@ -175,11 +173,6 @@ impl Function {
             }
         }
         shared.concerned(&changed, &self.settings.owner_id)
-    }
-
-    /// Keeps what a run has done about drift.
-    pub(super) fn note_drift(&self, drifted: &Drifted, report: &Report, now: Timestamp) {
-        self.looks.note(drifted, report, now);
     }
 
     /// These Services of the clusters that are kept in a Cloud Map.

@@ -10,8 +10,7 @@ use crate::report::{
     MultiClusterReport, Obstacle, OrphanReport, Report,
 };
 
-use super::standing::RunDifference;
-use super::standing::lines::Line;
+use super::standing::{Line, RunDifference};
 
 /// Whether a line is logged; without a difference to the runs before, each is.
 fn is_new(news: Option<&RunDifference>, line: &Line) -> bool {

@@ -9,7 +9,6 @@ mod clustersets;
 mod direct;
 mod drift;
 mod log;
-mod out_of_step;
 mod own_queue;
 mod run;
 mod scope;
@@ -33,12 +32,12 @@ use crate::time::Clock;
 use crate::time::Deadline;
 
 use answer::RunResult;
-pub use answer::{Answer, Body, Error, Reply};
+pub use answer::{Body, Error, Reply};
 use clustersets::Silent;
 use drift::Looks;
-use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
+use run::OutOfStep;
 use scope::Selections;
 use standing::Standing;
 
@@ -71,22 +70,20 @@ impl Function {
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
-        let (memories, out_of_step, existences, silent, looks, standing) = Default::default();
-        let clock = Clock::system();
         Self {
             settings,
             clients,
-            memories,
+            memories: Mutex::default(),
             full_sync_queue,
             queue,
-            out_of_step,
-            existences,
-            silent,
-            looks,
-            standing,
+            out_of_step: OutOfStep::default(),
+            existences: Existences::default(),
+            silent: Silent::default(),
+            looks: Looks::default(),
+            standing: Standing::default(),
             most_reads: None,
             parts_are_old: Once::new(),
-            clock,
+            clock: Clock::system(),
         }
     }
 
@@ -108,22 +105,7 @@ impl Function {
         Self { clients: self.clients.with_transport(transport), ..self }
     }
 
-    /// Handles one payload of a call to the function itself.
-    pub async fn invoke(&self, payload: &Value, deadline: Deadline) -> Answer {
-        self.invoke_through(None, payload, deadline).await
-    }
-
-    /// Handles one payload of a call through an alias or a version of the function.
-    pub async fn invoke_through(
-        &self,
-        qualifier: Option<&str>,
-        payload: &Value,
-        deadline: Deadline,
-    ) -> Answer {
-        Box::pin(self.reply(qualifier, payload, deadline)).await.into_answer()
-    }
-
-    /// The same, with a response that is not JSON yet.
+    /// Handles one payload of a call to the function itself, or through an alias or a version of it.
     pub async fn reply(
         &self,
         qualifier: Option<&str>,
@@ -177,18 +159,15 @@ impl Function {
             true if self.settings.dry_run => Mode::DryRun,
             true => Mode::Sync,
         };
-        let (settings, clients) = (&self.settings, &self.clients);
-        let (now, confirmed, is_direct, is_fresh) = (self.clock.now(), false, false, false);
-        let adoption = None;
         Invocation {
-            settings,
-            clients,
+            settings: &self.settings,
+            clients: &self.clients,
             mode,
-            adoption,
-            confirmed,
-            is_direct,
-            is_fresh,
-            now,
+            adoption: None,
+            confirmed: false,
+            is_direct: false,
+            is_fresh: false,
+            now: self.clock.now(),
             deadline,
         }
     }

@@ -17,7 +17,6 @@ use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
 use futures_util::future::{join, join_all};
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
-use tokio::time::timeout_at;
 
 use super::{Function, Reply};
 use crate::clients;
@@ -25,7 +24,7 @@ use crate::error::chain;
 use crate::event::{Message, Receipt, Subject};
 use crate::model::SignedDuration;
 use crate::settings::Cluster;
-use crate::time::Deadline;
+use crate::time::{Deadline, backoff};
 
 /// The delay after the first failure of a message; it doubles with each delivery.
 const FIRST_DELAY: Duration = Duration::from_mins(1);
@@ -53,8 +52,7 @@ pub struct OwnQueue {
 /// The delay of a failed message: 1, 2, 4, 8 … minutes by its number of deliveries.
 #[must_use]
 pub fn delay(receives: u32) -> Duration {
-    let doublings = receives.saturating_sub(1).min(16);
-    LONGEST_DELAY.min(FIRST_DELAY * (1 << doublings))
+    backoff(receives, FIRST_DELAY, LONGEST_DELAY)
 }
 
 impl OwnQueue {
@@ -228,7 +226,7 @@ impl Function {
 
 async fn postpone_in(queue: Option<&OwnQueue>, failed: &[Receipt], until: Deadline) {
     let Some(queue) = queue else { return };
-    let problems = timeout_at(until.end(), queue.postpone(failed)).await;
+    let problems = until.until_end(queue.postpone(failed)).await;
     let problems = problems.unwrap_or_else(|_| vec!["the deadline was reached".to_owned()]);
     if let Some(problem) = problems.first() {
         let (count, of) = (problems.len(), failed.len());

@@ -3,7 +3,7 @@
 //! log, are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -14,18 +14,20 @@ use super::scope::Selections;
 use super::{Function, RunResult, drift, log};
 use crate::clients::RegistryKey;
 use crate::event::{self, Scope, Subject, Unusable};
-use crate::model::Selection;
+use crate::model::{Selection, ServiceRef, Timestamp, Verb};
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Dropped, Mode, Report, Unfinished};
+use crate::report::{
+    ClusterReport, Dropped, Mode, OldestOutOfStep, Report, ServiceReport, Unfinished,
+};
 use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
 pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
 
-/// The number of clusters that are synced at once.
+/// The number of clusters that are read or written at once.
 pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
@@ -166,7 +168,7 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
         || invocation.adoption.is_some()
         || invocation.confirmed
         || invocation.is_fresh;
-    let stop = invocation.deadline.stop();
+    let stop = invocation.deadline.stop;
     (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
 }
 
@@ -226,7 +228,7 @@ impl Function {
             selections = selections.union(of_event);
         }
         let mut run = Box::pin(self.run(&invocation, &selections)).await;
-        self.note_drift(&drifted, &run.report, invocation.now);
+        self.looks.note(&drifted, &run.report, invocation.now);
         let (reason, why) = drift::FOREIGN;
         let foreign = drifted.foreign.drain(..);
         dropped.extend(foreign.map(|id| drop_message(id, reason, &why)));
@@ -252,4 +254,67 @@ fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Displ
     let dropped = Dropped { message, reason: reason.into(), detail: why.to_string() };
     log::dropped(&dropped);
     dropped
+}
+
+// The age of drift: the endpoints that runs of this process left undone, each with the time of the first such run. Only the
+// metrics use it. No decision depends on it, and a new process starts empty.
+
+/// An endpoint of a cluster under a name, with its pending change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingEndpoint {
+    cluster: String,
+    service: ServiceRef,
+    place: String,
+    change: Verb,
+    instance: Option<String>,
+}
+
+/// The endpoints that are out of step, with the time of the first run that left them so.
+#[derive(Debug, Default)]
+pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
+
+impl OutOfStep {
+    /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
+    /// ignored.
+    pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
+        if report.error.is_some() {
+            return;
+        }
+        let left = |service: &ServiceReport| {
+            let place = service.place();
+            let lines = service.changes.iter().filter(|line| line.is_left_undone());
+            let endpoint =
+                |service: &ServiceRef, change: Verb, instance: &Option<String>| PendingEndpoint {
+                    cluster: report.cluster.clone(),
+                    service: service.clone(),
+                    place: place.clone(),
+                    change,
+                    instance: instance.clone(),
+                };
+            let left = lines.map(|line| endpoint(&line.service, line.change, &line.instance));
+            let refused = service.refused.iter();
+            let refused = refused.map(|it| endpoint(&it.service, Verb::Register, &it.instance));
+            left.chain(refused).collect::<Vec<_>>()
+        };
+        let open: BTreeSet<PendingEndpoint> = report.services.iter().flat_map(left).collect();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_covered = |endpoint: &PendingEndpoint| {
+            endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
+        };
+        known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));
+        for endpoint in open {
+            known.entry(endpoint).or_insert(now);
+        }
+    }
+
+    /// The age of the oldest ones.
+    pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = |change: Verb| {
+            let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
+            let seconds = since.map(|since| now.as_second() - since.as_second()).max();
+            usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
+        };
+        OldestOutOfStep { missing: age(Verb::Register), leftover: age(Verb::Deregister) }
+    }
 }

@@ -182,6 +182,9 @@ impl Measure {
 
     /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
     /// instance that a full sync holds, by its sighting or in this run, which may not have written it yet.
+    ///
+    /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages about one of them each
+    /// would carry it out, since a message about a single Service may remove all that it has.
     fn of_a_part(
         self,
         run: &Circumstances<'_>,

@@ -5,7 +5,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{Guard, Losses, is_of_one_that_was_read, total};
-use crate::model::{ClusterArn, GuardState, Timestamp};
+use crate::model::{ClusterArn, GuardState, Timestamp, join_first};
 
 /// The number of Services that a sentence names.
 const NAMED: usize = 3;
@@ -95,12 +95,10 @@ impl GuardStatus {
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
         let Words { owner, absent, .. } = self.subject.words();
-        let names = self.losses.keys().take(NAMED).map(ToString::to_string);
-        let names = names.collect::<Vec<_>>().join(", ");
+        let names = join_first(self.losses.keys(), NAMED);
         match self.losses.len() {
             1 if is_of_one_that_was_read(&self.losses) => format!("{owner} {names}"),
             1 => format!("{owner} {names}, {absent},"),
-            all if all > NAMED => format!("{owner}s {names} and {} more", all - NAMED),
             _ => format!("{owner}s {names}"),
         }
     }

@@ -38,7 +38,6 @@ pub struct Applied {
 }
 
 const AFTER_FAILURE: &str = "an earlier change of the import failed";
-const NO_TIME: &str = "the time of this invocation is used up";
 
 /// Makes the changes of an import, one after the other. Each needs the answers to those before it, which `present` takes
 /// over.
@@ -61,8 +60,8 @@ pub async fn apply(
             Some(body) if !has_failed && has_time => {
                 applied.send(kubernetes, service, present, (&change, &body)).await
             }
-            _ if !has_failed && !has_time => Outcome::Undone { why: NO_TIME.to_owned() },
-            _ => Outcome::Undone { why: AFTER_FAILURE.to_owned() },
+            _ if !has_failed && !has_time => Outcome::out_of_time(),
+            _ => Outcome::undone(AFTER_FAILURE),
         };
         applied.made.push(Made { change, result });
     }

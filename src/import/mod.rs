@@ -27,7 +27,7 @@ use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::{ClusterId, Member, RefusedField};
 use crate::model::{
-    About, Family, Notice, Outcome, Policy, Selection, ServiceRef, Timestamp, Tone,
+    About, Family, Notice, Outcome, Policy, Selection, ServiceRef, Timestamp, Tone, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
@@ -114,7 +114,7 @@ impl Importing<'_> {
 
     /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster.
     fn is_unfamiliar(&self, members: &Members<'_>) -> bool {
-        !members.is_unread()
+        !members.is_unread
             && self.own_record == OwnRecord::Unknown
             && !members.has_record_under_any_id(self.guard.cluster)
             && self.objects.has_imports(self.owner)
@@ -127,7 +127,7 @@ impl Importing<'_> {
             return self.objects.of_aws().cloned().collect();
         }
         let mut names = members.own_names();
-        if !members.is_unread() {
+        if !members.is_unread {
             names.extend(members.names().iter().cloned().chain(self.objects.names(self.owner)));
         }
         names.retain(|name| selection.contains(name));
@@ -297,9 +297,6 @@ impl ImportRun<'_> {
         let import = self.present.import.as_ref().filter(|_| self.kept_ips != usize::MAX)?;
         let ips = self.present.derived.as_ref().map(|derived| &derived.cluster_ips)?;
         let lost: Vec<&IpAddr> = former.iter().filter(|ip| !ips.contains(ip)).collect();
-        let texts = |ips: Vec<&IpAddr>| {
-            ips.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-        };
         (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
             about: About::ServiceImport,
             tone: Tone::Warning,
@@ -308,8 +305,8 @@ impl ImportRun<'_> {
             reason: "ClusterSetIPChanged".to_owned(),
             note: format!(
                 "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
-                texts(lost),
-                texts(ips.iter().collect())
+                join(&lost, " and "),
+                join(ips, " and ")
             ),
         })
     }

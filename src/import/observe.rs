@@ -14,8 +14,8 @@ use super::plan::{
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::ServiceRef;
 use crate::model::clusterset::ClusterId;
+use crate::model::{ServiceRef, join};
 
 /// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -281,8 +281,7 @@ impl DerivedOfAws {
             names.entry(&import.namespace).or_default().extend(all);
         }
         let command = |(namespace, names): (&str, BTreeSet<&str>)| {
-            let names = names.into_iter().collect::<Vec<_>>().join(" ");
-            format!("kubectl delete services --namespace {namespace} {names}")
+            format!("kubectl delete services --namespace {namespace} {}", join(names, " "))
         };
         names.into_iter().map(command).collect()
     }

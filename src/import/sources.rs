@@ -30,8 +30,8 @@ pub struct Members<'a> {
     registry: &'a Registry,
     clusterset: &'a ClustersetId,
     overlay: &'a BTreeMap<ClusterId, Overlay>,
-    /// The members that were not heard of for long.
-    stale: Vec<Stale>,
+    /// The members that were not heard of for long. One that this invocation read itself is none.
+    pub stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, Records>,
     /// The Cloud Map services of each name.
@@ -39,9 +39,9 @@ pub struct Members<'a> {
     /// Whether these are all members: else one may have joined meanwhile.
     is_complete: bool,
     /// Whether nothing could be read of Cloud Map.
-    is_unread: bool,
-    /// The Cloud Map services among the records whose names are no cluster ids.
-    strangers: Vec<String>,
+    pub is_unread: bool,
+    /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
+    pub strangers: Vec<String>,
     names: OnceLock<BTreeSet<ServiceRef>>,
     /// The names that were asked for.
     named: Mutex<BTreeMap<ServiceRef, Arc<Named>>>,
@@ -107,16 +107,6 @@ impl<'a> Members<'a> {
         Self { is_unread: true, ..self }
     }
 
-    /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
-    pub fn strangers(&self) -> &[String] {
-        &self.strangers
-    }
-
-    /// Whether nothing could be read of Cloud Map.
-    pub fn is_unread(&self) -> bool {
-        self.is_unread
-    }
-
     /// Whether Cloud Map may be behind what was read in a cluster itself: a member has a record before it exports, and that
     /// of an export says if Cloud Map has none of its endpoints.
     pub fn may_be_behind(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
@@ -158,11 +148,6 @@ impl<'a> Members<'a> {
     pub fn let_pass(&self) -> BTreeSet<ClusterId> {
         let passed = self.overlay.iter().filter(|(_, overlay)| overlay.let_pass);
         passed.map(|(cluster, _)| cluster.clone()).collect()
-    }
-
-    /// The members that were not heard of for long. One that this invocation read itself is none.
-    pub fn stale(&self) -> &[Stale] {
-        &self.stale
     }
 
     /// The names that a cluster exports which this invocation read itself.

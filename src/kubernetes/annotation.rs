@@ -7,7 +7,7 @@ use crate::error::shorten;
 use crate::model::attributes::{self, AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
     Attributes, BadAnnotation, Claim, Claims, HealthSource, NamespaceReference, PortReference,
-    RoutingPolicy, ServiceName,
+    RoutingPolicy, ServiceName, join,
 };
 
 /// An annotation in the documentation.
@@ -291,7 +291,7 @@ fn joined(mut mistakes: Vec<String>) -> String {
     let others = mistakes.len().saturating_sub(MAX_MISTAKES);
     mistakes.truncate(MAX_MISTAKES);
     let others = (others > 0).then(|| format!("{others} more mistakes"));
-    mistakes.into_iter().chain(others).collect::<Vec<_>>().join("; ")
+    join(mistakes.into_iter().chain(others), "; ")
 }
 
 fn attribute(pair: &str) -> Result<(&str, &str), String> {

@@ -262,16 +262,25 @@ impl Health {
     }
 }
 
-/// The health of a service's instances, as far as it was read.
+/// Something that is read by a call of its own, as far as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum KnownHealth {
+pub enum MaybeRead<T> {
     #[default]
     Unread,
-    /// By instance id. An instance that was registered a moment ago may be missing.
-    Read(BTreeMap<String, Health>),
     /// The error of the read.
     Unreadable(String),
+    Read(T),
 }
+
+impl<T> MaybeRead<T> {
+    /// The error if it could not be read.
+    pub fn problem(&self) -> Option<&String> {
+        if let Self::Unreadable(problem) = self { Some(problem) } else { None }
+    }
+}
+
+/// The health of a service's instances by their ids. One that was registered a moment ago may be missing.
+pub type KnownHealth = MaybeRead<BTreeMap<String, Health>>;
 
 /// Whether other hosts can use an address. Kubernetes allows some of the others in an `EndpointSlice`, and any client
 /// of Cloud Map can register them.

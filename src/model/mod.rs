@@ -24,8 +24,8 @@ pub use desired::{
     NotExportable, PortReference, PublishedService, ServiceExport, ServicePort,
 };
 pub use instance::{
-    Attributes, Health, Instances, KnownHealth, fingerprint, is_checkable, is_publishable,
-    without_leading_zeros,
+    Attributes, Health, Instances, KnownHealth, MaybeRead, fingerprint, is_checkable,
+    is_publishable, without_leading_zeros,
 };
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{
@@ -42,3 +42,4 @@ pub use service::{
     ServiceKind, ServiceUpdate, Tags, description, seconds,
 };
 pub use verb::{GuardState, Outcome, Policy, Traffic, Verb};
+pub use words::{join, join_first, join_or};

@@ -5,8 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::words::{display, words};
-use super::{ClusterArn, Family, Instances, KnownHealth, Namespace, ServiceName, Timestamp};
+use super::words::{display, join, words};
+use super::{
+    ClusterArn, Family, Instances, KnownHealth, MaybeRead, Namespace, ServiceName, Timestamp,
+};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,9 +93,7 @@ impl CloudMapService {
         let health = KnownHealth::Read(BTreeMap::new());
         Self { arn, name, kind, instances, health, ..Self::default() }
     }
-}
 
-impl CloudMapService {
     /// Whether accounts other than the one that created it registered instances in it.
     pub fn holds_instances_of_other_accounts(&self) -> bool {
         let other = |account: &String| self.created_by.as_ref().is_some_and(|it| it != account);
@@ -132,15 +132,8 @@ pub enum Tags {
     },
 }
 
-/// The attributes of a Cloud Map service itself, not of its instances, as far as they were read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ServiceAttributes {
-    #[default]
-    Unread,
-    /// The error of the read.
-    Unreadable(String),
-    Read(BTreeMap<String, String>),
-}
+/// The attributes of a Cloud Map service itself, not of its instances.
+pub type ServiceAttributes = MaybeRead<BTreeMap<String, String>>;
 
 impl ServiceAttributes {
     pub fn get(&self, attribute: &str) -> Option<&str> {
@@ -256,6 +249,5 @@ display!(ServiceUpdate { present, ttl, .. } => "ttl {} -> {ttl}", seconds(presen
 
 /// TTLs for a sentence.
 pub fn seconds(ttls: &BTreeSet<u32>) -> String {
-    let texts: Vec<String> = ttls.iter().map(u32::to_string).collect();
-    texts.join(" and ")
+    join(ttls, " and ")
 }

@@ -69,6 +69,11 @@ impl Outcome {
         Self::Undone { why: why.into() }
     }
 
+    /// Near the deadline a change is not tried.
+    pub fn out_of_time() -> Self {
+        Self::undone("the time of this invocation is used up")
+    }
+
     /// Whether the change was made, or would be.
     pub fn is_made(&self) -> bool {
         matches!(self, Self::Planned | Self::Applied)

@@ -1,4 +1,6 @@
-//! Enums whose variants are words of an API, and the texts of types that have one line of it.
+//! Enums whose variants are words of an API, the texts of types that have one line of it, and lists in sentences.
+
+use std::fmt::Display;
 
 /// An enum that is read, written and displayed by its words.
 macro_rules! words {
@@ -53,3 +55,29 @@ macro_rules! display {
 }
 
 pub(crate) use {display, words};
+
+/// The texts of items with a separator between them.
+pub fn join(items: impl IntoIterator<Item = impl Display>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    texts.join(separator)
+}
+
+/// The same, or a word for none.
+pub fn join_or(
+    items: impl IntoIterator<Item = impl Display>,
+    separator: &str,
+    none: &str,
+) -> String {
+    let mut items = items.into_iter().peekable();
+    if items.peek().is_none() { none.to_owned() } else { join(items, separator) }
+}
+
+/// The first items of a list and the number of the others: `a, b and 3 more`.
+pub fn join_first(items: impl IntoIterator<Item = impl Display>, most: usize) -> String {
+    let mut items = items.into_iter();
+    let first = join(items.by_ref().take(most), ", ");
+    match items.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}

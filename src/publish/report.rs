@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
 use crate::model::{
-    About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb,
+    About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb, join,
 };
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
@@ -49,7 +49,7 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
     let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
     for (place, unchanged) in plan.unchanged {
         let service = at(&mut services, &place);
-        service.emptied = is_emptied(unchanged.present, lines.at(&place));
+        service.emptied = is_emptied(unchanged.present, lines.0.get(&place));
         service.unchanged = unchanged.ours;
         service.foreign = unchanged.foreign;
         service.unreadable = unchanged.unreadable;
@@ -57,13 +57,12 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
     }
     let mut held_back = plan.held_back;
     let mut refusals = BTreeSet::new();
-    for (place, mut lines) in lines.0 {
+    for (place, lines) in lines.0 {
         let service = at(&mut services, &place);
-        service.refused = std::mem::take(&mut lines.refused);
-        let (changes, refused) = lines.into_lines();
-        service.changes = changes.collect();
+        service.refused = lines.refused;
+        service.changes = lines.changes.into_iter().map(|(_, line)| line).collect();
         service.changes.shrink_to_fit();
-        for line in refused {
+        for (_, _, line) in lines.held_back {
             if held_back.binary_search(&line).is_err() {
                 refusals.insert(line);
             }
@@ -151,13 +150,13 @@ pub struct ChangeLines(BTreeMap<Place, LinesAt>);
 
 /// The lines of one Cloud Map service.
 #[derive(Debug, Default)]
-pub struct LinesAt {
+struct LinesAt {
     changes: Vec<(Stage, ChangeLine)>,
     held_back: Vec<(Stage, Option<String>, HeldBack)>,
     /// The registrations that Cloud Map rejects as invalid.
-    pub refused: Vec<InvalidRegistration>,
+    refused: Vec<InvalidRegistration>,
     /// The change in the number of instances.
-    pub difference: isize,
+    difference: isize,
 }
 
 impl ChangeLines {
@@ -196,11 +195,6 @@ impl ChangeLines {
         self.0.iter().flat_map(of_place).collect()
     }
 
-    /// The lines of a service, if it has any.
-    pub fn at(&self, place: &Place) -> Option<&LinesAt> {
-        self.0.get(place)
-    }
-
     fn add(&mut self, SettledChange { service, change, outcome }: SettledChange) {
         let at = self.0.entry(change.place().clone()).or_default();
         if outcome.as_ref().is_ok_and(Outcome::is_made) {
@@ -225,14 +219,6 @@ impl ChangeLines {
                 at.held_back.push((change.stage(), instance, held_back));
             }
         }
-    }
-}
-
-impl LinesAt {
-    /// The lines of the changes, and the changes that were held back.
-    pub fn into_lines(self) -> (impl Iterator<Item = ChangeLine>, impl Iterator<Item = HeldBack>) {
-        let changes = self.changes.into_iter().map(|(_, line)| line);
-        (changes, self.held_back.into_iter().map(|(_, _, held_back)| held_back))
     }
 }
 
@@ -277,11 +263,8 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
         }
         news.extend(counts.into_iter().filter_map(|(service, (registered, deregistered))| {
             let counted = [(registered, "registered"), (deregistered, "deregistered")];
-            let counted: Vec<String> = counted
-                .iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, verb)| format!("{count} {verb}"))
-                .collect();
+            let counted = counted.iter().filter(|(count, _)| *count > 0);
+            let counted = join(counted.map(|(count, verb)| format!("{count} {verb}")), ", ");
             let reason = if registered > 0 { "Registered" } else { "Deregistered" };
             // A Service that is gone has no Events.
             let uid = desired.services.get(service).filter(|_| !counted.is_empty())?.uid.clone();
@@ -291,7 +274,7 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
                 service: service.clone(),
                 uid,
                 reason: reason.to_owned(),
-                note: format!("{} under {namespace}/{name}", counted.join(", ")),
+                note: format!("{counted} under {namespace}/{name}"),
             })
         }));
     }

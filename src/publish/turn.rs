@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{Execution, Options};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::model::{Desired, Outcome, Timestamp, fingerprint};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
-use crate::publish::passes::{Effect, FirstPart, NO_TIME, Results, Step, Turn};
+use crate::publish::passes::{Effect, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, RefusedChange, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
@@ -55,15 +55,17 @@ struct Shell<'a> {
 pub(super) async fn run<'a>(
     execution: &'a Execution<'a>,
     turn: Turn<'a>,
-    (options, made): (Options, &FirstPart),
+    options: Options,
     beginnings: &'a Beginnings,
 ) -> Results {
     let cloud_map = execution.registry.cloud_map().clone();
     let (observed, has_begun, token) = (options.observed, !execution.task.is_sync(), None);
     let mut shell =
         Shell { execution, cloud_map, options, beginnings, turn, observed, has_begun, token };
-    shell.turn.record_made(made);
-    let tried = shell.refusals(shell.turn.open()).iter().filter(|it| it.is_none()).count();
+    if let Some(made) = execution.made {
+        shell.turn.record_made(made);
+    }
+    let tried = shell.refusals(&shell.turn.open).iter().filter(|it| it.is_none()).count();
     shell.options.urgency = options.urgency(tried);
     shell.cloud_map = shell.cloud_map.with(shell.options.urgency);
     // Many turns wait here at a time, so their futures are kept small.
@@ -114,7 +116,7 @@ impl Shell<'_> {
             self.has_begun = true;
             let beginning = self.beginnings.of(call, self.options.urgency);
             let begun = async { (beginning.lock().await, self.begin(call).await) };
-            let begun = timeout_at(self.options.deadline.stop(), begun).await.ok();
+            let begun = self.options.deadline.until_stop(begun).await.ok();
             let (_alone, begun) = begun.unzip();
             token = begun;
             if token.is_some() && self.is_old() {
@@ -141,7 +143,7 @@ impl Shell<'_> {
         if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }
-        self.execution.registry.refusals().standing(changes, self.turn.observation())
+        self.execution.registry.refusals().standing(changes, &self.turn.observation)
     }
 
     /// Waits for the token of the first call.
@@ -155,7 +157,7 @@ impl Shell<'_> {
 
     /// Whether the plan is made again before it registers anything.
     fn is_old(&self) -> bool {
-        let fresh = match self.execution.registry.admissions().met_another() {
+        let fresh = match self.execution.registry.results.admissions.met_another() {
             true => CROWDED,
             false if self.options.is_bulk => BULK,
             false => FRESH,
@@ -173,9 +175,7 @@ impl Shell<'_> {
         let look = || read_again(execution, made_for.clone()).boxed();
         let calls = Calls {
             cloud_map: &self.cloud_map,
-            new_namespaces: registry.new_namespaces(),
-            new_services: registry.new_services(),
-            admissions: registry.admissions(),
+            results: &registry.results,
             deadline: self.options.deadline,
             observed: self.observed,
             look: &look,
@@ -184,7 +184,7 @@ impl Shell<'_> {
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
             let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
-            registry.refusals().note(answers, self.turn.observation());
+            registry.refusals().note(answers, &self.turn.observation);
         }
         for (change, effect) in made {
             if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
@@ -194,17 +194,17 @@ impl Shell<'_> {
             }
             if effect == Effect::Contested {
                 self.has_begun = !self.execution.task.is_sync();
-                registry.admissions().meet_another();
+                registry.results.admissions.meet_another();
             }
             self.turn.record(change, effect);
         }
     }
 
     async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
-        let mut observation = self.turn.observation().clone();
+        let mut observation = self.turn.observation.clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
-            let created = || self.execution.registry.new_namespaces().reference(&namespace.name);
+            let created = || self.execution.registry.results.namespaces.reference(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
         let execution = self.execution;
@@ -217,10 +217,10 @@ impl Shell<'_> {
         read: impl Future<Output = Result<T, observe::Error>>,
     ) -> Option<T> {
         self.observed = Instant::now();
-        match timeout_at(self.options.deadline.stop(), read).await {
+        match self.options.deadline.until_stop(read).await {
             Ok(Ok(read)) => return Some(read),
             Ok(Err(error)) => self.turn.fail(&Outcome::failed(chain(&error))),
-            Err(_) => self.turn.fail(&Outcome::undone(NO_TIME)),
+            Err(_) => self.turn.fail(&Outcome::out_of_time()),
         }
         None
     }

@@ -10,7 +10,7 @@ use crate::import::guard::{Note, Run};
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
 use crate::model::clusterset::ClusterId;
-use crate::model::{Selection, ServiceRef};
+use crate::model::{Selection, ServiceRef, join_first};
 use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
@@ -146,13 +146,10 @@ impl MultiClusterReport {
 
 /// One line for each other `OWNER_ID` that imports of the cluster have.
 fn other_owner(owner: &str, names: &[ServiceRef]) -> Obstacle {
-    let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = join_first(names, NAMED);
     let detail = format!(
-        "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {}{more}; if that was \
-         the OWNER_ID of this installation, {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, IPs and all",
-        first.join(", ")
+        "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {names}; if that was \
+         the OWNER_ID of this installation, {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, IPs and all"
     );
     Obstacle { reason: "OtherOwner".into(), detail, failed: false }
 }

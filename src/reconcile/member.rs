@@ -1,8 +1,6 @@
 //! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its `exports` are
 //! published, then those of all members are imported into it (`imports`), and its exports get their conditions.
 
-use tokio::time::timeout_at;
-
 use super::Invocation;
 use crate::clients::{self, Connection};
 use crate::clusterset::members::{
@@ -59,7 +57,7 @@ impl Invocation<'_> {
             let member = self.read_member((cluster, multi_cluster), connection, selection).await;
             Some(member.map_err(Obstacle::from))
         };
-        let in_time = timeout_at(self.deadline.stop(), joined).await;
+        let in_time = self.deadline.until_stop(joined).await;
         in_time.unwrap_or_else(|_| Some(Err(unread(&observe::Error::Deadline))))
     }
 
@@ -177,7 +175,7 @@ impl<'a> Joined<'a> {
     /// cannot be read, its imports show that it was a member before, as do those of a cluster that only imports and may
     /// not write a record.
     pub fn is_new(&self, members: &Members<'_>) -> bool {
-        let imports_count = members.is_unread() || !self.exports();
+        let imports_count = members.is_unread || !self.exports();
         members.holder_of(&self.member.cluster).is_none()
             && !(imports_count && self.standing_imports() == StandingImports::Stand)
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{ClusterReport, Counts, MultiClusterReport, Word};
 use crate::error::chain;
 use crate::model::words::words;
-use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb};
+use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, join};
 
 impl ClusterReport {
     /// The report of a cluster that could not be read.
@@ -41,8 +41,8 @@ impl ClusterReport {
         for line in lines.chain(&self.held_back) {
             *reasons.entry(&line.reason).or_default() += 1;
         }
-        let reasons = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
-        Some(reasons.collect::<Vec<_>>().join(", ")).filter(|reasons| !reasons.is_empty())
+        let texts = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
+        (!reasons.is_empty()).then(|| join(texts, ", "))
     }
 
     /// The report with the lines of another run for the same cluster. Instances of other owners are counted once.

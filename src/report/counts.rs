@@ -8,7 +8,7 @@ use std::ops::Add;
 use serde::{Deserialize, Serialize};
 
 use super::ClusterReport;
-use crate::model::{Outcome, Verb};
+use crate::model::{Outcome, Verb, join_or};
 
 /// The counts with their words in a sentence: after a run, and in a plan if they differ there.
 macro_rules! counts {
@@ -108,12 +108,10 @@ impl Counts {
     /// The counts that are not zero, in a sentence: of a plan or dry run, or of a run that was made.
     pub fn sentence(&self, is_planned: bool) -> String {
         let parts = self.in_words(is_planned).filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts
-            .map(|(count, words)| {
-                format!("{count} {}", words.replace("(s)", if count == 1 { "" } else { "s" }))
-            })
-            .collect();
-        if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
+        let parts = parts.map(|(count, words)| {
+            format!("{count} {}", words.replace("(s)", if count == 1 { "" } else { "s" }))
+        });
+        join_or(parts, ", ", "nothing to do")
     }
 
     /// The counter for a change with this result.

@@ -7,7 +7,7 @@ use super::{
     ChangeLine, ClusterReport, Dropped, HeldBackLine, Mode, NoteKind, Report, ServiceReport,
 };
 use crate::model::words::display;
-use crate::model::{Outcome, Verb};
+use crate::model::{Outcome, Verb, join};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -117,9 +117,8 @@ impl Display for ServiceReport {
             writeln!(f, "    = {} unchanged", self.unchanged)?;
         }
         if !self.foreign.is_empty() {
-            let kinds: Vec<String> =
-                self.foreign.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            writeln!(f, "    = left alone, not ours: {}", kinds.join(", "))?;
+            let kinds = self.foreign.iter().map(|(kind, count)| format!("{count} {kind}"));
+            writeln!(f, "    = left alone, not ours: {}", join(kinds, ", "))?;
         }
         for line in &self.held_back {
             writeln!(f, "    {line}")?;

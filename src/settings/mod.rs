@@ -114,9 +114,7 @@ impl Settings {
         };
         reader.finish(settings)
     }
-}
 
-impl Settings {
     /// The part of a cluster in the Multi-Cluster Services API.
     #[must_use]
     pub fn multi_cluster_of(&self, cluster: &Cluster) -> MultiCluster {

@@ -14,7 +14,7 @@ use crate::run::{problem, report, writes};
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{event, invoke};
+use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{self, KubernetesServer};
 use testbed::sqs::queue::Queue;
 
@@ -232,7 +232,7 @@ async fn cleanup_without_time_deletes_nothing_and_says_so() {
     let function = world.function(&[DELETING, WEEK]).await;
     world.round(&function).await;
     let deadline = Deadline::after(Duration::from_secs(2));
-    let answer = function.invoke(&event("direct-cleanup"), deadline).await;
+    let answer = invoke_until(&function, &event("direct-cleanup"), deadline).await;
     let report = answer.report.expect("a report");
     assert!(!report.ok && problem(&report, "blue").contains("time"), "{report}");
     assert_eq!(world.fleet.cloud_map.writes(), 0);

@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
-use testbed::function::{event, invoke};
+use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
 use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
@@ -47,7 +47,7 @@ async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_e
 
     // Three seconds are kept for the end, so three are left to work in.
     let deadline = Deadline::after(Duration::from_secs(6));
-    let answer = function.invoke(&event("schedule-eventbridge-scheduler"), deadline).await;
+    let answer = invoke_until(&function, &event("schedule-eventbridge-scheduler"), deadline).await;
 
     let error = answer.response.expect_err("three were not served");
     assert_eq!(error.kind(), "SyncIncomplete");
@@ -243,7 +243,7 @@ async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other
     ];
 
     let deadline = Deadline::after(Duration::from_secs(20));
-    let answer = function.invoke(&batch(&records), deadline).await;
+    let answer = invoke_until(&function, &batch(&records), deadline).await;
 
     assert_eq!(failures(&answer), ["name", "own"]);
     let report = answer.report.expect("a report");

@@ -14,7 +14,7 @@ use crate::run::{converge, plan, report, sync, sync_service, writes};
 use testbed::ACCOUNT;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{event, invoke};
+use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::KubernetesServer;
 
 const NOTE: &str = "cloud-map-sync/orphaned-since";
@@ -309,7 +309,7 @@ async fn cluster_about_which_eks_does_not_answer_is_asked_once_and_keeps_no_othe
     let function = world.function(&settings).await;
 
     let deadline = Deadline::after(Duration::from_secs(20));
-    let answer = function.invoke(&json!({ "action": "sync" }), deadline).await;
+    let answer = invoke_until(&function, &json!({ "action": "sync" }), deadline).await;
 
     let report = answer.report.expect("a report");
     assert_eq!((report.ok, report.counts.deregistered), (true, 4), "{report}");

@@ -9,6 +9,7 @@ use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, writes};
 use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::invoke_until;
 
 /// Three seconds are kept for the end, so three are left to work in.
 const SIX_SECONDS: Duration = Duration::from_secs(6);
@@ -26,7 +27,7 @@ async fn invocation_without_time_writes_nothing_and_says_so() {
     let function = fleet.function().await;
     let deadline = Deadline::after(Duration::from_secs(2));
 
-    let answer = function.invoke(&json!({ "action": "sync" }), deadline).await;
+    let answer = invoke_until(&function, &json!({ "action": "sync" }), deadline).await;
 
     let report = answer.report.expect("a report");
     assert!(!report.ok && problem(&report, "blue").contains("time"), "{report}");
@@ -47,8 +48,8 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
 
     let deadline = Deadline::after(SIX_SECONDS);
     let payload = json!({ "action": "sync" });
-    let (answer, begun) = tokio::join!(function.invoke(&payload, deadline), async {
-        tokio::time::sleep_until(deadline.stop()).await;
+    let (answer, begun) = tokio::join!(invoke_until(&function, &payload, deadline), async {
+        tokio::time::sleep_until(deadline.stop).await;
         fleet.cloud_map.count("RegisterInstance")
     });
 
@@ -79,7 +80,7 @@ async fn messages_whose_scope_ran_out_of_time_are_failed_back() {
         message("of-cart", &json!({ "namespace": "shop", "service": "cart" })),
     ]);
 
-    let answer = function.invoke(&messages, Deadline::after(SIX_SECONDS)).await;
+    let answer = invoke_until(&function, &messages, Deadline::after(SIX_SECONDS)).await;
 
     assert_eq!(failures(&answer), ["of-web"]);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::Function;
 use cloud_map_sync::model::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -16,7 +16,7 @@ use crate::run::{converge, sync, writes};
 use testbed::ACCOUNT;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
-use testbed::function::{event, invoke};
+use testbed::function::{Answer, event, invoke};
 
 const OTHER_ACCOUNT: &str = "444455556666";
 const OTHER_REGION: &str = "eu-west-1";

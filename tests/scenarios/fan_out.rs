@@ -13,7 +13,7 @@ use crate::queue::{batch, failures, message};
 use crate::run::{converge, settled};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
-use testbed::function::{event, invoke};
+use testbed::function::{event, invoke, invoke_until};
 use testbed::sqs::error::Failure;
 use testbed::sqs::queue::Queue;
 
@@ -133,7 +133,7 @@ async fn short_runs_one_after_the_other_serve_every_service() {
             }
             let message = json!({ "action": "sync", "cluster": "blue" });
             let deadline = Deadline::after(Duration::from_secs(20));
-            function.invoke(&as_batch(&[message]), deadline).await;
+            invoke_until(&function, &as_batch(&[message]), deadline).await;
             assert_eq!(waiting(&queue), [Value::Null; 0], "nothing is handed on");
             done.push(registered(&fleet));
             assert!(done.is_sorted() && done.len() < 20, "{is_warm}: {done:?}");
@@ -165,7 +165,7 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
     while registered(&fleet) < 520 {
         let message = json!({ "action": "sync", "cluster": "blue" });
         let deadline = Deadline::after(Duration::from_secs(20));
-        function.invoke(&as_batch(&[message]), deadline).await;
+        invoke_until(&function, &as_batch(&[message]), deadline).await;
         let held: usize = gone.iter().map(|name| fleet.instances("prod", name).len()).sum();
         runs += 1;
         assert_eq!(held, 400, "run {runs} has taken out what the first one held");

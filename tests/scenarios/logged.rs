@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::SystemTime;
 
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::Function;
 use cloud_map_sync::lambda;
 use cloud_map_sync::report::metrics;
 use lambda_runtime::Context;
@@ -13,7 +13,7 @@ use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Instrument};
 use tracing_subscriber::fmt::MakeWriter;
 
-use testbed::function::invoke;
+use testbed::function::{Answer, invoke};
 
 const FUNCTION: &str = "cloud-map-sync";
 

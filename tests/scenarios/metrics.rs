@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::metrics;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::run;
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{event, invoke};
+use testbed::function::{Answer, event, invoke};
 
 /// The documents of an answer: those of the clusters by their names, and that of the invocation.
 fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {

@@ -1,12 +1,12 @@
 //! Batches of messages from SQS: one sync per scope, and only what a retry can help is failed back.
 
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::writes;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::invoke;
+use testbed::function::{Answer, invoke};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 use testbed::sqs::lambda;
 use testbed::sqs::queue::Queue;

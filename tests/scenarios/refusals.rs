@@ -1,6 +1,5 @@
 //! What Cloud Map refuses for good, and what it refuses for now: the one is held back and counted, the other fails.
 
-use cloud_map_sync::function::Answer;
 use cloud_map_sync::model::{Outcome, Verb};
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, documents, held_back, said_of, sync};
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
-use testbed::function::invoke;
+use testbed::function::{Answer, invoke};
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute is not valid");
 

@@ -12,7 +12,7 @@ use crate::queue::{self, batch, failures, message};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Behaviour, Quotas};
 use testbed::eks::Facts;
-use testbed::function::{event, invoke};
+use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{Fault, FaultKind};
 use testbed::sqs::lambda;
 use testbed::sqs::queue::Queue;
@@ -107,7 +107,7 @@ async fn full_sync_without_enough_time_returns_only_before_the_schedule_queues_t
             queue.send(&full_sync());
             let payload = lambda::event(queue, &queue.receive());
             let deadline = Deadline::after(Duration::from_secs(5));
-            let answer = world.function(schedule).await.invoke(&payload, deadline).await;
+            let answer = invoke_until(&world.function(schedule).await, &payload, deadline).await;
             assert_eq!(failures(&answer).len(), returning, "{schedule}: {:?}", answer.report);
         }
     }

@@ -28,6 +28,7 @@ use super::health::PodHealth;
 use super::settings::QueueUrl;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::ServiceRef;
+use cloud_map_sync::time::backoff;
 
 /// The place of a change. The function's `event` reads the messages about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,18 +173,13 @@ impl PendingScopes {
     fn record_result(&mut self, accepted: usize, refused: Vec<DueScope>, now: Instant) {
         let is_failure = accepted == 0 && !refused.is_empty();
         self.refusals = if is_failure { self.refusals + 1 } else { 0 };
-        let pause = (!refused.is_empty()).then(|| pause(self.refusals, FIRST_PAUSE, LONGEST_PAUSE));
+        let pause =
+            (!refused.is_empty()).then(|| backoff(self.refusals, FIRST_PAUSE, LONGEST_PAUSE));
         self.pause_ends = pause.map(|pause| now + pause);
         for DueScope { place, since } in refused {
             self.add(place, since);
         }
     }
-}
-
-/// The pause after a number of consecutive failures.
-pub(super) fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
-    let doubled = first * 2_u32.pow(failures.saturating_sub(1).min(10));
-    doubled.min(longest)
 }
 
 /// SQS's limit of messages in one request. Ours are far below its size limit of 1 MB.

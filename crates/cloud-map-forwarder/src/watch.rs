@@ -25,12 +25,13 @@ use tower::service_fn;
 use tracing::{info, warn};
 
 use super::changes::{Changes, Seen, Watch, WatchedObject};
-use super::delivery::{SyncScope, pause};
+use super::delivery::SyncScope;
 use super::health::PodHealth;
 use super::settings::ForwarderSettings;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
 use cloud_map_sync::model::ServiceRef;
+use cloud_map_sync::time::backoff;
 
 /// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it.
 const WATCH_SECONDS: u32 = 60;
@@ -76,10 +77,7 @@ pub async fn follow(
     let hostname = format!("{}hostname", settings.annotation_prefix);
     let follows_exports = settings.multi_cluster.exports();
     let mut changes = Changes::new(follows_exports);
-    let mut watches = watches(&client, health, &hostname);
-    if follows_exports {
-        watches.extend(watches_for_exports(&client, health));
-    }
+    let mut watches = watches(&client, health, &hostname, follows_exports);
     let mut lacks_exports = false;
     while let Some((watch, seen)) = watches.next().await {
         let name = watch_name(watch);
@@ -112,26 +110,25 @@ fn watches<'a>(
     client: &Client,
     health: &PodHealth,
     hostname: &'a str,
+    follows_exports: bool,
 ) -> SelectAll<BoxStream<'a, Watched>> {
     let annotated = |service: &PartialObjectMeta<Service>| {
         service.annotations().contains_key(hostname).then(|| key(service))
     };
     let (headless, others) = (config().labels(OF_HEADLESS), config().labels(OF_OTHERS));
-    futures_util::stream::select_all([
+    let mut watches = futures_util::stream::select_all([
         watch_all(client, health, Watch::Services, config(), annotated),
         watch_all(client, health, Watch::HeadlessSlices, headless, service_of_slice),
         watch_all(client, health, Watch::OtherSlices, others, service_of_slice),
-    ])
-}
-
-/// The watches besides those above for exported Services, headless or not.
-fn watches_for_exports<'a>(client: &Client, health: &PodHealth) -> [BoxStream<'a, Watched>; 2] {
-    let exported = |export: &PartialObjectMeta<ServiceExportMetadata>| Some(key(export));
-    let slices = config().labels(OF_CLUSTER_IP);
-    [
-        watch_all(client, health, Watch::Exports, config(), exported),
-        watch_all(client, health, Watch::ClusterIpSlices, slices, service_of_slice),
-    ]
+    ]);
+    if follows_exports {
+        // Exported Services may be headless or not.
+        let exported = |export: &PartialObjectMeta<ServiceExportMetadata>| Some(key(export));
+        let slices = config().labels(OF_CLUSTER_IP);
+        watches.push(watch_all(client, health, Watch::Exports, config(), exported));
+        watches.push(watch_all(client, health, Watch::ClusterIpSlices, slices, service_of_slice));
+    }
+    watches
 }
 
 fn config() -> Config {
@@ -306,7 +303,7 @@ impl Iterator for WatchBackoff {
         }
         self.failures += 1;
         self.last = Some(Instant::now());
-        Some(pause(self.failures, Self::FIRST, Self::LONGEST))
+        Some(backoff(self.failures, Self::FIRST, Self::LONGEST))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use super::answer::{Code, FunctionAnswer};
-use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
+use super::answer::Code;
+use super::arguments::{Adopt, Approved, OutputArguments, Purge, Targeted};
 use super::outside::{Output, escape};
 use super::place;
 use super::request::FunctionRequest;
@@ -17,17 +17,17 @@ use cloud_map_sync::report::Report;
 struct Terminal(#[source] io::Error);
 
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
-    let Targeted { place, aws, output } = adopt.targeted;
+    let Targeted { place, output } = adopt.targeted;
     let place = place::resolve(&place)?;
     let plan = FunctionRequest { owner: adopt.owner, ..FunctionRequest::new("adopt", place) };
     if adopt.approval.yes {
-        return carry_out(&aws, plan, output.format).await;
+        return carry_out(&output, plan).await;
     }
-    let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, output.format).await?;
+    let planned = run_and_print::<Report>(&output, &plan).await?;
     if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
         return Ok(planned.code());
     }
-    carry_out(&aws, plan, output.format).await
+    carry_out(&output, plan).await
 }
 
 pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
@@ -37,30 +37,28 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
         return Err(place::Error::NoRegion(context).into());
     }
     let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
-    let (aws, format) = (purge.aws, purge.output.format);
     if purge.approval.yes {
-        return carry_out(&aws, plan, format).await;
+        return carry_out(&purge.output, plan).await;
     }
-    let planned: FunctionAnswer<Report> = run_and_print(&aws, &plan, format).await?;
+    let planned = run_and_print::<Report>(&purge.output, &plan).await?;
     // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
     let arn = planned.parsed.clusters.first().map(|it| it.cluster.clone()).unwrap_or_default();
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
         return Ok(planned.code());
     }
     plan.place.cluster = Some(arn);
-    carry_out(&aws, plan, format).await
+    carry_out(&purge.output, plan).await
 }
 
 /// Carries out the loss that the guard holds.
 pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let place = place::resolve(&confirm.whole.into())?;
     let command = FunctionRequest::new("confirm", place.clone());
-    let (aws, format) = (confirm.aws, confirm.output.format);
     if confirm.approval.yes {
-        return carry_out(&aws, command, format).await;
+        return carry_out(&confirm.output, command).await;
     }
-    let planned: FunctionAnswer<Report> =
-        run_and_print(&aws, &FunctionRequest::new("plan", place), format).await?;
+    let plan = FunctionRequest::new("plan", place);
+    let planned = run_and_print::<Report>(&confirm.output, &plan).await?;
     if !planned.is_held() {
         eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
         return Ok(planned.code());
@@ -69,14 +67,13 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
         // The plan does not count the held removals as changes, but a confirmation would make them.
         return Ok(if planned.code() == Code::Error { Code::Error } else { Code::Changes });
     }
-    carry_out(&aws, command, format).await
+    carry_out(&confirm.output, command).await
 }
 
 /// Carries out a plan. The action `confirm` is no plan without the field, and does not have it.
-async fn carry_out(aws: &Aws, plan: FunctionRequest, format: Format) -> Result<Code, Error> {
+async fn carry_out(output: &OutputArguments, plan: FunctionRequest) -> Result<Code, Error> {
     let command = &FunctionRequest { confirm: plan.action != "confirm", ..plan };
-    let answer: FunctionAnswer<Report> = run_and_print(aws, command, format).await?;
-    Ok(answer.code())
+    Ok(run_and_print::<Report>(output, command).await?.code())
 }
 
 /// Reads a word from the terminal. The action is approved if the word matches.

@@ -1,7 +1,6 @@
 //! The command line, parsed by clap: the verbs, the options of several verbs, named as in kubectl and the AWS CLI, and those
 //! of pipelines. The doc comments here are the help texts.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub enum Verb {
     /// Deregister all instances of one cluster
     Purge(Purge),
     /// Delete empty services and purge dead clusters, as the settings allow it, after a look at all clusters
-    Cleanup(Cleanup),
+    Cleanup(OutputArguments),
     /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
     Status(ShownArguments),
     /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes
@@ -122,21 +121,7 @@ pub struct StatusArguments {
     /// The clusters.
     #[command(flatten)]
     pub clusters: ClustersArguments,
-    /// The function and the credentials.
-    #[command(flatten)]
-    pub aws: Aws,
-    /// The output format.
-    #[command(flatten)]
-    pub output: OutputArguments,
-}
-
-/// The arguments of `cleanup`, which has no scope.
-#[derive(Debug, Args)]
-pub struct Cleanup {
-    /// The function and the credentials.
-    #[command(flatten)]
-    pub aws: Aws,
-    /// The output format.
+    /// The function and the output.
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -164,10 +149,7 @@ pub struct Approved {
     /// The approval.
     #[command(flatten)]
     pub approval: Approval,
-    /// The function and the credentials.
-    #[command(flatten)]
-    pub aws: Aws,
-    /// The output format.
+    /// The function and the output.
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -190,10 +172,7 @@ pub struct Targeted {
     /// The scope.
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// The function and the credentials.
-    #[command(flatten)]
-    pub aws: Aws,
-    /// The output format.
+    /// The function and the output.
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -262,9 +241,12 @@ pub struct Aws {
     pub region: Option<String>,
 }
 
-/// The output.
+/// The function, and the output of its answer.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputArguments {
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
     /// The output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "table")]
     pub format: Format,
@@ -377,15 +359,6 @@ pub enum AwaitedState {
     Registered,
     /// None of its names has an instance of it
     Empty,
-}
-
-impl fmt::Display for AwaitedState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Registered => "registered",
-            Self::Empty => "empty",
-        })
-    }
 }
 
 /// The arguments of `diff`.

@@ -10,16 +10,15 @@ use clap::{Arg, Command, CommandFactory, ValueHint};
 use super::arguments::Arguments;
 
 /// That program.
-pub const PROGRAM: &str = "#!/bin/sh\nexec kubectl-cloudmap completion -- \"$@\"\n";
+const PROGRAM: &str = "#!/bin/sh\nexec kubectl-cloudmap completion -- \"$@\"\n";
 
 /// Cobra's directives: the shell completes the names of files, or nothing.
 const FILES: &str = ":0\n";
 const NOTHING_ELSE: &str = ":4\n";
 
-/// The choices for the last word.
+/// The choices for the last word; without any word that program.
 pub fn choices(words: &[String]) -> String {
-    let (last, before) =
-        words.split_last().map_or(("", [].as_slice()), |(last, before)| (last.as_str(), before));
+    let Some((last, before)) = words.split_last() else { return PROGRAM.to_owned() };
     let mut command = Arguments::command();
     command.build();
     let verb = before.iter().find_map(|word| command.find_subcommand(word));

@@ -8,12 +8,12 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use super::answer::{Code, FunctionAnswer, read_saved, write};
+use super::answer::{Code, read_saved, write};
 use super::outside::{Output, escape};
-use super::request::{FunctionRequest, request};
-use super::{Error, arguments, place};
+use super::request::FunctionRequest;
+use super::{Error, arguments, ask, place};
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
-use cloud_map_sync::model::{ClusterArn, Timestamp};
+use cloud_map_sync::model::{ClusterArn, Timestamp, join};
 use cloud_map_sync::report::{HeldBackLine, Report};
 use cloud_map_sync::time::Clock;
 
@@ -30,10 +30,8 @@ pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> 
     let arguments::ReportArguments { since, clusters, aws, html: _ } = arguments;
     let before = since.as_deref().map(|file| read_saved(file, "status")).transpose()?;
     let place = place::resolve(&clusters.into())?;
-    let status: FunctionAnswer<Status> =
-        FunctionAnswer::read(request(&aws, &FunctionRequest::new("status", place.clone())).await?)?;
-    let plan: FunctionAnswer<Report> =
-        FunctionAnswer::read(request(&aws, &FunctionRequest::new("plan", place)).await?)?;
+    let status = ask::<Status>(&aws, &FunctionRequest::new("status", place.clone())).await?;
+    let plan = ask::<Report>(&aws, &FunctionRequest::new("plan", place)).await?;
     let now = Clock::system().now();
     let (status, code) = (&status.parsed, plan.code());
     let page = HtmlPage { status, before: before.as_ref(), plan: &plan.parsed, now };
@@ -66,7 +64,7 @@ impl PageClusters<'_> {
     fn classes(&self, clusters: &BTreeSet<&str>) -> String {
         let all = self.0.iter().enumerate();
         let classes = all.filter(|(_, it)| clusters.contains(*it)).map(|(at, _)| format!("c{at}"));
-        classes.collect::<Vec<_>>().join(" ")
+        join(classes, " ")
     }
 
     /// A cluster's name, or its ARN if another one has the same name.
@@ -227,8 +225,7 @@ impl HtmlPage<'_> {
                     None => self.bar(self.status.split(service)),
                 };
                 let place = format!("{} <small>{}</small>", code(&place), html(&service.kind));
-                let counts = counts.collect::<Vec<_>>().join(", ");
-                let cells = vec![place, instances, counts, self.since(service)];
+                let cells = vec![place, instances, join(counts, ", "), self.since(service)];
                 rows.push((clusters.classes(&of_row), cells));
             }
             if !rows.is_empty() {
@@ -270,7 +267,7 @@ impl HtmlPage<'_> {
             Ordering::Greater => Some(format!("+{} {label}", now - then)),
             Ordering::Less => Some(format!("−{} {label}", then - now)),
         });
-        changes.collect::<Vec<_>>().join(", ")
+        join(changes, ", ")
     }
 
     fn held_back(&self) -> impl Iterator<Item = (&str, &HeldBackLine)> {

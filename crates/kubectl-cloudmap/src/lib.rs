@@ -39,8 +39,8 @@ use cloud_map_sync::report::Report;
 
 use answer::{Code, FunctionAnswer, Shown, complain, print, write};
 use arguments::{
-    Arguments, Aws, Cleanup, Completion, FailOn, Format, PlanArguments, RunArguments, Targeted,
-    Verb,
+    Arguments, Aws, Completion, FailOn, OutputArguments, PlanArguments, RunArguments,
+    StatusArguments, Targeted, Verb,
 };
 use place::RequestedScope;
 use request::{FunctionRequest, request};
@@ -76,18 +76,13 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
-        Verb::Cleanup(Cleanup { aws, output }) => {
+        Verb::Cleanup(output) => {
             let command = FunctionRequest::new("cleanup", RequestedScope::default());
-            let answer: FunctionAnswer<Report> =
-                run_and_print(&aws, &command, output.format).await?;
-            Ok(answer.code())
+            Ok(run_and_print::<Report>(&output, &command).await?.code())
         }
         Verb::Report(report) => html::show(report).await,
         Verb::Diff(plans) => difference::show(&plans),
-        Verb::Doctor(clusters) => {
-            let checkup: Checkup = query("doctor", clusters).await?;
-            Ok(Code::from_success(checkup.ok))
-        }
+        Verb::Doctor(clusters) => doctor(clusters).await,
         Verb::Explain(targeted) => explain(targeted).await,
         Verb::Status(shown) if shown.watch => wait::watch_status(shown).await,
         Verb::Status(shown) => status::show(shown).await,
@@ -97,26 +92,21 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
             write(&judged.to_string())?;
             Ok(Code::from_success(judged.is_valid()))
         }
-        Verb::Completion(Completion { words }) if words.is_empty() => {
-            write(completion::PROGRAM)?;
-            Ok(Code::from_success(true))
-        }
-        Verb::Completion(Completion { words }) => {
-            write(&completion::choices(&words))?;
-            Ok(Code::from_success(true))
-        }
-        Verb::Admission(admission) => {
-            write(&manifests::policy(&admission))?;
-            Ok(Code::from_success(true))
-        }
+        Verb::Completion(Completion { words }) => show(&completion::choices(&words)),
+        Verb::Admission(admission) => show(&manifests::policy(&admission)),
     }
+}
+
+fn show(text: &str) -> Result<Code, Error> {
+    write(text)?;
+    Ok(Code::from_success(true))
 }
 
 /// Runs a verb that returns a report.
 async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Error> {
-    let RunArguments { fail_on, targeted: Targeted { place, aws, output } } = run;
+    let RunArguments { fail_on, targeted: Targeted { place, output } } = run;
     let command = FunctionRequest::new(action, place::resolve(&place)?);
-    let answer: FunctionAnswer<Report> = run_and_print(&aws, &command, output.format).await?;
+    let answer = run_and_print::<Report>(&output, &command).await?;
     let held_back = answer.held_back();
     if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
         eprintln!("error: {held_back} held back (--fail-on held-back)");
@@ -127,33 +117,38 @@ async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Err
 
 /// Explains one Service. The exit code shows whether it has problems.
 async fn explain(targeted: Targeted) -> Result<Code, Error> {
-    let Targeted { place, aws, output } = targeted;
+    let Targeted { place, output } = targeted;
     let place = place::resolve(&place)?;
     if place.service.is_none() {
         return Err(place::Error::NoService.into());
     }
     let command = FunctionRequest::new("explain", place);
-    let answer: FunctionAnswer<Explanation> = run_and_print(&aws, &command, output.format).await?;
+    let answer = run_and_print::<Explanation>(&output, &command).await?;
     Ok(Code::from_success(answer.parsed.ok))
 }
 
-/// Runs a query about whole clusters.
-async fn query<T: DeserializeOwned + Shown>(
-    action: &'static str,
-    clusters: arguments::StatusArguments,
-) -> Result<T, Error> {
-    let arguments::StatusArguments { clusters, aws, output } = clusters;
-    let command = FunctionRequest::new(action, place::resolve(&clusters.into())?);
-    Ok(run_and_print::<T>(&aws, &command, output.format).await?.parsed)
+/// Checks clusters. The exit code shows whether a check failed.
+async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
+    let StatusArguments { clusters, output } = arguments;
+    let command = FunctionRequest::new("doctor", place::resolve(&clusters.into())?);
+    let checkup = run_and_print::<Checkup>(&output, &command).await?;
+    Ok(Code::from_success(checkup.parsed.ok))
 }
 
-/// Runs a command, prints its answer to standard output, and returns it.
-async fn run_and_print<T: DeserializeOwned + Shown>(
+/// Runs a command, and reads its answer.
+async fn ask<T: DeserializeOwned>(
     aws: &Aws,
     command: &FunctionRequest,
-    format: Format,
 ) -> Result<FunctionAnswer<T>, Error> {
-    let answer = FunctionAnswer::read(request(aws, command).await?)?;
-    print(&answer, format)?;
+    Ok(FunctionAnswer::read(request(aws, command).await?)?)
+}
+
+/// The same, and prints the answer to standard output.
+async fn run_and_print<T: DeserializeOwned + Shown>(
+    output: &OutputArguments,
+    command: &FunctionRequest,
+) -> Result<FunctionAnswer<T>, Error> {
+    let answer = ask(&output.aws, command).await?;
+    print(&answer, output.format)?;
     Ok(answer)
 }

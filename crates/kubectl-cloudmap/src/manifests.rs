@@ -8,7 +8,7 @@ use crate::outside::{Output, escape};
 use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, DocumentedAnnotation};
 use cloud_map_sync::kubernetes::object::Service;
 use cloud_map_sync::kubernetes::services::{self, AnnotationSettings, is_headless};
-use cloud_map_sync::model::{PortReference, PublishedService};
+use cloud_map_sync::model::{PortReference, PublishedService, join};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -72,7 +72,7 @@ impl Display for ManifestVerdicts {
         }
         if !self.others.is_empty() {
             let others = self.others.iter().map(|(kind, count)| format!("{count} {kind}"));
-            writeln!(f, "~ not judged: {}", others.collect::<Vec<_>>().join(", "))?;
+            writeln!(f, "~ not judged: {}", join(others, ", "))?;
         }
         if self.objects == 0 {
             return writeln!(f, "! no Kubernetes object was read");

@@ -150,8 +150,8 @@ async fn run_here(
     let settings = Settings { admin_alias: None, ..settings };
     let function = Function::new(settings, config);
     let timeout = configuration.timeout.unwrap_or(TIMEOUT);
-    let answer = Box::pin(function.invoke(payload, Deadline::after(timeout))).await;
-    answer.response.map_err(Error::FailedHere)
+    let reply = Box::pin(function.reply(None, payload, Deadline::after(timeout))).await;
+    reply.into_body().map(|body| json!(body)).map_err(Error::FailedHere)
 }
 
 struct Configuration {

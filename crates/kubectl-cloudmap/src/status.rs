@@ -61,11 +61,11 @@ impl Narrow {
 
 /// Requests the status, without what is not asked for.
 pub async fn read(shown: &arguments::ShownArguments) -> Result<FunctionAnswer<Status>, Error> {
-    let arguments::StatusArguments { clusters, aws, .. } = &shown.status;
+    let arguments::StatusArguments { clusters, output } = &shown.status;
     let place = place::resolve(&clusters.clone().into())?;
     let command =
         FunctionRequest { created: shown.created, ..FunctionRequest::new("status", place) };
-    let mut value = request(aws, &command).await?;
+    let mut value = request(&output.aws, &command).await?;
     Narrow::new(shown.name.as_deref(), shown.namespace.as_deref()).apply(&mut value);
     Ok(FunctionAnswer::read(value)?)
 }

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::answer::{Code, FunctionAnswer, complain, text, write, write_if_open};
-use super::arguments::{AwaitedState, Format, RunArguments, ShownArguments, Targeted, Wait};
+use super::answer::{Code, complain, text, write, write_if_open};
+use super::arguments::{
+    AwaitedState, Format, OutputArguments, RunArguments, ShownArguments, Targeted, Wait,
+};
 use super::outside::{Output, escape};
-use super::request::{FunctionRequest, LONGEST_RUN, request};
-use super::{Error, place, status};
+use super::request::{FunctionRequest, LONGEST_RUN};
+use super::{Error, ask, place, status};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::{Report, ServiceReport, count};
 
@@ -31,10 +33,7 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
     let command = FunctionRequest::new("plan", place);
     let end = Instant::now() + timeout;
     let end_of_first = if timeout.is_zero() { end + LONGEST_RUN } else { end };
-    let look = async || {
-        let answer: FunctionAnswer<Report> = FunctionAnswer::read(request(&aws, &command).await?)?;
-        Ok::<Report, Error>(answer.parsed)
-    };
+    let look = async || Ok::<_, Error>(ask::<Report>(&aws, &command).await?.parsed);
     let mut waiting = WaitProgress::new(state);
     if let Ok(first) = timeout_at(end_of_first, look()).await {
         waiting.look(&first?);
@@ -86,8 +85,10 @@ impl WaitProgress {
 
 impl Display for WaitProgress {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !self.is_reached {
-            write!(f, "not {} in time: ", self.state)?;
+        match self.state {
+            _ if self.is_reached => {}
+            AwaitedState::Registered => f.write_str("not registered in time: ")?,
+            AwaitedState::Empty => f.write_str("not empty in time: ")?,
         }
         match &self.last {
             Some(seen) => write!(f, "{seen}")?,
@@ -165,13 +166,9 @@ const BETWEEN_ANSWERS: Duration = Duration::from_secs(10);
 
 /// Watches the changes that a sync would make.
 pub async fn watch_plan(run: RunArguments) -> Result<Code, Error> {
-    let Targeted { place, aws, output } = run.targeted;
+    let Targeted { place, output: OutputArguments { aws, format } } = run.targeted;
     let command = FunctionRequest::new("plan", place::resolve(&place)?);
-    watch(output.format, async || {
-        let answer: FunctionAnswer<Report> = FunctionAnswer::read(request(&aws, &command).await?)?;
-        Ok(text(&answer, output.format)?)
-    })
-    .await
+    watch(format, async || Ok(text(&ask::<Report>(&aws, &command).await?, format)?)).await
 }
 
 /// Watches the owners of instances.

@@ -10,10 +10,11 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::future::ProvideCredentials as Provided;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::{Error, Function, Reply};
+use cloud_map_sync::report::Report;
 use cloud_map_sync::settings as function_settings;
 use cloud_map_sync::time::Deadline;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::aws::Aws;
 use super::clock::TokioTime;
@@ -95,14 +96,35 @@ impl ProvideCredentials for OfRole {
     }
 }
 
+/// The reply of a function, with its response as JSON.
+#[derive(Debug)]
+pub struct Answer {
+    pub report: Option<Report>,
+    pub queued: Vec<String>,
+    pub response: Result<Value, Error>,
+}
+
 /// Invokes a function with a payload and the time that the template gives.
 pub async fn invoke(function: &Function, payload: &Value) -> Answer {
-    function.invoke(payload, Deadline::after(TIMEOUT)).await
+    invoke_through(function, None, payload).await
 }
 
 /// The same through an alias of the function.
 pub async fn invoke_through(function: &Function, alias: Option<&str>, payload: &Value) -> Answer {
-    function.invoke_through(alias, payload, Deadline::after(TIMEOUT)).await
+    let reply = Box::pin(function.reply(alias, payload, Deadline::after(TIMEOUT))).await;
+    Answer::of(reply)
+}
+
+/// The same in another time.
+pub async fn invoke_until(function: &Function, payload: &Value, deadline: Deadline) -> Answer {
+    Answer::of(Box::pin(function.reply(None, payload, deadline)).await)
+}
+
+impl Answer {
+    fn of(reply: Reply) -> Self {
+        let (report, queued) = (reply.report().cloned(), reply.queued.clone());
+        Self { report, queued, response: reply.into_body().map(|body| json!(body)) }
+    }
 }
 
 /// One of the payloads in `events/`.

@@ -1,7 +1,6 @@
 //! The runs of the function in the story. Each is shown, and leaves everything that is not ours as it was.
 
 use cloud_map_sync::actions::status::Status;
-use cloud_map_sync::function::Answer;
 use cloud_map_sync::report::Report;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use super::Clusterset;
 use super::foreign::Foreign;
 use crate::story::show;
-use testbed::function::{event, invoke};
+use testbed::function::{Answer, event, invoke};
 use testbed::kubernetes::KubernetesServer;
 
 impl Clusterset {

@@ -17,6 +17,7 @@ use crate::cloud_map::{self, Call, CloudMap};
 use crate::error::chain;
 use crate::model::{
     CloudMapService, FirstNames, KnownHealth, NamespaceKind, Place, Registry, ServiceKey, Tags,
+    join, join_first,
 };
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Plan, Reason, ServiceNote};
@@ -212,16 +213,12 @@ pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Che
 /// A failed check that names the Services, if any.
 pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
     let refused = plan.held_back.iter().filter(|it| it.reason == Reason::DnsNotAllowed);
-    let refused: Vec<String> = refused
-        .map(|it| {
-            let place = it.place.as_ref().map(Place::to_string).unwrap_or_default();
-            format!("{} {place}", it.service)
-        })
-        .collect();
-    let (first, more) = refused.split_at(refused.len().min(NAMED));
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    let detail =
-        format!("{}{more}: no rights to write DNS records (DNS_NAMESPACES)", first.join(", "));
+    let refused = refused.map(|it| {
+        let place = it.place.as_ref().map(Place::to_string).unwrap_or_default();
+        format!("{} {place}", it.service)
+    });
+    let refused = join_first(refused, NAMED);
+    let detail = format!("{refused}: no rights to write DNS records (DNS_NAMESPACES)");
     let fix = "deploy with their hosted zones in HostedZoneIds, or use an HTTP namespace";
     (!refused.is_empty()).then(|| Check::failed("cloud map", detail, fix))
 }
@@ -257,7 +254,7 @@ pub(super) fn simulations(
     };
     let present = entry(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
     let custom = settings.create_tags.keys().map(String::as_str);
-    let keys = [TAG].into_iter().chain(custom).collect::<Vec<_>>().join(",");
+    let keys = join([TAG].into_iter().chain(custom), ",");
     let created = [
         entry(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
         entry("aws:TagKeys", "stringList", &keys),
@@ -270,9 +267,7 @@ pub(super) fn simulations(
 }
 
 fn command(actions: &[&str], resources: &str, context: &str) -> String {
-    let actions: Vec<String> =
-        actions.iter().map(|action| format!("servicediscovery:{action}")).collect();
-    let actions = actions.join(" ");
+    let actions = join(actions.iter().map(|action| format!("servicediscovery:{action}")), " ");
     format!(
         "aws iam simulate-principal-policy --policy-source-arn ROLE_ARN --action-names {actions} --resource-arns {resources} --context-entries {context}"
     )

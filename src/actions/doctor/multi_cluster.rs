@@ -23,7 +23,7 @@ use crate::kubernetes::access::{Rights, TO_EXPORT, TO_IMPORT, cluster_property};
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::Member;
-use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
+use crate::model::{ClusterArn, Flow, Owner, Registry, Selection, join, join_or};
 use crate::publish::exports::{Exported, INSTALL, MAXIMUM};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
@@ -105,7 +105,7 @@ async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<b
             return None;
         }
     };
-    let served = if versions.is_empty() { "neither".to_owned() } else { versions.join(", ") };
+    let served = join_or(&versions, ", ", "neither");
     if !versions.iter().any(|version| version == NEEDED) {
         let detail = format!("{NEEDED} is not served (of it and about.k8s.io: {served})");
         checks.push(Check::failed("crds", detail, INSTALL));
@@ -191,12 +191,11 @@ fn check_ports(exported: &Exported, joined: &Joined<'_>) -> Option<Check> {
             endpoints.iter().flat_map(|it| endpoints_of(export, it, joined.arn().region()));
         ports.extend(led_to.filter_map(|it| it.port).map(|port| (port.protocol, port.number)));
     }
-    let ports = ports.iter().map(|(protocol, number)| format!("{} {number}", protocol.as_str()));
-    let ports: Vec<String> = ports.collect();
     (!ports.is_empty()).then(|| {
+        let ports = ports.iter().map(|(protocol, number)| format!("{protocol} {number}"));
         let detail = format!(
             "not tested: pods of the other members must reach the pods of this cluster at {}",
-            ports.join(", ")
+            join(ports, ", ")
         );
         let fix = "route the pod networks to each other, and allow these ports in the security groups of pods and nodes";
         Check::note("network", detail, fix)

@@ -8,8 +8,8 @@ use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
-use crate::model::clusterset::{ClusterId, Export, ExportedPort};
-use crate::model::{Condition, ConditionStatus};
+use crate::model::clusterset::{ClusterId, Export};
+use crate::model::{Condition, ConditionStatus, join};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 use crate::time::age;
 
@@ -186,8 +186,8 @@ impl ClustersetExplanation {
             self.add(true, "conflict", detail);
         }
         for (port, clusters) in ports_of_some(&merged.service, &facts.known.exports) {
-            let clusters: Vec<&str> = clusters.iter().map(ClusterId::as_str).collect();
-            self.add(false, "note", format!("port {port} leads to {} alone", clusters.join(", ")));
+            let clusters = join(clusters, ", ");
+            self.add(false, "note", format!("port {port} leads to {clusters} alone"));
         }
     }
 }
@@ -199,14 +199,13 @@ fn describe(condition: &Condition) -> String {
 }
 
 fn describe_import(import: &ServiceImport) -> String {
-    let ips: Vec<String> = import.ips.iter().map(ToString::to_string).collect();
-    let ports: Vec<String> = import.spec.ports.iter().map(ExportedPort::to_string).collect();
+    let (ips, ports) = (&import.ips, &import.spec.ports);
     let parts = [
         Some(import.spec.kind.as_str().to_owned()),
-        (!ips.is_empty()).then(|| ips.join(" ")),
-        (!ports.is_empty()).then(|| format!("ports {}", ports.join(", "))),
+        (!ips.is_empty()).then(|| join(ips, " ")),
+        (!ports.is_empty()).then(|| format!("ports {}", join(ports, ", "))),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    join(parts.into_iter().flatten(), ", ")
 }
 
 /// One exporter.

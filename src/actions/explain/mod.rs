@@ -9,13 +9,10 @@ mod clusterset;
 mod clusterset_answer;
 mod text;
 
-use tokio::time::timeout_at;
-
 use crate::clients::Connection;
 use crate::error::chain;
 use crate::kubernetes::object::Service;
-use crate::kubernetes::services;
-use crate::kubernetes::services::is_headless;
+use crate::kubernetes::services::{self, is_headless};
 use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
@@ -43,7 +40,7 @@ impl Invocation<'_> {
             let connection = self.clients.connect(cluster).await?;
             self.read_and_explain(cluster, &connection, registry, service).await
         };
-        timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
+        self.deadline.until_stop(read).await?
     }
 
     async fn read_and_explain(

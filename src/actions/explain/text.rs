@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use super::answer::{Discovery, EndpointCondition, EndpointLine, ExplainedName, Explanation, Fact};
 use super::clusterset::{ImportFate, ImportedLine};
 use super::clusterset_answer::{ClustersetExplanation, ExporterLine};
+use crate::model::join_or;
 use crate::publish::plan::Fate;
 
 impl Display for Explanation {
@@ -75,9 +76,7 @@ impl Display for Discovery {
 
 /// `2 HEALTHY, 1 UNHEALTHY`
 fn format_counts(by_health: &BTreeMap<String, usize>) -> String {
-    let parts: Vec<String> =
-        by_health.iter().map(|(health, count)| format!("{count} {health}")).collect();
-    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    join_or(by_health.iter().map(|(health, count)| format!("{count} {health}")), ", ", "none")
 }
 
 impl Display for ClustersetExplanation {
@@ -101,7 +100,7 @@ impl Display for ExporterLine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { member, owner, created, age, decides } = self;
         let by = owner.as_deref().unwrap_or("AWS's controller");
-        let decides = if decides.is_empty() { "nothing".to_owned() } else { decides.join(", ") };
+        let decides = join_or(decides, ", ", "nothing");
         write!(f, "= exporter   {member} (run by {by}), since {created} ({age}): decides {decides}")
     }
 }

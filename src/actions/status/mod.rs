@@ -11,8 +11,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use tokio::time::timeout_at;
-
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{Registry, Tags, description};
@@ -54,7 +52,7 @@ impl Invocation<'_> {
                 read => read,
             }
         };
-        match timeout_at(self.deadline.stop(), reading).await {
+        match self.deadline.until_stop(reading).await {
             Ok(Ok(read)) if created => RegistryStatus::of_unused(name, &read),
             Ok(Ok(read)) => RegistryStatus::new(name, &read, self.now),
             Ok(Err(error)) => RegistryStatus::unreadable(name, chain(&*error)),

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{
     ClustersetStatus, MemberStatus, RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status,
 };
-use crate::model::ClusterArn;
+use crate::model::{ClusterArn, join_or};
 
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -32,8 +32,8 @@ impl Status {
         let splits = services.iter().map(|service| self.split(service));
         let parts = sum(splits).into_iter().zip(self.parties());
         let parts = parts.filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, party)| format!("{count} {party}")).collect();
-        let parts = if parts.is_empty() { "no instances".to_owned() } else { parts.join(", ") };
+        let parts = parts.map(|(count, party)| format!("{count} {party}"));
+        let parts = join_or(parts, ", ", "no instances");
         let incomplete = if self.ok { "" } else { ", incomplete" };
         let plural = if services.len() == 1 { "" } else { "s" };
         format!("{} service{plural}{incomplete}: {parts}", services.len())

@@ -4,10 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Exports, differ, states_families};
-use crate::model::Family;
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, Export, ExportedPort, ImportType, Properties,
-};
+use crate::model::clusterset::{ClusterId, ClustersetService, Export, ImportType, Properties};
+use crate::model::{Family, join};
 
 /// A property in which the exports of a name disagree, as the condition `Conflict` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +39,8 @@ pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Co
     let differs = |first: &&Export, other: &&Export| differ(service, first, other);
     let conflicts = [
         exports.compare("PortConflict", exports.iter().map(|it| (it, it)), differs, |_, _| {
-            let ports: Vec<String> = service.ports.iter().map(ExportedPort::to_string).collect();
-            format!("ports. Using \"{}\", with precedence to those", ports.join(", "))
+            let ports = join(&service.ports, ", ");
+            format!("ports. Using \"{ports}\", with precedence to those")
         }),
         exports.compare_words(
             ("TypeConflict", "type"),
@@ -65,8 +63,7 @@ pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Co
             routing(|it| it.traffic_distribution.clone()),
         ),
         exports.compare("IPFamilyConflict", families, lacks_one, |used, _| {
-            let used: Vec<&str> = used.iter().map(|family| family.as_str()).collect();
-            format!("IP families. Using \"{}\"", used.join(", "))
+            format!("IP families. Using \"{}\"", join(*used, ", "))
         }),
     ];
     conflicts.into_iter().flatten().collect()
@@ -120,9 +117,8 @@ impl<'a> Exports<'a> {
                 let all = used.keys().chain(other.keys());
                 all.filter(|key| used.get(*key) != other.get(*key))
             });
-            let keys: Vec<String> =
-                keys.collect::<BTreeSet<_>>().into_iter().map(|key| format!("\"{key}\"")).collect();
-            format!("{subject} {}. Using those", keys.join(", "))
+            let keys = keys.collect::<BTreeSet<_>>().into_iter().map(|key| format!("\"{key}\""));
+            format!("{subject} {}. Using those", join(keys, ", "))
         })
     }
 }

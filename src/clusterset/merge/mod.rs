@@ -15,7 +15,7 @@ use crate::model::clusterset::{
     ClusterId, ClustersetService, EndpointPort, Export, ExportedPort, ImportType, Properties,
     Protocol,
 };
-use crate::model::{Family, ServiceRef};
+use crate::model::{Family, ServiceRef, join};
 
 pub use conflicts::Conflict;
 
@@ -30,9 +30,9 @@ pub struct Merged {
 impl Merged {
     /// The reasons and the messages of the conflicts, as a condition has them; `None` if there are none.
     pub fn disagreement(&self) -> Option<(String, String)> {
-        let reasons: Vec<&str> = self.conflicts.iter().map(|it| it.reason).collect();
-        let messages: Vec<&str> = self.conflicts.iter().map(|it| it.message.as_str()).collect();
-        (!reasons.is_empty()).then(|| (reasons.join(","), messages.join(" ")))
+        let reasons = join(self.conflicts.iter().map(|it| it.reason), ",");
+        let messages = join(self.conflicts.iter().map(|it| &it.message), " ");
+        (!self.conflicts.is_empty()).then_some((reasons, messages))
     }
 }
 

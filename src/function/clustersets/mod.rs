@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::Function;
 use super::own_queue::OwnQueue;
-use super::run::Runs;
+use super::run::{CONCURRENT_CLUSTERS, Runs};
 use super::scope::{self, Selections};
 use crate::clients::RegistryKey;
 use crate::error::chain;
@@ -29,9 +29,6 @@ use crate::publish::exports::{Exported, Offer};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
-
-/// The number of clusters that are read or written at once.
-const CONCURRENT_CLUSTERS: usize = 8;
 
 /// The clusters that take part in a clusterset, by their index in the settings.
 pub(super) type Members<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;

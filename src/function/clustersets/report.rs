@@ -59,7 +59,7 @@ impl Clustersets<'_> {
                     self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {
                     let warnings = &mut lines.get_or_insert_default().warnings;
-                    warnings.extend(known.strangers().iter().map(|place| stranger(place)));
+                    warnings.extend(known.strangers.iter().map(|place| stranger(place)));
                 }
                 if let Some(lines) = lines {
                     add_lines(runs, *index, lines, Claimed::default());
@@ -92,7 +92,7 @@ impl Clustersets<'_> {
             joined.write_conditions(exported, (known, imported.as_ref()), report).await;
         }
         if joined.selection == Selection::Everything {
-            report.stale = known.stale().iter().map(StaleCluster::from).collect();
+            report.stale = known.stale.iter().map(StaleCluster::from).collect();
         }
         let note = joined.note(imported.as_ref(), self.registry(joined)).await;
         let note = note.unwrap_or_else(|obstacle| {

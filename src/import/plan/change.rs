@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
 use crate::model::clusterset::{ExportedPort, Properties};
 use crate::model::words::words;
-use crate::model::{Family, ServiceRef};
+use crate::model::{Family, ServiceRef, join, join_or};
 
 /// One write to the API server of the importing cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,13 +269,11 @@ pub(super) fn describe_ports(ports: &[ExportedPort]) -> String {
         let colon = if port.name.is_empty() { "" } else { ":" };
         format!("{}{colon}{}/{}", port.name, port.number, port.protocol.as_str())
     };
-    let texts: Vec<String> = ports.iter().map(describe).collect();
-    if texts.is_empty() { "no ports".to_owned() } else { texts.join(" ") }
+    join_or(ports.iter().map(describe), " ", "no ports")
 }
 
 pub(super) fn describe_families(families: &[Family]) -> String {
-    let texts: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
-    texts.join(" ")
+    join(families, " ")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Family, Policy};
+use crate::model::{Family, Policy, join_first, join_or};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
@@ -157,8 +157,7 @@ impl Absent {
 }
 
 fn families(families: &[Family]) -> String {
-    let texts: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
-    if texts.is_empty() { "no IP family".to_owned() } else { texts.join(" and ") }
+    join_or(families, " and ", "no IP family")
 }
 
 fn kept(endpoints: usize) -> String {
@@ -174,9 +173,7 @@ fn count(count: usize, noun: &str, plural: &str) -> String {
 }
 
 fn some(items: &[impl Display]) -> String {
-    let named: Vec<String> = items.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = items.len().saturating_sub(NAMED);
-    if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
+    join_first(items, NAMED)
 }
 
 fn texts(instances: &[(String, Skipped)]) -> Vec<String> {

@@ -46,6 +46,9 @@ impl Intent {
         }
     }
 
+    /// The merged exports alone are not enough. If blue and green export `payments`, and green cannot be read, they are
+    /// those of blue: the import would lose the ports of green, and with them its endpoints. If the export of blue ends
+    /// in that run, nothing would be left, and the import would be deleted with the IP that clients of green use.
     fn of_exports(basis: &Basis<'_>) -> Self {
         let holders = holders(basis);
         let staying: BTreeSet<ClusterId> =

@@ -15,7 +15,7 @@ use crate::clusterset::metadata::{is_annotation, is_label};
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ImportType, InternalTrafficPolicy, Properties,
 };
-use crate::model::{Condition, ConditionStatus, Policy};
+use crate::model::{Condition, ConditionStatus, Policy, join};
 
 /// The annotation that names the derived Service.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
@@ -123,10 +123,7 @@ fn wanted_metadata(
     labels.retain(|key, value| !is_reserved(key) && is_label(key, value));
     annotations.retain(|key, _| !is_reserved(key) && is_annotation(key));
     let exported = [(EXPORTED_LABELS, &labels), (EXPORTED_ANNOTATIONS, &annotations)];
-    let exported = exported.map(|(key, texts)| {
-        let keys: Vec<&str> = texts.keys().map(String::as_str).collect();
-        (key.to_owned(), keys.join(","))
-    });
+    let exported = exported.map(|(key, texts)| (key.to_owned(), join(texts.keys(), ",")));
     labels.extend(basis.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));

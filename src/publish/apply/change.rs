@@ -1,15 +1,12 @@
 //! One change, one call and its effect. Nothing is decided here: each answer only becomes the effect on the change. The
 //! calls that create and delete are in `service`.
 
-use tokio::time::timeout_at;
-
-use super::pace::Lead;
-use super::{Calls, TurnCalls};
+use super::{Calls, Lead, TurnCalls};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Class, Error, Permit};
 use crate::model::{NamespaceKind, Outcome, ServiceKey};
-use crate::publish::passes::{Effect, NO_TIME};
+use crate::publish::passes::Effect;
 use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
@@ -29,14 +26,14 @@ impl TurnCalls<'_> {
         let deadline = self.calls.deadline;
         // This comes before the wait for a permit: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
-            let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
+            let namespace = deadline.until_end(Box::pin(self.namespace(name))).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
                 return without_namespace(change, effect);
             }
         }
         if let Change::CreateService { place, service } = change {
             let created = Box::pin(self.create(place, service));
-            return timeout_at(deadline.end(), created).await.unwrap_or_else(|_| late(change));
+            return deadline.until_end(created).await.unwrap_or_else(|_| late(change));
         }
         // Many changes wait here for their call, so the time is checked when the call may be made. The namespace is
         // known to exist at this point.
@@ -46,10 +43,10 @@ impl TurnCalls<'_> {
             return self.turn.without_service(key);
         };
         let permit = Box::pin(self.permit(call, change));
-        let (permit, admission) = match timeout_at(deadline.stop(), permit).await {
+        let (permit, admission) = match deadline.until_stop(permit).await {
             Ok(Ok(permit)) if deadline.is_open() => permit,
             Ok(Err(effect)) => return effect,
-            _ => return Effect::Is(Outcome::undone(NO_TIME)),
+            _ => return Effect::Is(Outcome::out_of_time()),
         };
         // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
         let made = Box::pin(async {
@@ -74,7 +71,7 @@ impl TurnCalls<'_> {
                 Err(effect) => effect,
             }
         });
-        timeout_at(deadline.end(), made).await.unwrap_or_else(|_| late(change))
+        deadline.until_end(made).await.unwrap_or_else(|_| late(change))
     }
 
     /// Makes the call. Returns the operation that Cloud Map accepted, if the call begins one.
@@ -149,7 +146,7 @@ impl TurnCalls<'_> {
                 Change::Register { place, attributes, .. }
                 | Change::Rewrite { place, attributes, .. },
             ) => {
-                let service = self.turn.observation().registry.services.get(&place.key);
+                let service = self.turn.observation.registry.services.get(&place.key);
                 let mismatch = service.and_then(|it| Reason::of_one_family(it.kind, attributes));
                 let refused = || Reason::InvalidInput(error.in_full());
                 Effect::HeldBack(mismatch.unwrap_or_else(refused))
@@ -159,14 +156,14 @@ impl TurnCalls<'_> {
     }
 
     pub(super) fn knows_full(&self, key: &ServiceKey) -> bool {
-        self.turn.observation().registry.capacity.refusal(key).is_some()
+        self.turn.observation.registry.capacity.refusal(key).is_some()
     }
 
     /// Waits for the operation: an accepted call is not done yet.
     async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let namespace =
-            self.turn.observation().registry.namespaces.get(&change.place().key.namespace);
+            self.turn.observation.registry.namespaces.get(&change.place().key.namespace);
         let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
         let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
         let (operation, ours) = match accepted {
@@ -175,7 +172,7 @@ impl TurnCalls<'_> {
         };
         let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
         let Calls { cloud_map, deadline, .. } = self.calls;
-        match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
+        match cloud_map.wait(&operation, kind, owner, deadline.stop).await {
             Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
             // Cloud Map forgets operations: one that it does not know is not under way.
             Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,

@@ -3,15 +3,13 @@
 
 use std::cell::Cell;
 
-use tokio::time::timeout_at;
-
 use super::change::failed;
 use super::{Calls, TurnCalls};
-use crate::cloud_map::new_service::Created;
+use crate::cloud_map::results::Created;
 use crate::cloud_map::write::NewServiceId;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::model::{NewService, Outcome, Place};
-use crate::publish::passes::{Effect, NO_TIME};
+use crate::publish::passes::Effect;
 use crate::publish::plan::Reason;
 use crate::time::Deadline;
 
@@ -20,11 +18,10 @@ impl TurnCalls<'_> {
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.calls.deadline;
         if !deadline.is_open() {
-            return Err(Effect::Is(Outcome::undone(NO_TIME)));
+            return Err(Effect::Is(Outcome::out_of_time()));
         }
-        let (created, owner) = (self.calls.new_namespaces, &self.turn.observation().owner.id);
-        let arn =
-            self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
+        let (created, owner) = (&self.calls.results.namespaces, &self.turn.observation.owner.id);
+        let arn = self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
             Class::NotFound => Effect::HeldBack(Reason::NamespaceInDeletion(name.to_owned())),
@@ -34,17 +31,17 @@ impl TurnCalls<'_> {
 
     /// Creates a service, unless another turn of this invocation has created it since the read that the change rests on.
     pub(super) async fn create(&self, place: &Place, service: &NewService) -> Effect {
-        let Calls { new_namespaces, new_services, observed, .. } = self.calls;
-        let owner = &self.turn.observation().owner.id;
+        let Calls { results, observed, .. } = self.calls;
+        let owner = &self.turn.observation.owner.id;
         let NewService { namespace, name, .. } = service;
-        let created = || new_namespaces.reference(&namespace.name);
+        let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
             return Effect::Is(Outcome::undone(
                 "its Cloud Map namespace does not exist".to_owned(),
             ));
         };
         let is_own = Cell::new(false);
-        let creation = new_services.creation(&arn, name, owner, observed);
+        let creation = results.services.creation(&arn, name, owner, observed);
         let created = creation.get_or_try_init(|| async {
             is_own.set(true);
             self.call_create(place, service, &arn).await.map(|arn| Created::now(arn, service))
@@ -64,13 +61,12 @@ impl TurnCalls<'_> {
         service: &NewService,
         namespace: &str,
     ) -> Result<String, Effect> {
-        let Calls { cloud_map, new_services, deadline, .. } = self.calls;
-        let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::CreateService)).await
-        {
+        let Calls { cloud_map, results, deadline, .. } = self.calls;
+        let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
             Ok(permit) if deadline.is_open() => permit,
-            _ => return Err(Effect::Is(Outcome::undone(NO_TIME))),
+            _ => return Err(Effect::Is(Outcome::out_of_time())),
         };
-        let owner = &self.turn.observation().owner.id;
+        let owner = &self.turn.observation.owner.id;
         let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
         let created = created.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
@@ -81,7 +77,7 @@ impl TurnCalls<'_> {
             NewServiceId::Created(arn) => Ok(arn),
             NewServiceId::Exists(id) => {
                 if let Some(id) = id {
-                    new_services.note_existing(&place.key, id);
+                    results.services.note_existing(&place.key, id);
                 }
                 Err(Effect::Contested)
             }
@@ -99,11 +95,11 @@ pub async fn delete(
     arn: &str,
     place: &Place,
 ) -> Result<Outcome, Reason> {
-    let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::DeleteService)).await {
+    let permit = match deadline.until_stop(cloud_map.permit(Call::DeleteService)).await {
         Ok(permit) if deadline.is_open() => permit,
-        _ => return Ok(Outcome::undone(NO_TIME)),
+        _ => return Ok(Outcome::out_of_time()),
     };
-    let deleted = timeout_at(deadline.end(), cloud_map.delete_service(permit, arn, place)).await;
+    let deleted = deadline.until_end(cloud_map.delete_service(permit, arn, place)).await;
     Ok(match deleted {
         Ok(Ok(())) => Outcome::Applied,
         // A missing service is the wanted result.

@@ -22,10 +22,7 @@ mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::time::timeout_at;
-
 use super::observe::{self, World};
-use super::passes::FirstPart;
 use super::plan::{
     Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
 };
@@ -188,7 +185,7 @@ impl Exporting<'_> {
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&execution, &observed, plan, (options, &FirstPart::default())).await;
+            carry_out_plan(&execution, &observed, plan, options).await;
         world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
@@ -242,7 +239,7 @@ impl Exporting<'_> {
     /// by its own, and two clusters of one id are seen.
     async fn introduce(&mut self, sources: &BTreeSet<ClusterId>) -> Result<Exported, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
+        let read = options.deadline.until_stop(world.observe_records(member, None));
         let records = read.await.map_err(observe::Error::from)??;
         let mut kept = Kept::new(world, member, records, selection).await?;
         kept.only_imports = true;
@@ -290,7 +287,7 @@ impl Exporting<'_> {
             }
             Ok((observed, Some(world.observe_records(member, selection.names()).await?)))
         };
-        timeout_at(options.deadline.stop(), read).await?
+        options.deadline.until_stop(read).await?
     }
 
     /// The exports of a member that Cloud Map did not answer for: nothing is registered, and the other clusters of the
@@ -355,7 +352,7 @@ pub async fn in_cluster(
     selection: &Selection,
     deadline: Deadline,
 ) -> Option<Overlay> {
-    let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
+    let read = deadline.until_stop(world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
     if Finalized::of(&observed.desired).is_some() {
@@ -394,7 +391,7 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read = timeout_at(options.deadline.stop(), world.observe_records(member, None));
+    let read = options.deadline.until_stop(world.observe_records(member, None));
     // Those under another id do not matter.
     match Kept::new(world, member, read.await??, &Selection::nothing()).await {
         Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),

@@ -13,7 +13,7 @@ use crate::clusterset::members::NoMember;
 use crate::error::chain;
 use crate::kubernetes;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb};
+use crate::model::{Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb, join};
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
 use crate::report::{ChangeLine, ClusterReport, Obstacle};
@@ -60,7 +60,7 @@ fn of_export(
         return outcome;
     }
     let remarks = lines.iter().filter(|line| line.reason.keeps_out());
-    ExportOutcome::Exported(remarks.map(text).collect::<Vec<_>>().join("; "))
+    ExportOutcome::Exported(join(remarks.map(text), "; "))
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.

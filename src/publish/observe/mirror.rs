@@ -282,6 +282,9 @@ impl Mirror {
 
     /// The services whose instances were read longest ago, so many that they take this number of calls with those that were
     /// never read, the last one perhaps more.
+    ///
+    /// In the order of names, a run with time for 500 of 10,000 services would read the same 500 as the run before. A pod
+    /// that another party deregistered under one of the last names would never be registered again.
     pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
         // A list of this run that shows instances may still come.
         let may_have_any = |read: &Read| read.reading.number() != Some(0);

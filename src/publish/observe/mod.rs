@@ -208,11 +208,10 @@ impl World<'_> {
         take_endpoints(desired, read);
         Ok(())
     }
-}
 
-/// Services with instances that could not be read: the memory of this process and their tags show whether they may be
-/// ours.
-impl World<'_> {
+    // Services with instances that could not be read: the memory of this process and their tags show whether they may be
+    // ours.
+
     /// Marks the services that could not be read and in which something of ours was seen before.
     fn recall_ours(&self, registry: &mut Registry) {
         let services = registry.services.values_mut();

@@ -152,9 +152,7 @@ impl World<'_> {
             memory.add_places(owner, claims.chain(marks));
         }
     }
-}
 
-impl World<'_> {
     /// Reads again the data that a removal rests on: the named Cloud Map services, then the Services themselves with
     /// their endpoints. The result replaces the earlier observation of them.
     ///

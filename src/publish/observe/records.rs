@@ -95,9 +95,7 @@ impl World<'_> {
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
     }
-}
 
-impl World<'_> {
     /// The one of several namespaces of a name in which the member has its record.
     async fn namespace_with_record(
         &self,

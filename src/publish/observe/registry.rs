@@ -15,11 +15,8 @@ use tokio::sync::{Mutex, OnceCell};
 use super::budget::{Budget, ReadLimit};
 use super::memory::Memory;
 use super::mirror::{Due, Moment, Namespaces, Services};
-use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::instances::Unread;
-use crate::cloud_map::namespace::NewNamespaces;
-use crate::cloud_map::new_service::NewServices;
-use crate::cloud_map::{self, CloudMap};
+use crate::cloud_map::{self, CloudMap, SharedResults};
 use crate::model::clusterset::Member;
 use crate::model::{
     CloudMapService, ClusterArn, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
@@ -54,9 +51,8 @@ pub struct SharedRegistry {
     seen: BTreeSet<String>,
     /// The ids of other accounts' namespaces that were read because claims name them.
     shared: Mutex<BTreeSet<String>>,
-    new_namespaces: NewNamespaces,
-    new_services: NewServices,
-    admissions: Admissions,
+    /// The results of the calls that change it, for all clusters that are kept in it.
+    pub results: SharedResults,
     /// The TTLs that the clusters of this invocation ask for.
     asked: std::sync::Mutex<Asked>,
     /// The clusters that have tried to write their first records in this invocation.
@@ -88,9 +84,7 @@ impl SharedRegistry {
             at_first: OnceCell::new(),
             read: OnceCell::new(),
             listing: Mutex::default(),
-            new_namespaces: NewNamespaces::default(),
-            new_services: NewServices::default(),
-            admissions: Admissions::default(),
+            results: SharedResults::default(),
             asked: std::sync::Mutex::default(),
             claims: std::sync::Mutex::default(),
         }
@@ -99,21 +93,6 @@ impl SharedRegistry {
     /// The client that reads and writes it.
     pub fn cloud_map(&self) -> &CloudMap {
         &self.cloud_map
-    }
-
-    /// The results of creating the namespaces that the clusters kept in it asked for.
-    pub fn new_namespaces(&self) -> &NewNamespaces {
-        &self.new_namespaces
-    }
-
-    /// The services that the clusters kept in it have created.
-    pub fn new_services(&self) -> &NewServices {
-        &self.new_services
-    }
-
-    /// The permissions to register new instances in its namespaces, for all clusters kept in it.
-    pub fn admissions(&self) -> &Admissions {
-        &self.admissions
     }
 
     /// The changes that Cloud Map has refused to this process.

@@ -116,7 +116,8 @@ impl TurnRecord {
         for (service, changes) in changes {
             let service = Arc::new(service);
             for change in &changes {
-                let new = || ChangeState::new(service.clone());
+                let (is_announced, is_settled) = (false, false);
+                let new = || ChangeState { made_for: service.clone(), is_announced, is_settled };
                 let known = self.known.entry(ChangeKey::of(change)).or_insert_with(new);
                 known.made_for = service.clone();
             }
@@ -155,12 +156,6 @@ impl TurnRecord {
             known.is_settled = true;
         }
         self.results.applied.push(SettledChange { service, change, outcome });
-    }
-}
-
-impl ChangeState {
-    fn new(made_for: Arc<ServiceRef>) -> Self {
-        Self { made_for, is_announced: false, is_settled: false }
     }
 }
 

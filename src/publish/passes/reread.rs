@@ -182,6 +182,10 @@ impl Turn<'_> {
     /// Whether a change of a later plan belongs to this turn: it concerns data that was read for the first plan, and it
     /// removes nothing that this plan did not announce. Under a shared name it also adds nothing: the places there were
     /// given out among all Services that share it.
+    ///
+    /// A later plan knows the Services of its turn alone. An instance that it finds without an endpoint may be wanted by
+    /// a Service that it does not know, as the first plan does, which saw all of them. And of two Services that share a
+    /// name with one free place, each in its own turn would register an instance.
     fn may_make(&self, change: &Change, is_shared: bool) -> bool {
         let key = &change.place().key;
         let was_read = self.keys.as_ref().is_none_or(|keys| keys.contains(key));

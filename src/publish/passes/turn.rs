@@ -2,17 +2,15 @@
 //! that are made next, and the outcomes of each that was made and of those that are left when it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::outcome::{Effect, Results, TurnRecord};
 use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, DeregisterReason, Observation, Reason, RefusedChange, RereadScope, Stage, Task,
-    has_ours,
+    Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RefusedChange,
+    RereadScope, Stage, Task, has_ours,
 };
-
-/// The reason for a change that is not tried near the deadline.
-pub const NO_TIME: &str = "the time of this invocation is used up";
 
 /// The next step of a turn.
 #[derive(Debug)]
@@ -35,9 +33,10 @@ pub struct Turn<'a> {
     pub(super) keys: Option<BTreeSet<ServiceKey>>,
     /// Whether the run is about a part of the cluster.
     pub(super) is_part: bool,
-    pub(super) observation: Observation,
+    /// The last observation, with the changes made since.
+    pub observation: Observation,
     /// The changes that are planned and not made yet.
-    pub(super) open: Vec<Change>,
+    pub open: Vec<Change>,
     /// The Cloud Map services that this turn created.
     pub(super) created: BTreeSet<ServiceKey>,
     /// The changes that conflicted with another writer.
@@ -59,15 +58,27 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// A turn that makes `changes`, planned on `observation`, in which the Cloud Map services under `keys` were read,
-    /// `None` for all; `is_part` is whether the run is about a part of the cluster.
-    pub(super) fn new(
+    /// The turn that makes `changes`, with the part of the observation that it needs: all of it if they are `judged`.
+    /// A turn is made when it begins, since the parts of all turns would take as much memory as the observation.
+    pub fn of(
         task: Task<'a>,
-        observation: Observation,
-        (keys, is_part): (Option<BTreeSet<ServiceKey>>, bool),
-        changes: BTreeMap<ServiceRef, Vec<Change>>,
+        observation: &Observation,
+        changes: InTurn,
+        judged: Option<&Arc<GuardBaseline>>,
     ) -> Self {
-        let services = changes.keys().cloned().collect();
+        // The whole sync that follows reads what it doubts.
+        let is_part = observation.extent == Extent::Part && !matches!(task, Task::Additions);
+        let services: BTreeSet<ServiceRef> = changes.keys().cloned().collect();
+        let (keys, observation) = if judged.is_some() {
+            let (extent, judged) = (Extent::Remainder, judged.cloned());
+            (None, Observation { extent, judged, ..observation.clone() })
+        } else {
+            let all: Vec<Change> = changes.values().flatten().cloned().collect();
+            let concerned = observation.services_of_turn(&services, &all, is_part);
+            let scope = RereadScope::of(&observation.holders, &concerned, &all);
+            let narrow = scope.narrow(observation);
+            (Some(scope.keys), narrow)
+        };
         let mut record = TurnRecord::default();
         let open = record.announce(changes);
         Self {
@@ -88,16 +99,6 @@ impl<'a> Turn<'a> {
             rechecked: false,
             record,
         }
-    }
-
-    /// The last observation, with the changes made since.
-    pub fn observation(&self) -> &Observation {
-        &self.observation
-    }
-
-    /// The changes that are planned and not made yet.
-    pub fn open(&self) -> &[Change] {
-        &self.open
     }
 
     /// The Services that changes are made for, as they were read last.
@@ -270,9 +271,7 @@ impl Turn<'_> {
             }
         }
     }
-}
 
-impl Turn<'_> {
     /// The outcome of a change in a Cloud Map service that does not exist.
     pub fn without_service(&self, key: &ServiceKey) -> Effect {
         let applied = &self.record.results.applied;
@@ -326,7 +325,7 @@ impl Turn<'_> {
                     Err(Reason::Waiting { instance, waits_for })
                 }
                 _ if has_time => Ok(Outcome::undone("an earlier change was not made")),
-                _ => Ok(Outcome::undone(NO_TIME)),
+                _ => Ok(Outcome::out_of_time()),
             };
             self.settle(change, outcome);
         }

@@ -9,7 +9,7 @@ use super::removals::{DeregisterReason, Exchange, WaitsFor};
 use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
     Attributes, Health, InstanceKey, NewService, Owner, Place, RoutingPolicy, ServiceKind,
-    ServiceRef, ServiceUpdate, Verb,
+    ServiceRef, ServiceUpdate, Verb, join,
 };
 
 /// One call that changes Cloud Map. What few changes have is boxed, since a first sync has tens of thousands of them.
@@ -312,8 +312,7 @@ impl Change {
 }
 
 fn listed(differences: &[Difference]) -> String {
-    let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
-    texts.join(", ")
+    join(differences, ", ")
 }
 
 /// Address, port and pod of an instance, in one phrase.

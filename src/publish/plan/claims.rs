@@ -188,6 +188,10 @@ impl ServiceClaims {
 
 impl Claimants {
     /// Decides which of them hold the key. An unclear Service with instances there may claim it, too.
+    ///
+    /// The oldest is not always the holder. If shop/web is found under `web`, and the older shop/cart asks for `web` as
+    /// well, clients of `web` would reach other pods from one sync to the next: so a Service with instances there keeps it.
+    /// Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get it back.
     fn settle(
         &mut self,
         observation: &Observation,

@@ -21,8 +21,7 @@ use std::sync::Arc;
 
 use super::change::Change;
 use super::loss::{Offset, losses};
-use super::mark;
-use super::mark::NotePlace;
+use super::mark::{self, NotePlace};
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use super::result::{Plan, instances_unread};
@@ -194,7 +193,8 @@ impl GuardBaseline {
     }
 }
 
-/// The sighting that an earlier run stored.
+/// The sighting that an earlier run stored; of several the oldest. If a loss was noted on a Cloud Map service, since no
+/// instance had room, and one has room since, a second note would begin the wait anew.
 fn recall_sighting(observation: &Observation) -> Option<Sighting> {
     let marks = mark::carriers(observation, SIGHTING).filter_map(|(_, text)| Sighting::parse(text));
     marks.min_by_key(|sighting| sighting.first_seen)

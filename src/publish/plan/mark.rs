@@ -53,10 +53,8 @@ pub fn services_for_notes(observation: &Observation) -> Vec<ServiceKey> {
 
 /// The error that keeps a service of ours from having notes.
 pub fn unreadable(observation: &Observation) -> Option<&str> {
-    observation.registry.services.values().find_map(|service| match &service.attributes {
-        ServiceAttributes::Unreadable(problem) => Some(problem.as_str()),
-        ServiceAttributes::Unread | ServiceAttributes::Read(_) => None,
-    })
+    let mut services = observation.registry.services.values();
+    services.find_map(|service| service.attributes.problem()).map(String::as_str)
 }
 
 /// The place for a note: one of `instances`, else any instance of ours that the plan does not change, else a Cloud Map

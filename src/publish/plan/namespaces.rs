@@ -142,9 +142,7 @@ impl Observation {
         };
         only(&exists).or_else(|| only(&has_ours)).or_else(|| only(&is_own))
     }
-}
 
-impl Observation {
     /// Adds the missing namespaces that are claimed and may be created. From here on they are treated as existing
     /// namespaces, except that they have no ARN.
     pub fn expect_namespaces(&mut self) {

@@ -9,14 +9,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::mark;
-use super::mark::NotePlace;
+use super::mark::{self, NotePlace};
 use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::model::attributes::ORPHANED;
 use crate::model::{
-    ClusterArn, Existence, Flow, InstanceKey, Owner, Place, Policy, Registry, Timestamp,
+    ClusterArn, Existence, Flow, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,
 };
 
 /// The number of names of Cloud Map services that a sentence lists.
@@ -189,12 +188,9 @@ fn noted(observation: &Observation) -> Option<Timestamp> {
 
 impl fmt::Display for Orphans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.names.iter().map(String::as_str).take(NAMED).collect();
         let plural = if self.instances == 1 { "" } else { "s" };
-        write!(f, "{} instance{plural} in {}", self.instances, names.join(", "))?;
-        if self.names.len() > NAMED {
-            write!(f, " and {} more", self.names.len() - NAMED)?;
-        }
+        let names = join_first(&self.names, NAMED);
+        write!(f, "{} instance{plural} in {names}", self.instances)?;
         match (&self.existence, &self.moved_to) {
             (Existence::Gone, _) => f.write_str(": not found in EKS")?,
             (_, Some(registry)) => {

@@ -193,6 +193,9 @@ pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
 /// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key have
 /// its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names, matter
 /// and must be read.
+///
+/// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a plan
+/// on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the holder.
 pub fn hold_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
     let holders = &observation.holders;
     services.iter().all(|service| {

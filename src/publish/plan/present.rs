@@ -9,9 +9,7 @@ use super::instance::{Identity, new_id};
 use super::observation::Observation;
 use super::wanted::WantedInstances;
 use crate::model::attributes::HEALTH;
-use crate::model::{
-    Attributes, CloudMapService, Health, KnownHealth, Owner, ServiceKey, ServiceRef,
-};
+use crate::model::{Attributes, CloudMapService, Health, Owner, ServiceKey, ServiceRef};
 
 /// Our instances under a key.
 pub struct Present<'a> {
@@ -103,10 +101,7 @@ impl<'a> Present<'a> {
 
     /// The reason why the health of the instances could not be read.
     pub fn health_unreadable(&self) -> Option<&String> {
-        match self.service.map(|service| &service.health) {
-            Some(KnownHealth::Unreadable(problem)) => Some(problem),
-            _ => None,
-        }
+        self.service?.health.problem()
     }
 
     /// Our instance that is kept for each wanted instance, by the new id of the latter. It has the same identity, or it

@@ -247,6 +247,10 @@ impl<'a> Removals<'a> {
     /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
     /// is ended and no holder requests instances, there is no wait. The instances of an unclear Service stay, unless
     /// `NAME_POLICY` denies them.
+    ///
+    /// Without the first wait, `web` would be empty if Cloud Map refuses the instances of shop/new, which takes it over
+    /// from shop/old. Without the second one, shop/old, which asks for `api` now, would be found under neither name if its
+    /// registrations under `api` fail.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<RemovalDecision> {
         let ended = self.ended(key, marked);
         if ended.is_none() && self.observation.holders.is_unclear(marked) {

@@ -13,7 +13,7 @@ use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, R
 use crate::model::clusterset::{ExportedEndpoint, ExportedService, PortOfService};
 use crate::model::{
     Attributes, Claims, Endpoint, Marks, Owner, PortReference, PublishedService, Records,
-    ServiceKind, ServiceRef, is_checkable, is_publishable, without_leading_zeros,
+    ServiceKind, ServiceRef, is_checkable, is_publishable, join, join_or, without_leading_zeros,
 };
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
@@ -119,7 +119,7 @@ impl InstanceTemplate<'_> {
     fn annotated_attributes(&self) -> Attributes {
         let mut attributes = self.claims.attributes.clone();
         if !attributes.is_empty() {
-            let keys = attributes.keys().collect::<Vec<_>>().join(",");
+            let keys = join(attributes.keys(), ",");
             attributes.insert(ANNOTATED, keys);
         }
         attributes
@@ -160,8 +160,7 @@ impl InstanceTemplate<'_> {
             }
         }
         if carried.addresses().next().is_none() {
-            let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-            let (records, addresses) = (self.kind.to_string(), addresses.join(", "));
+            let (records, addresses) = (self.kind.to_string(), join(addresses, ", "));
             return Err(Reason::RecordTypeMismatch { records, addresses });
         }
         if carried.ipv4.is_some_and(|address| !self.allows_check_of(address.into())) {
@@ -234,14 +233,10 @@ impl InstanceTemplate<'_> {
                 "" => port.number.to_string(),
                 name => format!("{name} ({})", port.number),
             });
-        let available: Vec<String> = names.collect();
-        let available = if available.is_empty() { "none".into() } else { available.join(", ") };
-        let available = shorten_to(&printable(&available), MOST_PORTS);
+        let available = shorten_to(&printable(&join_or(names, ", ", "none")), MOST_PORTS);
         Reason::NoSuchPort { port: port.clone(), available }
     }
-}
 
-impl InstanceTemplate<'_> {
     /// The instances of an endpoint of `exported`, at the addresses that may be published.
     pub(super) fn fit_exported(
         &self,

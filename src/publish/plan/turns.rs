@@ -52,6 +52,10 @@ fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) 
 }
 
 /// The pairs of Services that take a turn together. One of the two may have no changes.
+///
+/// Turns are taken side by side. Say shop/web leaves `old` for `new`, and shop/cart takes `old` over: in a turn of its own,
+/// shop/cart could read `new` again before the turn of shop/web has registered there, and what shop/web left under `old`
+/// would stay until the next run.
 fn pairs<'a>(
     changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
     holders: &'a Holders,

@@ -8,7 +8,7 @@ use crate::queue::{batch, failures, message};
 use crate::run::{held_back, said_of, settled, sync, sync_service};
 use cloud_map_sync::model::GuardState;
 use testbed::ROLE_ARN;
-use testbed::function::{TIMEOUT, event, invoke};
+use testbed::function::{TIMEOUT, event, invoke, invoke_until};
 
 #[tokio::test]
 async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is_content() {
@@ -59,7 +59,7 @@ async fn batch_about_several_services_leaves_a_great_loss_to_the_full_sync_and_t
         batch(&messages.collect::<Vec<_>>())
     };
 
-    let answer = shops.function.invoke(&about(&SHOPS), Deadline::after(TIMEOUT)).await;
+    let answer = invoke_until(&shops.function, &about(&SHOPS), Deadline::after(TIMEOUT)).await;
 
     assert_eq!(failures(&answer), [""; 0]);
     let report = answer.report.expect("a report");
@@ -67,7 +67,7 @@ async fn batch_about_several_services_leaves_a_great_loss_to_the_full_sync_and_t
     assert_eq!(guard(&report).state, GuardState::LeftToFullSync);
     assert_eq!(shops.fleet.cloud_map.writes(), 0, "nothing is remembered");
 
-    let answer = shops.function.invoke(&about(&SHOPS[..2]), Deadline::after(TIMEOUT)).await;
+    let answer = invoke_until(&shops.function, &about(&SHOPS[..2]), Deadline::after(TIMEOUT)).await;
     assert_eq!(answer.report.expect("a report").counts.deregistered, 6);
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Members, exported, imported, in_full, part, slices, sources, web};
 use crate::run::{report, sync};
 use testbed::cloud_map::Behaviour;
+use testbed::function::invoke_until;
 use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -50,7 +51,8 @@ async fn purge_that_is_cut_short_has_taken_the_imports_before_the_record_of_thei
     members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
     let purge = json!({ "action": "purge", "cluster": "blue", "confirm": true });
 
-    let purged = members.function.invoke(&purge, Deadline::after(Duration::from_secs(5))).await;
+    let purged =
+        invoke_until(&members.function, &purge, Deadline::after(Duration::from_secs(5))).await;
 
     assert!(!purged.report.expect("a report").ok);
     assert_eq!(members.blue.service_import("shop", "web"), None);

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Members, condition, exported, imported, pods, slices, sources, web};
 use crate::run::sync;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
+use testbed::function::invoke_until;
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -114,7 +115,7 @@ impl Members {
         let sync = json!({ "action": "sync" });
         tokio::select! {
             () = are_imported => {}
-            answer = self.function.invoke(&sync, Deadline::after(Duration::from_mins(1))) => {
+            answer = invoke_until(&self.function, &sync, Deadline::after(Duration::from_mins(1))) => {
                 panic!("the run is over and they are not imported: {answer:?}")
             }
         }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{AHEAD, Members, exported, imported, pods, sources, web};
 use crate::run::sync;
 use testbed::cloud_map::Behaviour;
+use testbed::function::invoke_until;
 use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -38,7 +39,7 @@ async fn ahead() -> Members {
     let payload = json!({ "action": "sync" });
     tokio::select! {
         () = are_imported => {}
-        answer = members.function.invoke(&payload, Deadline::after(Duration::from_mins(1))) => {
+        answer = invoke_until(&members.function, &payload, Deadline::after(Duration::from_mins(1))) => {
             panic!("the run is over: {answer:?}")
         }
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use cloud_map_sync::time::{Clock, Deadline};
 use serde_json::Value;
@@ -19,7 +19,7 @@ use super::world::{AMBER, CLUSTERS};
 use crate::queue::{batch, failures, message};
 use testbed::Sandbox;
 use testbed::clock::{StandInClock, tokio_clock};
-use testbed::function::{TIMEOUT, event};
+use testbed::function::{Answer, TIMEOUT, event, invoke_until};
 use testbed::gate::Gate;
 
 /// The processes of the function.
@@ -60,7 +60,8 @@ impl Process {
     pub async fn invoke(&self, payload: &Value, time: Duration) -> Option<Answer> {
         let _turn = self.turn.lock().await;
         let function = self.function().await;
-        let answer = timeout(time, function.invoke(payload, Deadline::after(time))).await.ok();
+        let answer =
+            timeout(time, invoke_until(function, payload, Deadline::after(time))).await.ok();
         if super::IS_SHOWN.load(Ordering::Relaxed) {
             let report = answer.as_ref().and_then(|it| it.report.as_ref());
             println!("{payload}: {}", report.map_or("no report".to_owned(), in_full));

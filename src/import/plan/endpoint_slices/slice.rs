@@ -14,7 +14,7 @@ use crate::import::plan::present::{
     Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
 use crate::model::clusterset::{ClusterId, ExportedPort};
-use crate::model::{Family, SignedDuration, Timestamp};
+use crate::model::{Family, SignedDuration, Timestamp, join};
 
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {
@@ -156,12 +156,11 @@ impl Shape<'_> {
         let [added, removed, changed] = after.count_differences(before);
         let counts = [(added, "in"), (removed, "out"), (changed, "changed")];
         let counts = counts.iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+        let counts = join(counts.map(|(count, word)| format!("{count} {word}")), " ");
         let fields = change.content.fields().into_iter();
         let fields = fields.filter(|it| !it.starts_with("annotations."));
-        let fields = fields.map(|it| if it == "endpoints" { counts.join(" ") } else { it });
-        let fields = fields.collect::<Vec<_>>().join(", ");
-        let detail = format!("{} {fields}", describe(self.family, self.cluster));
+        let fields = fields.map(|it| if it == "endpoints" { counts.clone() } else { it });
+        let detail = format!("{} {}", describe(self.family, self.cluster), join(fields, ", "));
         Some(Change { detail, ..change })
     }
 }
@@ -311,8 +310,7 @@ fn ahead_annotation(
         return None;
     }
     all.extend(slice.map(|slice| changed(slice, now)).unwrap_or_default());
-    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-    Some(format!("{now:.0} {}", all.join(" ")))
+    Some(format!("{now:.0} {}", join(all, " ")))
 }
 
 /// The addresses in the annotation of a slice, unless it is old.

@@ -117,9 +117,10 @@ impl SharedRegistry {
         tell_known(&known);
         let (own, mut each): (Vec<_>, Vec<_>) =
             unknown.iter().copied().partition(|it| !self.is_of_other(it));
-        match self.way(own.len()) {
-            Way::Each => each.extend(own),
-            Way::Together => each.extend(self.list_together(own, &tell).await?),
+        if self.costs_less_together(own.len()) {
+            each.extend(self.list_together(own, &tell).await?);
+        } else {
+            each.extend(own);
         }
         // By turns the first ones get pages, so those that were listed longest ago begin.
         each.sort_by_cached_key(|it| self.memory.mirror().listed_at(&it.id));
@@ -149,14 +150,11 @@ impl SharedRegistry {
         })
     }
 
-    fn way(&self, namespaces: usize) -> Way {
+    /// Whether these namespaces of the account are listed together.
+    fn costs_less_together(&self, namespaces: usize) -> bool {
         let lists = self.memory.mirror();
-        let account = self.account.get().map(String::as_str);
-        if lists.is_denied(self.now) {
-            return Way::Each;
-        }
-        let (services, unseen) = lists.all_and_unseen(account);
-        Way::choose(Counts { namespaces, services, unseen })
+        let (services, unseen) = lists.all_and_unseen(self.account.get().map(String::as_str));
+        !lists.is_denied(self.now) && costs_less_together(namespaces, services, unseen)
     }
 
     /// Reads the pages of a list of a namespace, or of all, those of this run if the lists go by turns. Returns the start
@@ -327,33 +325,12 @@ impl SharedRegistry {
 /// The most services of a page.
 const PAGE: usize = 100;
 
-/// A way to list the services of several namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// A list of each namespace.
-    Each,
-    /// One list, with GetService for those services of which the namespace is unknown.
-    Together,
-}
-
-/// The numbers on which the choice rests.
-#[derive(Clone, Copy, Debug)]
-struct Counts {
-    /// The namespaces to list.
-    namespaces: usize,
-    /// The services of all namespaces, with those of which no list is wanted.
-    services: usize,
-    /// The services of which the namespace is unknown.
-    unseen: usize,
-}
-
-impl Way {
-    /// The way on which the account's rates force the shorter time, or else that of fewer calls.
-    fn choose(counts: Counts) -> Self {
-        let pages = counts.services.div_ceil(PAGE).max(1);
-        let each = cost(counts.namespaces * pages, 0);
-        if cost(pages, counts.unseen) < each { Self::Together } else { Self::Each }
-    }
+/// Whether one list of all services, with GetService for the `unseen` ones of which the namespace is unknown, takes less
+/// time at the account's rates than a list of each of these namespaces, or as long by fewer calls. `services` are those of
+/// all namespaces, with those of which no list is wanted.
+fn costs_less_together(namespaces: usize, services: usize, unseen: usize) -> bool {
+    let pages = services.div_ceil(PAGE).max(1);
+    cost(pages, unseen) < cost(namespaces * pages, 0)
 }
 
 /// The time that the rates force, and the number of calls.
@@ -369,32 +346,32 @@ mod tests {
 
     #[test]
     fn shorter_time_at_the_account_s_rates_decides_and_then_the_number_of_calls() {
-        // Namespaces, services, unseen services, the way and the seconds of both.
+        // Namespaces, services, unseen services, whether one list costs less, and the seconds of each way.
         let cases = [
-            (0_usize, 0_usize, 0_usize, Way::Each, (0.0, 0.0)),
-            (1, 2000, 0, Way::Each, (5.0, 5.0)),
+            (0_usize, 0_usize, 0_usize, false, (0.0, 0.0)),
+            (1, 2000, 0, false, (5.0, 5.0)),
             // In step: one list is shorter, or fewer calls.
-            (2, 0, 0, Way::Together, (0.0, 0.0)),
-            (2, 150, 0, Way::Together, (0.0, 0.0)),
-            (10, 1000, 0, Way::Together, (45.0, 0.0)),
-            (50, 2000, 0, Way::Together, (495.0, 5.0)),
+            (2, 0, 0, true, (0.0, 0.0)),
+            (2, 150, 0, true, (0.0, 0.0)),
+            (10, 1000, 0, true, (45.0, 0.0)),
+            (50, 2000, 0, true, (495.0, 5.0)),
             // A new process knows no service.
-            (2, 40, 40, Way::Each, (0.0, 0.0)),
-            (3, 300, 300, Way::Each, (0.0, 5.0)),
-            (10, 1000, 1000, Way::Together, (45.0, 19.0)),
-            (50, 2000, 2000, Way::Together, (495.0, 39.0)),
+            (2, 40, 40, false, (0.0, 0.0)),
+            (3, 300, 300, false, (0.0, 5.0)),
+            (10, 1000, 1000, true, (45.0, 19.0)),
+            (50, 2000, 2000, true, (495.0, 39.0)),
             // The settings name two of many namespaces.
-            (2, 2000, 1960, Way::Each, (15.0, 38.2)),
+            (2, 2000, 1960, false, (15.0, 38.2)),
             // Two services are new.
-            (4, 10, 2, Way::Together, (0.0, 0.0)),
-            (3, 10, 2, Way::Each, (0.0, 0.0)),
+            (4, 10, 2, true, (0.0, 0.0)),
+            (3, 10, 2, false, (0.0, 0.0)),
         ];
-        for (namespaces, services, unseen, way, seconds) in cases {
+        for (namespaces, services, unseen, together, seconds) in cases {
             let pages = usize::div_ceil(services, PAGE).max(1);
             let times = (cost(namespaces * pages, 0).0, cost(pages, unseen).0);
             let case = format!("{namespaces} namespaces, {services} services, {unseen} unseen");
             assert_eq!((times.0.as_secs_f64(), times.1.as_secs_f64()), seconds, "{case}");
-            assert_eq!(Way::choose(Counts { namespaces, services, unseen }), way, "{case}");
+            assert_eq!(costs_less_together(namespaces, services, unseen), together, "{case}");
         }
     }
 }

@@ -218,7 +218,7 @@ impl SharedRegistry {
         let began = self.memory.mirror().take_moment();
         let reads = keys.iter().filter_map(|key| {
             let known = self.memory.mirror().arn_of_old(key, since);
-            let arn = known.or_else(|| self.new_services.existing(key))?;
+            let arn = known.or_else(|| self.results.services.existing(key))?;
             Some(async move { (key, self.cloud_map.service_of_id(&arn).await) })
         });
         let mut reads = pin!(stream::iter(reads).buffer_unordered(SIDE_BY_SIDE));

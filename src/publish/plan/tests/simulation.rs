@@ -155,7 +155,7 @@ impl Simulation {
         match turn.next(true) {
             Step::Make(changes) => {
                 // Those of one pass are under way together.
-                let known = turn.observation().registry.capacity.clone();
+                let known = turn.observation.registry.capacity.clone();
                 for change in changes {
                     let knows_full = known.refusal(&change.place().key).is_some();
                     let effect = self.make(&change, knows_full);
@@ -163,7 +163,7 @@ impl Simulation {
                 }
             }
             Step::Read(again) => {
-                let mut seen = turn.observation().clone();
+                let mut seen = turn.observation.clone();
                 self.read_again(&mut seen, &again.keys, &again.read);
                 let mut seen = seen.reread(&again);
                 self.read_health(&mut seen);
@@ -171,7 +171,7 @@ impl Simulation {
             }
             Step::ReadEndpoints(read) => {
                 let services = read.services.into_keys().collect();
-                let mut seen = turn.observation().clone();
+                let mut seen = turn.observation.clone();
                 self.read_again(&mut seen, &BTreeSet::new(), &services);
                 turn.endpoints_read(seen.desired);
             }

@@ -1,8 +1,8 @@
 //! The rules that hold in every case, by what stands in Cloud Map and in the clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use testbed::function::Answer;
 
-use cloud_map_sync::function::Answer;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

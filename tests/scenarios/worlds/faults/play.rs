@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cloud_map_sync::function::Answer;
 use serde_json::Value;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
@@ -17,7 +16,7 @@ use crate::logged::invoke_logged;
 use crate::multi_cluster::writes;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::Call;
-use testbed::function::TIMEOUT;
+use testbed::function::{Answer, TIMEOUT};
 
 /// The number of cases of a situation that are played if nobody asks for more.
 const SAMPLE: usize = 8;
