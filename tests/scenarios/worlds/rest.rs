@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use super::clusterset::{CLUSTER_ID, IMPORTS_ALONE, OTHER_REGION};
+use super::clusterset::{CLUSTER_ID, EXPORTED, IMPORTS_ALONE, OTHER_REGION};
 use super::oracle::{self, clusterset, guard, publish};
 use super::play::{LOOK, QUIET, Scene, page_of};
 use super::processes::in_full;
@@ -69,7 +69,15 @@ impl Scene {
                     .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
             }
         }
-        let is_taken = is_on && clusterset::has_taken_id(self);
+        let taken = if is_on { clusterset::with_taken_ids(self) } else { Vec::new() };
+        let is_taken = !taken.is_empty();
+        if let [_, last] = taken[..] {
+            (0..EXPORTED.len()).for_each(|name| self.imports.unsettle(name));
+            let purge = json!({ "action": "purge", "cluster": CLUSTERS[last], "confirm": true });
+            let process = if self.world.clusterset.is_apart { last } else { 0 };
+            self.invoke(process, purge, TIMEOUT);
+            self.finish(QUIET).await?;
+        }
         // What a process that imports alone brought in without a record is confirmed once the cluster exports.
         let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
         let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
@@ -312,7 +320,8 @@ impl Scene {
         // former id, which then is no other cluster's.
         let is_adopted = self.world.clusterset.former_owner.is_none()
             || self.world.settings.policy != "create-only";
-        let stays_taken = self.world.settings.policy != "sync" && clusterset::has_taken_id(self);
+        let stays_taken =
+            self.world.settings.policy != "sync" && !clusterset::with_taken_ids(self).is_empty();
         if is_adopted && !stays_taken && reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }

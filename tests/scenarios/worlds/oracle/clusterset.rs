@@ -532,10 +532,12 @@ pub fn has_records(scene: &Scene) -> bool {
     (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
 }
 
-/// Whether a cluster has a record under the id of the other one, which waits for a sync that takes it away.
-pub fn has_taken_id(scene: &Scene) -> bool {
-    let ids = &scene.world.clusterset.ids;
-    (0..CLUSTERS.len()).any(|it| records_of(scene, it).any(|(service, ..)| service == ids[1 - it]))
+/// The clusters that have a record under the id of the other one, which waits for a sync that takes it away. If both have,
+/// they wait for each other until a person purges one of them.
+pub fn with_taken_ids(scene: &Scene) -> Vec<usize> {
+    let other = |it: &usize| scene.world.clusterset.ids[1 - it];
+    let has_taken = |it: &usize| records_of(scene, *it).any(|(service, ..)| service == other(it));
+    (0..CLUSTERS.len()).filter(has_taken).collect()
 }
 
 // Obstacles: a member that cannot go on says why, and its sync is not good.
