@@ -145,10 +145,14 @@ impl<'w> Kept<'w> {
         options: Options,
     ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
         let wanted = self.cluster_record(selection, options.now);
+        // Of two clusters of one run the second one may not be shown yet that the first one has written its record.
+        let claimant = self.world.registry.claim(self.member, &self.world.owner);
+        if claimant != self.world.owner {
+            return Err(Refused::taken(&self.member.cluster, Some(&claimant)));
+        }
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
         if failure.is_some() {
-            self.world.registry.claim(self.member, &self.world.owner);
             let read = self.world.observe_records_again(self.member).await?;
             let again = Self::new(self.world, self.member, read, &Selection::nothing()).await;
             if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {

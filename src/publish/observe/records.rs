@@ -121,12 +121,13 @@ impl World<'_> {
 }
 
 impl SharedRegistry {
-    /// A cluster has tried to write its first record, which Cloud Map may show only after this invocation.
-    pub fn claim(&self, member: &Member, owner: &Owner) {
-        self.claims().entry(member.clone()).or_insert_with(|| owner.clone());
+    /// A cluster writes its record, which Cloud Map may show only after this invocation: returns the first one of it that
+    /// writes one under the id.
+    pub fn claim(&self, member: &Member, owner: &Owner) -> Owner {
+        self.claims().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
     }
 
-    /// The first cluster of this invocation that has tried to write its record under an id.
+    /// The first cluster of this invocation that has begun to write its record under an id.
     pub fn claimant(&self, member: &Member) -> Option<Owner> {
         self.claims().get(member).cloned()
     }

@@ -315,6 +315,25 @@ async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
     );
 }
 
+/// Lists do not show the record of the first one yet.
+#[tokio::test(start_paused = true)]
+async fn of_two_clusters_that_change_to_one_id_the_second_one_writes_no_record() {
+    let members = Members::with_one_export_each().await;
+    for cluster in [&members.blue, &members.green] {
+        cluster.cluster_property(CLUSTER, "lime");
+    }
+    let list_lag = Duration::from_secs(1);
+    members.fleet.cloud_map.behave(Behaviour { list_lag, ..Behaviour::default() });
+    members.fleet.cloud_map.forget_calls();
+
+    let report = sync(&members.function).await;
+
+    let calls = members.fleet.cloud_map.calls().into_iter();
+    let records = calls.filter(|it| it.operation == "RegisterInstance");
+    let records = records.filter(|it| it.instance.as_deref() == Some("cluster"));
+    assert_eq!(records.count(), 1, "{}", in_full(&report));
+}
+
 /// An object of an import that changed meanwhile is looked at again, with the exports of the clusters.
 #[tokio::test]
 async fn cluster_with_a_taken_id_does_not_stand_in_for_the_holder_in_a_second_look() {

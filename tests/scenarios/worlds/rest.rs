@@ -299,8 +299,7 @@ impl Scene {
         if is_whole && self.slowest > SLOW {
             reports.extend(self.sync_all(last).await?);
         }
-        // What a cluster had under a former id leaves the imports one sync after its records.
-        if is_whole && !self.world.clusterset.has_lost_records {
+        if is_whole {
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
         reports.extend(self.sync_all(last).await?);
