@@ -143,7 +143,7 @@ impl Importing<'_> {
     ) -> Result<ImportRun<'a>, Unexpected> {
         let present = self.objects.present(&name)?;
         let mut exports = members.known(&name, (self.guard.cluster, self.allows));
-        if exports.is_unseen {
+        if exports.is_out_of_sight {
             // Those of AWS's controller have no record that would say whether they still export it.
             let unknown = present.holders().into_iter().map(|cluster| (cluster, Read::Unread));
             let known = std::mem::take(&mut exports.sources.by_cluster);

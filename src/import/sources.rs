@@ -53,8 +53,9 @@ pub struct MergedName {
     /// The exports that were merged.
     pub exports: Arc<Vec<Export>>,
     pub sources: Sources,
-    /// Whether Cloud Map shows no service of the name: it may be out of sight, with endpoints that stand in imports.
-    pub is_unseen: bool,
+    /// Whether Cloud Map shows neither a service of the name nor a namespace that has none: it may be out of sight, with
+    /// endpoints that stand in imports.
+    pub is_out_of_sight: bool,
     /// The addresses and instances that are not imported, with the reasons.
     pub left_out: Vec<Reason>,
 }
@@ -226,7 +227,15 @@ impl<'a> Members<'a> {
         let sources = Sources { by_cluster, is_complete, is_read: named.is_read };
         left_out.extend(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
-        MergedName { merged, exports, sources, is_unseen, left_out }
+        let is_out_of_sight = is_unseen && !self.is_known_to_have_none(name);
+        MergedName { merged, exports, sources, is_out_of_sight, left_out }
+    }
+
+    /// Whether each namespace that the name can be in is shown, and was listed whole without a service of it.
+    fn is_known_to_have_none(&self, name: &ServiceRef) -> bool {
+        let names = BTreeSet::from([name.clone()]);
+        let mut keys = self.registry.keys_named(&names).peekable();
+        self.is_complete && keys.peek().is_some() && keys.all(|key| !self.registry.is_unknown(&key))
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.

@@ -67,6 +67,18 @@ async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
     members.converge().await;
 }
 
+/// Its namespace is in sight, and has none of the name.
+#[tokio::test]
+async fn export_without_a_record_ends_with_its_service() {
+    let members = Members::of_others().await;
+    let mail = members.fleet.cloud_map.find_service("shop", "mail").expect("a service");
+    members.fleet.cloud_map.remove_service(&mail);
+
+    let report = report(&members.function, &json!({ "action": "sync" })).await;
+
+    assert_eq!(members.green.service_import("shop", "mail"), None, "{}", in_full(&report));
+}
+
 /// The record says that the export has no endpoints, so their service need not be in sight.
 #[tokio::test]
 async fn last_endpoint_leaves_also_if_its_service_is_deleted_before_another_function_has_seen_it_empty()
