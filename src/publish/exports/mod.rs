@@ -180,7 +180,8 @@ impl Exporting<'_> {
             let overlay = self.overlay(exported(&plan.held_back));
             self.offer(Offer::Exports(overlay));
         }
-        let ended = kept.ended(&observed, &plan, selection);
+        // Since the exports were read the records may have been, after many calls, with one of an export that began meanwhile.
+        let ended = world.without_claims(kept.ended(&observed, &plan, selection)).await?;
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world);

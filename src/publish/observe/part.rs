@@ -181,6 +181,22 @@ impl World<'_> {
         Ok(read)
     }
 
+    /// Of these Services those that claim nothing, as the cluster has them now.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn without_claims(
+        &self,
+        mut services: BTreeSet<ServiceRef>,
+    ) -> Result<BTreeSet<ServiceRef>, Error> {
+        if !services.is_empty() {
+            let none = BTreeSet::new();
+            let now = self.source.selected(self.kubernetes, &none, &services).await?;
+            services.retain(|service| !now.services.contains_key(service));
+        }
+        Ok(services)
+    }
+
     /// Reads the endpoints of `services` again.
     ///
     /// # Errors

@@ -65,13 +65,13 @@ pub struct Story {
     pub last: usize,
 }
 
-/// Random stories of all moves. `FLOWS=annotated`, `exported` or `both` plays those alone.
-pub fn story(length: Length) -> impl Strategy<Value = Story> {
+/// Random stories of all moves, of the flows `annotated`, `exported` or `both` alone if they are named.
+pub fn story(named: &str, length: Length) -> impl Strategy<Value = Story> + use<> {
     let flows = |has_annotated, has_exported| Flows { has_annotated, has_exported };
-    let of_flows = match std::env::var("FLOWS").as_deref() {
-        Ok("annotated") => Just(flows(true, false)).boxed(),
-        Ok("exported") => Just(flows(false, true)).boxed(),
-        Ok("both") => Just(flows(true, true)).boxed(),
+    let of_flows = match named {
+        "annotated" => Just(flows(true, false)).boxed(),
+        "exported" => Just(flows(false, true)).boxed(),
+        "both" => Just(flows(true, true)).boxed(),
         _ => prop_oneof![
             5 => Just(flows(true, false)),
             4 => Just(flows(false, true)),
