@@ -55,7 +55,7 @@ pub struct SharedRegistry {
     pub results: SharedResults,
     /// The TTLs that the clusters of this invocation ask for.
     asked: std::sync::Mutex<Asked>,
-    /// The clusters that have tried to write their first records in this invocation.
+    /// The first cluster of this invocation that has begun to write its record under each id.
     claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
 }
 
