@@ -14,7 +14,9 @@ pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -
     // With the `data-` prefix left off the host, discovery is asked for here as well.
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     sandbox.cloud_map().behave(behaviour);
-    let clusters = [sandbox.kubernetes("blue"), sandbox.kubernetes("green")];
+    let mut clusters = sandbox.clusters();
+    // The first is the current context.
+    clusters.sort_by_key(|it| it.identity().name != "blue");
     let kubeconfig = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target").join(kubeconfig);
     if let Err(error) = kubeconfigs::write(&kubeconfig, &clusters) {
         eprintln!("cannot write {}: {error}", kubeconfig.display());

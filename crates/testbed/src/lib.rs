@@ -145,6 +145,11 @@ impl Sandbox {
         self.aws.cloud_map(region, account)
     }
 
+    /// The Kubernetes API servers of all clusters, by name.
+    pub fn clusters(&self) -> Vec<KubernetesServer> {
+        self.clusters.lock().expect("no poisoned lock").values().cloned().collect()
+    }
+
     /// The Kubernetes API server of a cluster.
     pub fn kubernetes(&self, cluster: &str) -> KubernetesServer {
         let clusters = self.clusters.lock().expect("no poisoned lock");
