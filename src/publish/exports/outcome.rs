@@ -32,7 +32,13 @@ pub(super) fn before_records(
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     let outcomes = selected.map(|(service, export)| {
         let is_registered = instances.contains_key(service);
-        (service.clone(), of_export((service, export), is_registered, report, held_back))
+        let lines: Vec<&HeldBack> = held_back.iter().filter(|it| it.service == *service).collect();
+        let outcome = if lines.iter().any(|line| is_of_an_earlier_run(observed, line)) {
+            ExportOutcome::TimeRanOut
+        } else {
+            of_export((service, export), is_registered, report, &lines)
+        };
+        (service.clone(), outcome)
     });
     let outcomes: BTreeMap<_, _> = outcomes.collect();
     let is_empty = |service: &&ServiceRef| instances.get(*service).is_none_or(|count| *count == 0);
@@ -45,12 +51,11 @@ fn of_export(
     (service, export): (&ServiceRef, &ServiceExport),
     is_registered: bool,
     report: &ClusterReport,
-    held_back: &[HeldBack],
+    lines: &[&HeldBack],
 ) -> ExportOutcome {
     if let Some(obstacle) = export.obstacle {
         return ExportOutcome::Invalid(obstacle);
     }
-    let lines: Vec<&HeldBack> = held_back.iter().filter(|line| line.service == *service).collect();
     let text = |line: &&HeldBack| format!("{}: {}", line.reason.code(), line.reason);
     if let Some(line) = lines.iter().find(|line| bars_the_name(line)) {
         return ExportOutcome::HeldBack(text(line));
@@ -61,6 +66,12 @@ fn of_export(
     }
     let remarks = lines.iter().filter(|line| line.reason.keeps_out());
     ExportOutcome::Exported(join(remarks.map(text), "; "))
+}
+
+/// Whether a line says only that an earlier run could not read the service, which this one had no time to read.
+fn is_of_an_earlier_run(observed: &Observation, line: &HeldBack) -> bool {
+    let service = line.place.as_ref().and_then(|it| observed.registry.services.get(&it.key));
+    matches!(line.reason, Reason::Unreadable(_)) && service.is_some_and(|it| !it.is_current())
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.

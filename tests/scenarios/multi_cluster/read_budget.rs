@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Members, exported, imported, in_full, pods, sources};
+use super::{Members, exported, imported, in_full, pods, sources, web, writes};
 use crate::fleet::Fleet;
 use crate::run::sync;
-use testbed::cloud_map::{Behaviour, Call};
+use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -71,6 +71,35 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
     let writes = members.fleet.cloud_map.calls().into_iter().filter(Call::is_write);
     let writes: Vec<String> = writes.map(|it| it.operation).collect();
     assert_eq!(writes, ["RegisterInstance", "DeregisterInstance"]);
+}
+
+#[tokio::test]
+async fn status_of_an_export_rests_on_no_failure_of_an_earlier_run() {
+    let members = Members::start().await;
+    fill(&members.fleet);
+    exported(&members.blue, web(), &["10.0.5.9"], CREATED);
+    members.converge().await;
+    let cloud_map = &members.fleet.cloud_map;
+    let function = members.serving("blue", &[]).await.with_most_reads(1);
+    let denied = Fault::on("ListInstances", FaultKind::AccessDenied);
+    cloud_map.inject(denied.service(&members.place("web")).always());
+    let is_denied = |it: &Call| it.operation == "ListInstances" && it.status != 200;
+    let mut runs = 0;
+    // Of all that is known it is read last.
+    while runs < 3 * SERVICES.len() || !cloud_map.calls().iter().any(is_denied) {
+        cloud_map.forget_calls();
+        assert!(!sync(&function).await.ok);
+        runs += 1;
+    }
+    assert!(!writes(&members.blue).is_empty());
+    cloud_map.heal();
+    members.converge().await;
+    members.blue.forget_requests();
+
+    for _ in 0..2 * SERVICES.len() {
+        sync(&function).await;
+        assert_eq!(writes(&members.blue), [""; 0]);
+    }
 }
 
 /// A new member may be on any page of the list of services, so the list is read to its end in each run.
