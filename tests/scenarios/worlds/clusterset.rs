@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::world::{CLUSTERS, SHOP, Settings};
 use crate::fleet::Fleet;
@@ -23,6 +23,18 @@ pub const IMPORTS_ALONE: &str = r#"["blue", {"cluster": "green", "multiCluster":
 /// The creation of the exports of `amber`: older than some and younger than others.
 const AMBER_CREATED: &str = "1767225601000";
 
+/// The name of the derived Service of each.
+const DERIVED: [&str; 2] = ["derived-ot1klstt8b", "derived-eaqhif6rka"];
+
+/// How far the Kubernetes namespace of a cluster is from being there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Life {
+    #[default]
+    Active,
+    Terminating,
+    Gone,
+}
+
 /// What the clusters export.
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Default)]
@@ -40,6 +52,10 @@ pub struct Clusterset {
     pub ids: [&'static str; 2],
     /// Whether the API server of each serves no definitions of exports and imports.
     pub lacks_definitions: [bool; 2],
+    /// The Kubernetes namespace of each.
+    pub lives: [Life; 2],
+    /// The objects of another client in the place of those of an import, by the numbers of its cluster and name.
+    pub in_the_way: BTreeMap<(usize, usize), Value>,
     /// Whether another account shares a second namespace for records.
     pub has_second_namespace: bool,
     /// Whether the records of a cluster were ever purged, or moved to another id.
@@ -81,6 +97,19 @@ impl Default for Exporter {
             pods: None,
             is_exported: true,
         }
+    }
+}
+
+/// A ServiceImport of another client, or a Service with the name of a derived one.
+pub fn foreign(name: usize, is_import: bool) -> Value {
+    if is_import {
+        json!({
+            "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
+            "metadata": {"namespace": SHOP, "name": EXPORTED[name]},
+            "spec": {"type": "Headless", "ports": []},
+        })
+    } else {
+        ClusterIp::new(SHOP, DERIVED[name]).port_of("TCP", "http", 7, 7).into()
     }
 }
 

@@ -15,8 +15,10 @@
 //!
 //! `cargo test --test scenarios worlds::play` plays the first seeds. `WORLDS=5000` plays so many, `WORLDS_FIRST` begins
 //! with that seed, and `WORLD=17` repeats one and prints its moves and reports, as drawn and as cut down;
-//! `FLOWS=annotated`, `exported` or `both` plays those flows alone. Two of three moves are of the kinds that `KINDS=guard,service_is_deleted` names, each as
-//! often as another: so a rule is looked for that needs them. `UNEVEN=1` gives each world weights of its own.
+//! `FLOWS=annotated`, `exported` or `both` plays those flows alone, and `obstructed` exports and imports with Kubernetes
+//! namespaces that go and objects of other clients in the way. Two of three moves are of the kinds that
+//! `KINDS=guard,service_is_deleted` names, each as often as another: so a rule is looked for that needs them. `UNEVEN=1`
+//! gives each world weights of its own.
 //! `WEEKS=1000 cargo test --test scenarios worlds::weeks_` plays worlds in which hours pass between the moves, and all
 //! comes to rest seven times. A world that breaks a rule is cut down to the moves that are needed for it; its seed goes
 //! into `FOUND`.

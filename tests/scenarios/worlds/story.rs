@@ -65,17 +65,22 @@ pub struct Story {
     pub last: usize,
 }
 
-/// Random stories of all moves, of the flows `annotated`, `exported` or `both` alone if they are named.
+/// Random stories of all moves, of the flows `annotated`, `exported`, `obstructed` or `both` alone if they are named.
 pub fn story(named: &str, length: Length) -> impl Strategy<Value = Story> + use<> {
-    let flows = |has_annotated, has_exported| Flows { has_annotated, has_exported };
+    let flows =
+        |has_annotated, has_exported| Flows { has_annotated, has_exported, is_obstructed: false };
+    let (annotated, exported, both) = (flows(true, false), flows(false, true), flows(true, true));
+    let obstructed = Flows { is_obstructed: true, ..exported };
     let of_flows = match named {
-        "annotated" => Just(flows(true, false)).boxed(),
-        "exported" => Just(flows(false, true)).boxed(),
-        "both" => Just(flows(true, true)).boxed(),
+        "annotated" => Just(annotated).boxed(),
+        "exported" => Just(exported).boxed(),
+        "obstructed" => Just(obstructed).boxed(),
+        "both" => Just(both).boxed(),
         _ => prop_oneof![
-            5 => Just(flows(true, false)),
-            4 => Just(flows(false, true)),
-            1 => Just(flows(true, true)),
+            5 => Just(annotated),
+            2 => Just(exported),
+            2 => Just(obstructed),
+            1 => Just(both),
         ]
         .boxed(),
     };

@@ -44,6 +44,18 @@ impl KubernetesServer {
         self.world().delete(resource_named(plural), namespace, name)
     }
 
+    /// The object of the same kind, namespace and name.
+    pub fn find(&self, object: &Value) -> Option<Value> {
+        let (resource, namespace, name) = place_of(object);
+        self.world().store.get(resource, &namespace, &name).map(|found| (*found).clone())
+    }
+
+    /// Deletes the object of the same kind, namespace and name; false where there was none.
+    pub fn delete_object(&self, object: &Value) -> bool {
+        let (resource, namespace, name) = place_of(object);
+        self.world().delete(resource, &namespace, &name)
+    }
+
     /// Objects of a resource in a namespace, or everywhere where it is empty.
     pub fn objects(&self, plural: &str, namespace: &str) -> Vec<Value> {
         let objects = self.world().store.all(resource_named(plural), namespace);
@@ -121,6 +133,14 @@ impl KubernetesServer {
     pub fn put_clock_ahead(&self, by: Duration) {
         self.world().clock_ahead = by;
     }
+}
+
+fn place_of(object: &Value) -> (&'static Resource, String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let resource = Resource::of_object(&version, &kind).expect("a kind that the sandbox serves");
+    let metadata = &object["metadata"];
+    (resource, text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
 fn resource_named(plural: &str) -> &'static Resource {

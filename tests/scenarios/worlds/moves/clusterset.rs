@@ -8,7 +8,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 use tokio::task::spawn_local;
 
-use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter, IMPORTS_ALONE};
+use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter, IMPORTS_ALONE, Life, foreign};
 use super::super::oracle::clusterset::{IMPORT, MANAGED_BY, derived, has_records};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, OTHER_ACCOUNT, SHOP};
@@ -51,6 +51,14 @@ pub fn of_others() -> Table {
         1 other_cloud_map_is_shown();
         1 owner_changes();
         1 green_imports_alone();
+    }
+}
+
+/// What comes into the way of imports.
+pub fn obstacles() -> Table {
+    kinds! {
+        6 kubernetes_namespace_goes_on();
+        6 object_of_another_client();
     }
 }
 
@@ -119,7 +127,11 @@ fn exporter() -> impl Strategy<Value = Exporter> {
 
 impl Scene {
     pub fn change_exporter(&mut self, place: (usize, usize), change: impl FnOnce(&mut Exporter)) {
-        let Some(exporter) = self.world.clusterset.exporters.get_mut(&place) else { return };
+        let clusterset = &mut self.world.clusterset;
+        let exporter = clusterset.exporters.get_mut(&place);
+        let Some(exporter) = exporter.filter(|_| clusterset.lives[place.0] == Life::Active) else {
+            return;
+        };
         change(exporter);
         self.world.clusterset.project(place, self.cluster(place.0));
     }
@@ -129,8 +141,11 @@ impl Scene {
 fn service_is_exported() -> impl Strategy<Value = Move> {
     (place(), exporter()).prop_map(|(place, exporter)| {
         Move::new(format!("{} is {exporter:?}", named(place)), move |scene| {
-            let exporters = &mut scene.world.clusterset.exporters;
-            let there = exporters.entry(place).or_insert_with(|| exporter.clone());
+            let clusterset = &mut scene.world.clusterset;
+            if clusterset.lives[place.0] != Life::Active {
+                return;
+            }
+            let there = clusterset.exporters.entry(place).or_insert_with(|| exporter.clone());
             let (created, is_headless) = (there.created, there.is_headless);
             let new = Exporter { created, is_headless, ..exporter.clone() };
             scene.change_exporter(place, |it| *it = new);
@@ -176,6 +191,9 @@ fn import_is_deleted() -> impl Strategy<Value = Move> {
         let left = if are_left { ", and leaves what it owns" } else { "" };
         let sentence = format!("a person deletes ServiceImport {}{left}", named(place));
         Move::new(sentence, move |scene| {
+            if scene.world.clusterset.in_the_way.contains_key(&place) {
+                return;
+            }
             let (server, name) = (scene.cluster(place.0).clone(), EXPORTED[place.1]);
             let derived = derived(&server, name).and_then(|it| server.service_object(SHOP, &it));
             if are_left {
@@ -196,7 +214,9 @@ fn import_is_edited() -> impl Strategy<Value = Move> {
         let sentence = format!("a person writes other ports into ServiceImport {}", named(place));
         Move::new(sentence, move |scene| {
             let server = scene.cluster(place.0);
-            let Some(mut import) = server.service_import(SHOP, EXPORTED[place.1]) else { return };
+            let is_foreign = scene.world.clusterset.in_the_way.contains_key(&place);
+            let import = server.service_import(SHOP, EXPORTED[place.1]);
+            let Some(mut import) = import.filter(|_| !is_foreign) else { return };
             import["spec"]["ports"] = json!([{"name": "by-hand", "port": 7, "protocol": "TCP"}]);
             import["spec"]["sessionAffinity"] = "ClientIP".into();
             server.put(import);
@@ -209,7 +229,9 @@ fn derived_service_is_deleted() -> impl Strategy<Value = Move> {
         let sentence = format!("a person deletes the derived Service of {}", named(place));
         Move::new(sentence, move |scene| {
             let server = scene.cluster(place.0);
-            if let Some(derived) = derived(server, EXPORTED[place.1]) {
+            let is_foreign = scene.world.clusterset.in_the_way.contains_key(&place);
+            let derived = derived(server, EXPORTED[place.1]);
+            if let Some(derived) = derived.filter(|_| !is_foreign) {
                 server.delete_service(SHOP, &derived);
                 scene.imports.unsettle_derived(place.1);
             }
@@ -423,7 +445,62 @@ fn owner_changes() -> impl Strategy<Value = Move> {
     })
 }
 
+fn kubernetes_namespace_goes_on() -> impl Strategy<Value = Move> {
+    (0..CLUSTERS.len()).prop_map(|cluster| {
+        let sentence = format!(
+            "the Kubernetes namespace of {} is being deleted, or else is gone, or else is back",
+            CLUSTERS[cluster]
+        );
+        Move::new(sentence, move |scene| scene.go_on(cluster))
+    })
+}
+
+/// It comes where nothing of ours stands, or goes.
+fn object_of_another_client() -> impl Strategy<Value = Move> {
+    (place(), any::<bool>()).prop_map(|(place, is_import)| {
+        let kind = if is_import { "ServiceImport" } else { "derived Service" };
+        let sentence = format!("another client has the {kind} of {}, or none", named(place));
+        Move::new(sentence, move |scene| {
+            let (server, object) = (scene.cluster(place.0).clone(), foreign(place.1, is_import));
+            let clusterset = &mut scene.world.clusterset;
+            if let Some(there) = clusterset.in_the_way.remove(&place) {
+                server.delete_object(&there);
+            } else if clusterset.lives[place.0] == Life::Active && server.find(&object).is_none() {
+                clusterset.in_the_way.insert(place, server.put(object));
+                scene.imports.unsettle_derived(place.1);
+            }
+        })
+    })
+}
+
 impl Scene {
+    /// The Kubernetes namespace of a cluster takes nothing new, then goes with all in it, and then is there again.
+    pub fn go_on(&mut self, cluster: usize) {
+        let (server, clusterset) = (self.cluster(cluster).clone(), &mut self.world.clusterset);
+        let life = &mut clusterset.lives[cluster];
+        *life = match life {
+            Life::Active => {
+                server.terminate_namespace(SHOP);
+                Life::Terminating
+            }
+            Life::Terminating => {
+                server.delete("namespaces", "", SHOP);
+                clusterset.exporters.retain(|(of, _), _| *of != cluster);
+                clusterset.in_the_way.retain(|(of, _), _| *of != cluster);
+                Life::Gone
+            }
+            Life::Gone => {
+                server.namespace(SHOP);
+                Life::Active
+            }
+        };
+        for name in 0..EXPORTED.len() {
+            self.imports.unsettle(name);
+            self.imports.unsettle_derived(name);
+        }
+        self.events = self.events();
+    }
+
     /// A person lets each function take over what stands of the former owner.
     pub fn adopt(&mut self) {
         let Some(former) = self.world.clusterset.former_owner else { return };

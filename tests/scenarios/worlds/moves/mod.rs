@@ -83,6 +83,8 @@ const FACTORS: &[u32] = &[0, 1, 1, 4];
 pub struct Flows {
     pub has_annotated: bool,
     pub has_exported: bool,
+    /// Whether imports of services across clusters find what is in their way.
+    pub is_obstructed: bool,
 }
 
 impl Flows {
@@ -102,11 +104,13 @@ impl Flows {
     /// All moves. With `UNEVEN` each world has weights of its own: what seldom comes together does in some of them.
     pub fn any(self) -> impl Strategy<Value = BoxedStrategy<Move>> {
         let of_others = self.has_exported.then(clusterset::of_others).unwrap_or_default();
+        let obstacles = self.is_obstructed.then(clusterset::obstacles).unwrap_or_default();
         let of_both = (self.has_annotated && self.has_exported).then(clusterset::of_both);
         let tables = [
             of_both.unwrap_or_default(),
             self.of_world(),
             of_others,
+            obstacles,
             function::table(self),
             trouble::table(self),
         ];

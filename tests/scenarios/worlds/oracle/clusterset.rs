@@ -7,7 +7,9 @@ use std::fmt::Debug;
 use cloud_map_sync::report::Report;
 use serde_json::Value;
 
-use super::super::clusterset::{CLUSTER_ID, Clusterset, EXPORTED, Exporter, OTHER_REGION, address};
+use super::super::clusterset::{
+    CLUSTER_ID, Clusterset, EXPORTED, Exporter, Life, OTHER_REGION, address,
+};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, SHOP, World};
 use super::guard::SIGHTING;
@@ -93,6 +95,10 @@ impl Ledger {
     /// Compares what stands with the last look.
     pub fn look(&mut self, scene: &Scene) -> Result<(), String> {
         let clusterset = &scene.world.clusterset;
+        for ((cluster, _), object) in &clusterset.in_the_way {
+            let found = scene.cluster(*cluster).find(object);
+            same(&found.as_ref(), &Some(object), "the object of another client")?;
+        }
         let ready = ready(clusterset);
         for name in 0..EXPORTED.len() {
             let (was, now) = (of(&self.ready, name), of(&ready, name));
@@ -331,7 +337,12 @@ pub fn at_rest(scene: &Scene) -> Result<(), String> {
         let exporters = exporters(clusterset, number);
         for (cluster, title) in CLUSTERS.into_iter().enumerate() {
             let of = format!("{name} in {title}");
-            import(scene.cluster(cluster), name, &exporters).map_err(|it| format!("{of}: {it}"))?;
+            if clusterset.in_the_way.contains_key(&(cluster, number)) {
+                continue;
+            }
+            let is_there = clusterset.lives[cluster] == Life::Active;
+            let exporters = if is_there { &exporters[..] } else { &[] };
+            import(scene.cluster(cluster), name, exporters).map_err(|it| format!("{of}: {it}"))?;
         }
         let there: BTreeSet<String> = scene.fleet.addresses(SHOP, name).into_iter().collect();
         let pods = |it: &Exports<'_>| {
@@ -584,6 +595,8 @@ pub struct Stood {
     records: [BTreeSet<String>; 2],
     /// Whether the record of each cluster has a loss of imports that the guard saw.
     noted: [bool; 2],
+    /// The addresses in Cloud Map by name: they may come into an import before they go there.
+    registered: [BTreeSet<String>; 2],
 }
 
 impl Stood {
@@ -597,7 +610,10 @@ impl Stood {
         });
         let own = [0, 1].map(|cluster| own_records(scene, cluster));
         let noted = own.each_ref().map(|it| it.values().any(|it| it.contains_key(SIGHTING)));
-        Self { imports: imports.collect(), records: own.map(|it| exports_in(&it)), noted }
+        let registered =
+            EXPORTED.map(|name| scene.fleet.addresses(SHOP, name).into_iter().collect());
+        let records = own.map(|it| exports_in(&it));
+        Self { imports: imports.collect(), records, noted, registered }
     }
 
     /// Whether the record of a cluster has a loss of imports that the guard saw.
@@ -648,7 +664,10 @@ impl Stood {
                 sum += was.saturating_sub(is);
                 let came = after[name].iter().filter(|_| are_two);
                 let came = came.map(|(of, now)| now.saturating_sub(*before.get(of).unwrap_or(&0)));
-                let weight = (was + came.sum::<usize>()).max(1);
+                let imported = self.pods(cluster, name);
+                let coming = self.registered[name].iter().filter(|it| !imported.contains(&***it));
+                let weight = was + came.sum::<usize>().max(coming.count());
+                let weight = weight.max(1);
                 let stands = |it: &Self| it.imports.contains_key(&(cluster, name));
                 total += if stands(self) || are_two && stands(first) { weight } else { 0 };
                 let mut others = before.iter().filter(|(of, _)| *of != AMBER);
@@ -668,6 +687,12 @@ impl Stood {
             }
         }
         Ok(())
+    }
+
+    /// The addresses in an import.
+    fn pods(&self, cluster: usize, name: usize) -> BTreeSet<&str> {
+        let all = self.imports.get(&(cluster, name)).into_iter().flatten();
+        all.flat_map(|(_, endpoints)| endpoints).filter_map(|it| it.split(':').next()).collect()
     }
 
     /// The number of endpoints in an import by their cluster, but for those of its own.
