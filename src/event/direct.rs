@@ -155,7 +155,6 @@ impl Action {
 
     /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
     /// `cleanup` does what the settings let the schedule do.
-    #[must_use]
     pub fn is_administrative(self) -> bool {
         matches!(self, Self::Adopt | Self::Purge | Self::Confirm)
     }

@@ -41,9 +41,10 @@ impl Kubernetes {
             return self.headless_services().await;
         }
         let lists = namespaces.iter().map(|namespace| self.list_headless(Some(namespace)));
-        let single = services.iter().map(|service| self.headless_service(service));
+        let single = services.iter().map(|service| self.service(service));
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
-        Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
+        let single = single.into_iter().flatten().filter(is_headless);
+        Ok(lists.into_iter().flatten().chain(single).collect())
     }
 
     async fn list_headless(&self, namespace: Option<&String>) -> Result<Vec<Service>, Error> {
@@ -58,14 +59,6 @@ impl Kubernetes {
             }
             services => services,
         }
-    }
-
-    /// One Service; `None` if it does not exist, is not headless, or has an invalid name.
-    ///
-    /// # Errors
-    /// Returns an error on any reply but the Service or a 404 of the API server.
-    pub async fn headless_service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
-        Ok(self.service(service).await?.filter(is_headless))
     }
 
     /// One Service, headless or not.

@@ -115,17 +115,16 @@ impl Facts<'_> {
 }
 
 /// One endpoint.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedLine {
     /// The cluster that it is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     pub address: String,
     /// The ports that it listens at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     pub fate: ImportFate,
     /// The fate in a sentence.

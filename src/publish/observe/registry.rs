@@ -162,7 +162,7 @@ impl SharedRegistry {
 
     /// Remembers services, by their ARNs, in which this process registered.
     pub fn note_registered(&self, arns: impl Iterator<Item = String>) {
-        self.memory.note_ours(arns);
+        self.memory.known().ours.extend(arns);
     }
 
     /// Every service, with the instances of those that have any. If its reads are limited, some are older than the
