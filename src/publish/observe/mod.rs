@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
-use crate::kubernetes::{self, Endpoints, Kubernetes, services};
+use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{
     Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
 };
@@ -243,8 +243,8 @@ impl World<'_> {
 fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
         if let Some(published) = desired.services.get_mut(&service) {
-            published.endpoints = Some(services::all_endpoints(&read));
-            published.truncated = services::is_truncated(&read);
+            published.endpoints = Some(read.all);
+            published.truncated = read.truncated;
         }
     }
 }
