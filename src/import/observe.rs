@@ -128,7 +128,7 @@ impl Objects {
     }
 
     /// The imports of ours.
-    fn ours(&self, owner: &OwnerLabel) -> impl Iterator<Item = (&ServiceRef, &Value)> {
+    pub fn ours(&self, owner: &OwnerLabel) -> impl Iterator<Item = (&ServiceRef, &Value)> {
         self.imports.iter().filter(|(_, import)| owner.owns(&Metadata::read(import)))
     }
 
@@ -180,11 +180,6 @@ impl Objects {
     /// Whether the cluster has an import of ours, or slices of one that a person deleted.
     pub fn has_imports(&self, owner: &OwnerLabel) -> bool {
         self.ours(owner).next().is_some() || !self.slices.is_empty()
-    }
-
-    /// The number of imports of ours.
-    pub fn count_imports(&self, owner: &OwnerLabel) -> usize {
-        self.ours(owner).count()
     }
 
     /// The state of a namespace.

@@ -156,7 +156,7 @@ impl<'a> Joined<'a> {
 
     /// The number of its ServiceImports that are ours, if it imports.
     pub fn imports(&self) -> Option<usize> {
-        self.objects.as_ref().map(|objects| objects.count_imports(&self.owner))
+        self.objects.as_ref().map(|objects| objects.ours(&self.owner).count())
     }
 
     /// Whether imports of ours stand in it. Those that this run is not about were not read.

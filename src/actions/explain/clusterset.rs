@@ -247,5 +247,8 @@ const UNREAD: (ImportFate, &str) =
     (ImportFate::LeftOut, "not in the import: the exports of its cluster could not be read");
 
 fn left_out(absent: Absent) -> ImportFate {
-    if absent.is_expected() { ImportFate::NotReady } else { ImportFate::LeftOut }
+    match absent {
+        Absent::NotReady | Absent::Terminating => ImportFate::NotReady,
+        _ => ImportFate::LeftOut,
+    }
 }

@@ -149,13 +149,6 @@ pub enum Absent {
     Skipped(#[from] Skipped),
 }
 
-impl Absent {
-    /// Whether it will be imported by itself, or is meant to be left out.
-    pub fn is_expected(self) -> bool {
-        matches!(self, Self::NotReady | Self::Terminating)
-    }
-}
-
 fn families(families: &[Family]) -> String {
     join_or(families, " and ", "no IP family")
 }

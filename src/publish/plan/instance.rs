@@ -139,7 +139,8 @@ pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
 pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
     let has = |key: &str| attributes.contains_key(key);
     attributes.keys().any(|key| key.starts_with("ECS_"))
-        || is_ecs_task_id(id)
+        // ECS registers a task under its id: 32 lower-case hexadecimal digits.
+        || is_hexadecimal(id, 32)
         || has(AVAILABILITY_ZONE) && has(REGION) && may_be_ecs(id, attributes)
 }
 
@@ -151,11 +152,6 @@ pub fn may_be_ecs(id: &str, attributes: &Attributes) -> bool {
 
 /// The marker that the AWS MCS controller writes into its instances, before its version.
 const MCS_CONTROLLER: &str = "aws-cloud-map-mcs-controller-for-k8s";
-
-/// ECS registers a task under its id: 32 lower-case hexadecimal digits.
-fn is_ecs_task_id(id: &str) -> bool {
-    is_hexadecimal(id, 32)
-}
 
 /// Five groups of lower-case hexadecimal digits with dashes between them.
 fn is_uuid(id: &str) -> bool {
