@@ -22,8 +22,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::bucket::{Bucket, PriorityQueue, Token, Waiting};
-use crate::model::Traffic;
-use crate::model::words::words;
+use crate::model::{Traffic, words};
 
 words! {
     /// One kind of call, by the name of its operation in Cloud Map.

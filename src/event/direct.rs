@@ -4,8 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{ClusterName, Error, Scope};
-use crate::model::words::words;
-use crate::model::{RegistryName, is_region};
+use crate::model::{RegistryName, is_region, words};
 
 /// The limits of unknown fields in an error.
 const SHOWN_FIELDS: usize = 5;

@@ -4,9 +4,7 @@
 use serde_json::Value;
 
 use super::Unusable;
-use crate::model::Timestamp;
-use crate::model::cluster::{is_account, is_region};
-use crate::model::words::display;
+use crate::model::{Timestamp, display, is_account, is_region};
 
 /// The source of these events. No other sender than AWS can write it to a bus.
 const SOURCE: &str = "aws.servicediscovery";

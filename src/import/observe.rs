@@ -14,8 +14,7 @@ use super::plan::{
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::clusterset::ClusterId;
-use crate::model::{ServiceRef, join};
+use crate::model::{ClusterId, ServiceRef, join};
 
 /// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";

@@ -17,8 +17,7 @@ use super::object::{EndpointSlice, SliceEntry, TargetRef, parse_address};
 use super::objects::{List, Resource};
 use super::services::MAX_NAMED;
 use super::{CONCURRENCY, Error, Kubernetes};
-use crate::model::name::{is_dns_subdomain, is_label_word};
-use crate::model::{Endpoint, ServiceRef};
+use crate::model::{Endpoint, ServiceRef, is_dns_subdomain, is_label_word};
 
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
 const SLICES_PER_PAGE: u32 = 100;

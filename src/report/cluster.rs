@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClusterReport, Counts, MultiClusterReport, Word};
 use crate::error::chain;
-use crate::model::words::words;
-use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, join};
+use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, join, words};
 
 impl ClusterReport {
     /// The report of a cluster that could not be read.

@@ -14,8 +14,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Traffic;
-use crate::model::words::words;
+use crate::model::{Traffic, words};
 
 pub use cleanup::{Deletion, EmptyServices, OrphanReport};
 pub use cluster::{

@@ -7,8 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::{GuardReport, Word};
-use crate::model::words::display;
-use crate::model::{Outcome, ServiceRef};
+use crate::model::{Outcome, ServiceRef, display};
 
 /// A cluster in its clusterset.
 #[serde_with::skip_serializing_none]

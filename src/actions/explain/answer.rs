@@ -9,8 +9,7 @@ use super::ClustersetExplanation;
 use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::words::words;
-use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef};
+use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef, words};
 use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
 

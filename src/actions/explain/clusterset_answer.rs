@@ -8,8 +8,7 @@ use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
-use crate::model::clusterset::{ClusterId, Export};
-use crate::model::{Condition, ConditionStatus, join};
+use crate::model::{ClusterId, Condition, ConditionStatus, Export, join};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 use crate::time::age;
 

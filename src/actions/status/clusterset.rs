@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clusterset::members::{MemberView, clustersets};
-use crate::model::clusterset::ClusterId;
-use crate::model::{Registry, Timestamp};
+use crate::model::{ClusterId, Registry, Timestamp};
 use crate::time::age;
 
 /// The most problems that are listed of one member.

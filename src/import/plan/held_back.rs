@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
-use crate::model::clusterset::ClusterId;
-use crate::model::{Family, Policy, join_first, join_or};
+use crate::model::{ClusterId, Family, Policy, join_first, join_or};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;

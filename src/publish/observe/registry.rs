@@ -15,12 +15,10 @@ use tokio::sync::{Mutex, OnceCell};
 use super::budget::{Budget, ReadLimit};
 use super::memory::Memory;
 use super::mirror::{Due, Moment, Namespaces, Services};
-use crate::cloud_map::instances::Unread;
-use crate::cloud_map::{self, CloudMap, SharedResults};
-use crate::model::clusterset::Member;
+use crate::cloud_map::{self, CloudMap, SharedResults, Unread};
 use crate::model::{
-    CloudMapService, ClusterArn, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
-    Timestamp,
+    CloudMapService, ClusterArn, Member, Namespace, NamespaceReference, Owner, Registry,
+    ServiceKey, Timestamp,
 };
 use crate::publish::plan::Refusals;
 

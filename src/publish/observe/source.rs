@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kubernetes::services::{self, AnnotationSettings};
 use crate::kubernetes::{Endpoints, Error, Kubernetes};
-use crate::model::clusterset::Member;
-use crate::model::{Desired, PublishedService, ServiceRef};
+use crate::model::{Desired, Member, PublishedService, ServiceRef};
 
 /// The source of the claims of a cluster.
 #[derive(Clone, Debug)]

@@ -12,8 +12,9 @@ use crate::clusterset::id;
 use crate::model::attributes::{
     ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, PORT, REGION, SCHEMA,
 };
-use crate::model::clusterset::PortOfService;
-use crate::model::{Attributes, Flow, Foreign, Health, Owner, ServiceRef, attributes, fingerprint};
+use crate::model::{
+    Attributes, Flow, Foreign, Health, Owner, PortOfService, ServiceRef, attributes, fingerprint,
+};
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
