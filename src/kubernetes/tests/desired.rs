@@ -1,5 +1,6 @@
 //! Annotated Services from Service objects.
 
+use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
 use crate::kubernetes::endpoint_slices::{from_core, from_slices};
@@ -80,7 +81,7 @@ fn only_services_annotated_under_our_prefix_are_desired() {
 
 #[test]
 fn endpoints_that_were_read_are_known_to_be_none() {
-    for none in [from_slices(&[]), from_core(&Default::default())] {
+    for none in [from_slices(&[]), from_core(&Endpoints::default())] {
         assert_eq!(none.all, []);
     }
 }
