@@ -10,7 +10,6 @@ use aws_config::SdkConfig;
 use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::function::{Body, Error, Function};
 use cloud_map_sync::lambda;
-use cloud_map_sync::report::Report;
 use cloud_map_sync::report::metrics::{self, WrittenMetrics};
 use cloud_map_sync::settings::{self, LoadError, Settings};
 use cloud_map_sync::time::{Deadline, time_left};
@@ -67,27 +66,15 @@ async fn invoke(
     let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
     let qualifier = lambda::qualifier(&context);
     let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
-    if let Some(report) = reply.report() {
-        write_metrics(report, metrics, &context.env_config.function_name);
+    let (function, now) = (&context.env_config.function_name, SystemTime::now());
+    let of_report = reply
+        .report()
+        .map(|report| metrics::write(report, metrics, function, now, &mut io::stdout()));
+    let queued = metrics::write_queued(&reply.queued, function, now, &mut io::stdout());
+    for error in of_report.into_iter().chain([queued]).filter_map(Result::err) {
+        tracing::error!("metrics are not written: {}", chain(&error));
     }
-    write_queued(&reply.queued, &context.env_config.function_name);
     reply.into_body().map_err(|error| diagnostic(&error))
-}
-
-/// Writes the metrics to the log, in the embedded metric format.
-fn write_metrics(report: &Report, written: WrittenMetrics, function: &str) {
-    if let Err(error) =
-        metrics::write(report, written, function, SystemTime::now(), &mut io::stdout())
-    {
-        tracing::error!("metrics are not written: {}", chain(&error));
-    }
-}
-
-fn write_queued(clusters: &[String], function: &str) {
-    let now = SystemTime::now();
-    if let Err(error) = metrics::write_queued(clusters, function, now, &mut io::stdout()) {
-        tracing::error!("metrics are not written: {}", chain(&error));
-    }
 }
 
 async fn report_start_error(error: LoadError) -> Result<(), BoxError> {

@@ -119,13 +119,9 @@ impl Bucket {
 
 /// A token, which is returned when this is dropped without a call.
 #[derive(Debug)]
-pub struct Token(Option<Arc<PriorityQueue>>);
+pub struct Token(pub(super) Option<Arc<PriorityQueue>>);
 
 impl Token {
-    pub(super) fn new(queue: Arc<PriorityQueue>) -> Self {
-        Self(Some(queue))
-    }
-
     /// A call is made with it.
     pub(super) fn spend(mut self) {
         self.0 = None;
@@ -160,7 +156,8 @@ impl PriorityQueue {
 
     /// Counts a call of this priority that waits for something else first.
     pub(super) fn plan(&self, priority: usize) -> Waiting<'_> {
-        Waiting::new(&self.waiting[priority])
+        self.waiting[priority].fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting[priority])
     }
 
     /// Waits for a token. While calls of a higher priority wait, one of them is served first.
@@ -195,13 +192,6 @@ impl PriorityQueue {
 /// Counts a call until this is dropped: when it has its token, or is cancelled.
 #[derive(Debug)]
 pub struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {

@@ -42,23 +42,13 @@ pub enum Class {
 }
 
 /// The error of Cloud Map or of the connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct Cause {
     /// Cloud Map's error code; `None` if there was no reply.
     pub code: Option<String>,
     pub message: String,
 }
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.code {
-            Some(code) => write!(f, "{code}: {}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
-}
-
-impl std::error::Error for Cause {}
 
 impl Error {
     /// Classes an error of the SDK. The SDK does not model throttling of the control plane, so codes are compared as

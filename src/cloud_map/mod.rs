@@ -1,6 +1,6 @@
-//! One account's AWS Cloud Map in one Region. [`read`], [`instances`] and [`tag`] read; [`namespace`] and [`mod@write`] make
-//! one change each; [`operation`] waits for the operation that a change starts; `health` reads and
-//! reports. Nothing here decides anything. Every call waits for a permit of its rate limit ([`quota`]).
+//! One account's AWS Cloud Map in one Region. `read`, `instances` and `tag` read; `namespace` and `write` make
+//! one change each; `operation` waits for the operation that a change starts; `health` reads and
+//! reports. Nothing here decides anything. Every call waits for a permit of its rate limit (`quota`).
 //!
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
@@ -8,15 +8,15 @@
 mod bucket;
 mod error;
 mod health;
-pub mod instances;
-pub mod namespace;
-pub mod operation;
-pub mod quota;
-pub mod read;
-pub mod results;
-pub mod tag;
+mod instances;
+mod namespace;
+mod operation;
+mod quota;
+mod read;
+mod results;
+mod tag;
 mod timing;
-pub mod write;
+mod write;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,9 +28,13 @@ use crate::model::{CloudMapService, Registry, ServiceKey};
 
 pub use bucket::{Token, Waiting};
 pub use error::{Class, Error};
+pub use instances::{Reading, Unread};
+pub use operation::Ended;
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
-pub use results::SharedResults;
+pub use read::{ListedNamespace, ListedService, LocalHost};
+pub use results::{Admission, Created, SharedResults};
 pub use tag::{CustomTags, OWNER_TAG};
+pub use write::{Accepted, NewServiceId};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;

@@ -22,8 +22,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::bucket::{Bucket, PriorityQueue, Token, Waiting};
-use crate::model::Traffic;
-use crate::model::words::words;
+use crate::model::{Traffic, words};
 
 words! {
     /// One kind of call, by the name of its operation in Cloud Map.
@@ -222,7 +221,7 @@ impl Quotas {
     pub(super) async fn token(&self, call: Call, priority: usize) -> Token {
         let queue = self.queues[&call].clone();
         queue.take_token(priority).await;
-        Token::new(queue)
+        Token(Some(queue))
     }
 
     /// The calls of this process since its start.
@@ -230,11 +229,6 @@ impl Quotas {
         let [calls, throttles] =
             [&self.calls, &self.throttles].map(|it| it.load(Ordering::Relaxed));
         Traffic { calls, throttles }
-    }
-
-    /// A retry of the SDK, which does not wait for a token.
-    pub(super) fn record_retry(&self, call: Call) {
-        self.queues[&call].lock_bucket().overdraw(Instant::now());
     }
 
     pub(super) fn record_success(&self, call: Call) {
@@ -270,7 +264,7 @@ impl Intercept for AttemptObserver {
         self.0.calls.fetch_add(1, Ordering::Relaxed);
         let is_retry = config.load::<RequestAttempts>().is_some_and(|it| it.attempts() > 1);
         if let Some(call) = call(config).filter(|_| is_retry) {
-            self.0.record_retry(call);
+            self.0.queues[&call].lock_bucket().overdraw(Instant::now());
         }
         Ok(())
     }

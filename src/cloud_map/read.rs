@@ -281,13 +281,6 @@ impl CloudMap {
     }
 }
 
-impl Namespace {
-    /// The DNS name of a service; `None` in an HTTP namespace.
-    pub fn dns_name(&self, service: &str) -> Option<String> {
-        (self.kind == NamespaceKind::Dns).then(|| format!("{service}.{}", self.name))
-    }
-}
-
 /// The SDK puts `data-` before the host of a discovery request. With an IP address or `localhost` such a host cannot be
 /// resolved, so the prefix is removed.
 #[derive(Debug)]

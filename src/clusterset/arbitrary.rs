@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 
-use crate::model::clusterset::{
-    ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint, ExportedPort, ImportType,
-    InternalTrafficPolicy, Properties, Protocol, SessionAffinity,
+use crate::model::{
+    ClusterArn, ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint, ExportedPort,
+    Family, Flow, ImportType, InternalTrafficPolicy, Owner, Properties, Protocol, ServiceRef,
+    SessionAffinity, Timestamp, is_publishable,
 };
-use crate::model::{ClusterArn, Family, Flow, Owner, ServiceRef, Timestamp, is_publishable};
 
 const LABEL: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
 

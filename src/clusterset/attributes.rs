@@ -13,12 +13,11 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
-use crate::model::clusterset::{
-    ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint, ExportedPort, ExportedService,
-    ImportType, PortOfService, Protocol,
+use crate::model::{
+    Attributes, ClusterArn, ClusterId, ClustersetId, Endpoint, EndpointPort, Export,
+    ExportedEndpoint, ExportedPort, ExportedService, Flow, ImportType, Owner, PortOfService,
+    Protocol, Timestamp, is_dns_label, is_dns_subdomain, is_publishable,
 };
-use crate::model::name::{is_dns_label, is_dns_subdomain};
-use crate::model::{Attributes, ClusterArn, Endpoint, Flow, Owner, Timestamp, is_publishable};
 
 const ENDPOINT_PORT_NAME: &str = "ENDPOINT_PORT_NAME";
 const ENDPOINT_PROTOCOL: &str = "ENDPOINT_PROTOCOL";

@@ -6,8 +6,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 
-use crate::model::clusterset::{ClusterId, PortOfService};
-use crate::model::{Family, Owner, ServiceRef, fingerprint};
+use crate::model::{ClusterId, Family, Owner, PortOfService, ServiceRef, fingerprint};
 
 /// The id of the instance of an endpoint and one of its ports: `<tcp|udp|sctp>-<address>-<port>-<10 hexadecimal
 /// digits>`, or `address-<address>-<10 hexadecimal digits>` for a headless Service without ports. It is a DNS label of
@@ -76,8 +75,7 @@ fn hash_of_name(service: &ServiceRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::clusterset::{Protocol, is_derived_service, is_imported_slice};
-    use crate::model::{ClusterArn, Flow};
+    use crate::model::{ClusterArn, Flow, Protocol, is_derived_service, is_imported_slice};
 
     const LONGEST: &str = "fd00:1111:2222:3333:4444:5555:6666:7777";
 
@@ -167,7 +165,7 @@ mod tests {
             for address in ["::1", "fd00::", LONGEST] {
                 let id = id(address, port.clone());
                 assert!(id.len() <= 62, "{id} has {}", id.len());
-                assert!(crate::model::name::is_dns_label(&id), "{id}");
+                assert!(crate::model::is_dns_label(&id), "{id}");
                 assert!(!id.starts_with("ip-"), "{id}: an annotated Service's");
             }
         }

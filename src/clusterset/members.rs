@@ -8,8 +8,9 @@ use super::attributes;
 use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
 use crate::model::attributes::{IPV4, IPV6, SIGHTING};
-use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{ClusterArn, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{
+    ClusterArn, ClusterId, ClustersetId, Owner, Registry, ServiceKey, ServiceRef, Timestamp,
+};
 
 /// The members of each clusterset.
 pub type Clustersets = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;

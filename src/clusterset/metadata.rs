@@ -1,9 +1,7 @@
 //! The labels and annotations that an export states and an import can have. A ServiceExport has texts that no API server
 //! has checked, and so has a record: an object with one that is not valid would be refused as a whole.
 
-use crate::model::clusterset::Properties;
-use crate::model::name::{is_label_key, is_label_word};
-use crate::model::{join, join_first};
+use crate::model::{Properties, is_label_key, is_label_word, join, join_first};
 
 /// The number of keys that a message names.
 const NAMED: usize = 10;

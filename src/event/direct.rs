@@ -4,8 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{ClusterName, Error, Scope};
-use crate::model::words::words;
-use crate::model::{RegistryName, is_region};
+use crate::model::{RegistryName, is_region, words};
 
 /// The limits of unknown fields in an error.
 const SHOWN_FIELDS: usize = 5;
@@ -155,7 +154,6 @@ impl Action {
 
     /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
     /// `cleanup` does what the settings let the schedule do.
-    #[must_use]
     pub fn is_administrative(self) -> bool {
         matches!(self, Self::Adopt | Self::Purge | Self::Confirm)
     }

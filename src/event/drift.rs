@@ -1,13 +1,10 @@
 //! A change in Cloud Map by another party, as CloudTrail records the call and EventBridge delivers it. It only says where
 //! to look: the account, the Region, the time and the ids are read, each checked for its form, and nothing else.
 
-use std::fmt;
-
 use serde_json::Value;
 
 use super::Unusable;
-use crate::model::Timestamp;
-use crate::model::cluster::{is_account, is_region};
+use crate::model::{Timestamp, display, is_account, is_region};
 
 /// The source of these events. No other sender than AWS can write it to a bus.
 const SOURCE: &str = "aws.servicediscovery";
@@ -32,12 +29,8 @@ pub struct Drift {
     pub instance: Option<String>,
 }
 
-impl fmt::Display for Drift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let service = self.service.as_deref().unwrap_or("a namespace");
-        write!(f, "drift of {service} in {}/{}", self.account, self.region)
-    }
-}
+display!(Drift { service, account, region, .. } => "drift of {} in {account}/{region}",
+    service.as_deref().unwrap_or("a namespace"));
 
 /// Reads an event of Cloud Map; `None` if it is one of something else.
 pub(super) fn read(event: &Value) -> Option<Result<Drift, Unusable>> {

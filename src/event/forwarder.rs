@@ -16,7 +16,7 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
     exporter(record)
         .or_else(|| argo_events(record))
         .or_else(|| kubewatch(record))
-        .or_else(|| plain_object(record))
+        .or_else(|| text(record, "kind").map(|_| read_object(record, None, None)))
 }
 
 /// Whether a record is, or holds, an Event that this function created: each would cost a run. Of v1 Events and of those of
@@ -77,12 +77,6 @@ fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let kind = text(record, "kind")?;
     let object = one_of(record, ["obj", "oldObj"])?;
     Some(read_object(object, Some(kind), text(record, "apiVersion")))
-}
-
-/// A complete object, or a reference with the names at its top level.
-fn plain_object(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
-    text(record, "kind")?;
-    Some(read_object(record, None, None))
 }
 
 /// The object's own kind and version are preferred to `kind` and `api_version`.

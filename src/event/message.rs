@@ -6,7 +6,6 @@
 //! recognised by its fields. Its content is returned, and parsed if it is text.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use base64::Engine;
@@ -33,20 +32,13 @@ pub struct Message {
 }
 
 /// The subject of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Subject {
+    #[error("{0}")]
     Scope(Scope),
     /// A change in Cloud Map.
+    #[error("{0}")]
     Drift(Drift),
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scope(scope) => scope.fmt(f),
-            Self::Drift(drift) => drift.fmt(f),
-        }
-    }
 }
 
 /// One delivery of a message by its queue.
@@ -252,7 +244,6 @@ pub enum Unusable {
 
 impl Unusable {
     /// The reason's stable code, for metrics and log filters.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotJson => "not_json",

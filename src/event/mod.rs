@@ -106,11 +106,7 @@ pub fn read(payload: &Value) -> Result<Invocation, Error> {
         return message::read_batch(payload).map(Invocation::Queue);
     }
     if object.contains_key("detail-type") {
-        return if is_schedule(object) {
-            Ok(Invocation::Schedule)
-        } else {
-            Err(Error::EventNotScheduled)
-        };
+        return is_schedule(object).then_some(Invocation::Schedule).ok_or(Error::EventNotScheduled);
     }
     if object.contains_key("awslogs") {
         return audit_log::read(object).map(Invocation::AuditLog);

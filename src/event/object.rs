@@ -11,9 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Scope, Unusable};
-use crate::model::clusterset::{is_derived_service, is_imported_slice};
-use crate::model::name::{is_dns_label, is_dns_subdomain};
-use crate::model::words::words;
+use crate::model::{is_derived_service, is_dns_label, is_dns_subdomain, is_imported_slice, words};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// The label of the objects of imports.

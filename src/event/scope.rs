@@ -9,15 +9,18 @@ use serde_json::{Map, Value};
 use super::{Unusable, object};
 
 /// The cluster of a scope, as an event names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, thiserror::Error)]
 #[serde(into = "String")]
 pub enum ClusterName {
     /// Every configured cluster: a `sync` or `plan` without a scope.
+    #[error("every cluster")]
     Every,
     /// The only configured cluster: the event has a namespace and no cluster. If several clusters are configured, such
     /// a scope is rejected.
+    #[error("the only cluster")]
     Only,
     /// An EKS cluster's name or ARN, as the sender is configured.
+    #[error("{0}")]
     Named(String),
 }
 
@@ -31,16 +34,6 @@ impl ClusterName {
     }
 }
 
-impl fmt::Display for ClusterName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Every => "every cluster",
-            Self::Only => "the only cluster",
-            Self::Named(name) => name,
-        })
-    }
-}
-
 impl From<ClusterName> for String {
     fn from(cluster: ClusterName) -> Self {
         cluster.to_string()
@@ -48,15 +41,14 @@ impl From<ClusterName> for String {
 }
 
 /// The part of the clusters to sync. A Service always has its namespace, and `Every` has neither.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Scope {
     /// The cluster.
     pub cluster: ClusterName,
     /// The Kubernetes namespace; absent: all of the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The Kubernetes Service; absent: all of the namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// Whether the Service is only imported: another invocation has synced its exports.
     #[serde(skip)]
@@ -65,7 +57,6 @@ pub struct Scope {
 
 impl Scope {
     /// Every Service of every configured cluster.
-    #[must_use]
     pub fn every() -> Self {
         let (namespace, service) = (None, None);
         Self { cluster: ClusterName::Every, namespace, service, import_only: false }

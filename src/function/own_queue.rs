@@ -50,7 +50,6 @@ pub struct OwnQueue {
 }
 
 /// The delay of a failed message: 1, 2, 4, 8 … minutes by its number of deliveries.
-#[must_use]
 pub fn delay(receives: u32) -> Duration {
     backoff(receives, FIRST_DELAY, LONGEST_DELAY)
 }
@@ -58,11 +57,6 @@ pub fn delay(receives: u32) -> Duration {
 impl OwnQueue {
     pub fn new(config: &SdkConfig, url: &str) -> Self {
         Self { client: Client::new(config), url: url.to_owned() }
-    }
-
-    /// Whether both are the same queue.
-    pub fn is_same_as(&self, other: &Self) -> bool {
-        self.url == other.url
     }
 
     /// Whether the event names this queue as the one that delivered the message: the last parts of its ARN are those of
@@ -203,7 +197,7 @@ impl Function {
     /// that also has other messages, each of them returns.
     fn is_queued_again(&self, receipt: &Receipt) -> bool {
         let queues = self.full_sync_queue.as_ref().zip(self.queue.as_ref());
-        let are_separate = queues.is_some_and(|(full_syncs, queue)| !queue.is_same_as(full_syncs));
+        let are_separate = queues.is_some_and(|(full_syncs, queue)| queue.url != full_syncs.url);
         let period = self.settings.rules.guard.period;
         are_separate
             && self.is_of_full_syncs(receipt)

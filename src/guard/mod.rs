@@ -230,11 +230,9 @@ impl Verdict {
             losses: about.clone(),
             instances: self.instances,
             unread: self.unread,
-            share: run.guard.share,
-            minimum: run.guard.minimum,
+            guard: run.guard,
             first_seen: self.first_seen,
             later_look: self.first_seen.is_some_and(|first_seen| first_seen < run.now),
-            lifts_from: self.first_seen.map(|first_seen| run.guard.lifts_from(first_seen)),
             cluster: run.cluster.clone(),
             no_note: None,
         }

@@ -113,7 +113,6 @@ impl Guard {
     }
 
     /// The warning for a `GUARD_WAIT` that is too short for the schedule: no full sync comes within six waits.
-    #[must_use]
     pub fn mismatch(self) -> Option<String> {
         let (wait, period, after) = (self.wait, self.period, self.forgotten_after());
         let is_off = self.share >= 100;

@@ -64,16 +64,11 @@ pub struct GuardStatus {
     pub instances: usize,
     /// The number of further instances, in Cloud Map services that could not be read.
     pub unread: usize,
-    /// `GUARD_SHARE`.
-    pub share: u8,
-    /// `GUARD_MINIMUM`.
-    pub minimum: usize,
+    pub guard: Guard,
     /// The time at which the loss was first seen.
     pub first_seen: Option<Timestamp>,
     /// Whether an earlier run saw the loss first.
     pub later_look: bool,
-    /// The time from which a full sync that sees the same loss lets it pass.
-    pub lifts_from: Option<Timestamp>,
     pub cluster: ClusterArn,
     /// The reason why no later run can know of this one, if it left no note.
     pub no_note: Option<String>,
@@ -89,7 +84,7 @@ impl GuardStatus {
             "no instance of the cluster has room for a note of the time, and no Cloud Map service that carries our tag has it{problem}"
         );
         let no_note = Some(no_note);
-        Self { first_seen: None, lifts_from: None, later_look: true, no_note, ..self }
+        Self { first_seen: None, later_look: true, no_note, ..self }
     }
 
     /// The names of the Services or imports, at most [`NAMED`] of them.
@@ -105,13 +100,17 @@ impl GuardStatus {
 
     /// Whether the loss exceeds the limits.
     pub fn is_past(&self) -> bool {
-        let Self { share, minimum, .. } = *self;
-        let guard = Guard { share, minimum, ..Guard::default() };
-        guard.is_passed_by(total(&self.losses), self.instances)
+        self.guard.is_passed_by(total(&self.losses), self.instances)
+    }
+
+    /// The time from which a full sync that sees the same loss lets it pass.
+    pub fn lifts_from(&self) -> Option<Timestamp> {
+        self.first_seen.map(|first_seen| self.guard.lifts_from(first_seen))
     }
 
     fn limits(&self) -> String {
-        let (loss, Self { instances, share, minimum, .. }) = (total(&self.losses), self);
+        let (loss, Self { instances, guard, .. }) = (total(&self.losses), self);
+        let Guard { share, minimum, .. } = guard;
         let noun = self.subject.words().noun;
         format!(
             "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
@@ -122,7 +121,7 @@ impl GuardStatus {
     fn until(&self) -> String {
         let cluster = &self.cluster;
         let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
-        if let (Some(first_seen), Some(lifts_from)) = (self.first_seen, self.lifts_from) {
+        if let (Some(first_seen), Some(lifts_from)) = (self.first_seen, self.lifts_from()) {
             return format!(
                 "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
             );
@@ -136,7 +135,8 @@ impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (who, limits) = (self.who(), self.limits());
         let Words { noun, leave, unread: parts, .. } = self.subject.words();
-        let (loss, Self { instances, unread, share, minimum, .. }) = (total(&self.losses), self);
+        let (loss, Self { instances, unread, guard, .. }) = (total(&self.losses), self);
+        let Guard { share, minimum, .. } = guard;
         match self.state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
             GuardState::Lifted => {

@@ -10,8 +10,7 @@ use crate::clusterset::attributes::{cluster_of, read, service_port};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::{AnnotationSettings, desired};
 use crate::model::attributes::from_cloud_map;
-use crate::model::clusterset::ClustersetId;
-use crate::model::{Attributes, Desired, Endpoint, Owner};
+use crate::model::{Attributes, ClustersetId, Desired, Endpoint, Owner};
 
 const PAIRS: [(&str, &str); 24] = [
     ("AWS_INSTANCE_IPV4", "10.0.1.5"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::rules::assert_line;
 use super::{Random, try_all};
 use crate::event::{Invocation, Message, Subject, read};
-use crate::model::name::is_dns_label;
+use crate::model::is_dns_label;
 
 /// A refusal may repeat names of fields, shortened.
 const LONGEST: usize = 1_000;

@@ -8,10 +8,10 @@ use crate::clusterset::record::{
 };
 use crate::hostile::instances::{owner, web};
 use crate::model::attributes::EXPORT;
-use crate::model::clusterset::{
-    ClusterId, ClustersetId, Export, ExportedPort, ImportType, Properties, Protocol,
+use crate::model::{
+    Attributes, ClusterId, ClustersetId, Export, ExportedPort, Family, Flow, ImportType, Owner,
+    Properties, Protocol, Timestamp,
 };
-use crate::model::{Attributes, Family, Flow, Owner, Timestamp};
 
 /// A refusal may repeat the start of one value, each character of it escaped.
 const LONGEST: usize = 2_000;

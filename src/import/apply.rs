@@ -10,8 +10,7 @@ use super::plan::{
 use crate::error::chain;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::clusterset::RefusedField;
-use crate::model::{Outcome, ServiceRef};
+use crate::model::{Outcome, RefusedField, ServiceRef};
 use crate::time::Deadline;
 
 /// A change with its outcome.

@@ -72,7 +72,7 @@ impl Run<'_> {
         let mut status = verdict.as_ref().map(|verdict| verdict.status(&run));
         // A cluster without a record cannot remember a loss, so only a person lets it pass.
         for status in status.iter_mut().filter(|it| !self.remembers && it.state.holds()) {
-            (status.first_seen, status.lifts_from, status.later_look) = (None, None, true);
+            (status.first_seen, status.later_look) = (None, true);
         }
         Judgement { verdict, status, is_partial: unread > 0 }
     }

@@ -11,8 +11,7 @@ use super::plan::{OwnerLabel, Plan, Present, Reason, Unexpected};
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
-use crate::model::clusterset::RefusedField;
-use crate::model::{Notice, Outcome, Selection, ServiceRef, Timestamp};
+use crate::model::{Notice, Outcome, RefusedField, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 
 /// The outcome of the imports of a cluster in one run.

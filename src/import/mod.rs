@@ -25,9 +25,9 @@ use futures_util::{StreamExt, stream};
 
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::clusterset::{ClusterId, Member, RefusedField};
 use crate::model::{
-    About, Family, Notice, Outcome, Policy, Selection, ServiceRef, Timestamp, Tone, join,
+    About, ClusterId, Family, Member, Notice, Outcome, Policy, RefusedField, Selection, ServiceRef,
+    Timestamp, Tone, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};

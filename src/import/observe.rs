@@ -14,8 +14,7 @@ use super::plan::{
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::clusterset::ClusterId;
-use crate::model::{ServiceRef, join};
+use crate::model::{ClusterId, ServiceRef, join};
 
 /// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -128,7 +127,7 @@ impl Objects {
     }
 
     /// The imports of ours.
-    fn ours(&self, owner: &OwnerLabel) -> impl Iterator<Item = (&ServiceRef, &Value)> {
+    pub fn ours(&self, owner: &OwnerLabel) -> impl Iterator<Item = (&ServiceRef, &Value)> {
         self.imports.iter().filter(|(_, import)| owner.owns(&Metadata::read(import)))
     }
 
@@ -180,11 +179,6 @@ impl Objects {
     /// Whether the cluster has an import of ours, or slices of one that a person deleted.
     pub fn has_imports(&self, owner: &OwnerLabel) -> bool {
         self.ours(owner).next().is_some() || !self.slices.is_empty()
-    }
-
-    /// The number of imports of ours.
-    pub fn count_imports(&self, owner: &OwnerLabel) -> usize {
-        self.ours(owner).count()
     }
 
     /// The state of a namespace.

@@ -16,9 +16,9 @@ use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, RecordName, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
-use crate::model::clusterset::{ClusterId, ClustersetId, Export, Overlay};
 use crate::model::{
-    ClusterArn, Family, Owner, Registry, ServiceKey, ServiceRef, SignedDuration, Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Export, Family, Overlay, Owner, Registry, ServiceKey,
+    ServiceRef, SignedDuration, Timestamp,
 };
 use named::Named;
 
@@ -441,8 +441,7 @@ fn add(all: &mut Candidates, candidate: Candidate) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::clusterset::{ClustersetId, Protocol};
-    use crate::model::{Flow, Owner};
+    use crate::model::{ClustersetId, Flow, Owner, Protocol};
 
     fn id(name: &str) -> ClusterId {
         ClusterId::parse(name).expect("a cluster id")

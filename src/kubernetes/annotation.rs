@@ -295,14 +295,11 @@ fn joined(mut mistakes: Vec<String>) -> String {
 }
 
 fn attribute(pair: &str) -> Result<(&str, &str), String> {
-    let (key, value) = pair.split_once('=').ok_or_else(|| not_a_pair(pair))?;
+    let not_a_pair = || format!("{:?} is not of the form key=value", shorten(pair));
+    let (key, value) = pair.split_once('=').ok_or_else(not_a_pair)?;
     check_key(key)?;
     check_value(key, value)?;
     Ok((key, value))
-}
-
-fn not_a_pair(pair: &str) -> String {
-    format!("{:?} is not of the form key=value", shorten(pair))
 }
 
 fn check_key(key: &str) -> Result<(), String> {

@@ -17,8 +17,7 @@ use super::object::{EndpointSlice, SliceEntry, TargetRef, parse_address};
 use super::objects::{List, Resource};
 use super::services::MAX_NAMED;
 use super::{CONCURRENCY, Error, Kubernetes};
-use crate::model::name::{is_dns_subdomain, is_label_word};
-use crate::model::{Endpoint, ServiceRef};
+use crate::model::{Endpoint, ServiceRef, is_dns_subdomain, is_label_word};
 
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
 const SLICES_PER_PAGE: u32 = 100;
@@ -27,13 +26,16 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label of a slice with the endpoints of another cluster, which that one publishes. Some importers write such slices
 /// for the Service of the same name.
 const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+/// The annotation of an Endpoints object whose addresses are truncated (value `truncated`). Before Kubernetes 1.22 its
+/// value was `warning`, and nothing was truncated.
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// The endpoints of one Service, as the API server stores them.
+/// The endpoints of one Service.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Endpoints {
-    Slices(Vec<EndpointSlice>),
-    /// The v1 Endpoints object, from a server without slices.
-    Core(Box<CoreEndpoints>),
+pub struct Endpoints {
+    pub all: Vec<Endpoint>,
+    /// Whether the cluster has truncated them.
+    pub truncated: bool,
 }
 
 impl Kubernetes {
@@ -101,7 +103,7 @@ impl Kubernetes {
             let found = api.get_opt(&service.name).await.map_err(|source| {
                 Error::new(format!("get the Endpoints of Service {service}"), source)
             })?;
-            Ok((service, Endpoints::Core(Box::new(found.unwrap_or_default()))))
+            Ok((service, from_core(&found.unwrap_or_default())))
         });
         reads.buffer_unordered(CONCURRENCY).try_collect().await
     }
@@ -146,7 +148,13 @@ fn group_by_service(
     for (service, slice) in slices {
         all.entry(service).or_default().push(slice);
     }
-    all.into_iter().map(|(service, list)| (service, Endpoints::Slices(list))).collect()
+    all.into_iter().map(|(service, slices)| (service, from_slices(&slices))).collect()
+}
+
+/// The endpoints controller truncates at 1,000 addresses and annotates the object. Slices have no such limit, but a
+/// slice that is mirrored from an Endpoints object has its annotations.
+fn is_over_capacity(annotations: &BTreeMap<String, String>) -> bool {
+    annotations.get(OVER_CAPACITY).is_some_and(|capacity| capacity == "truncated")
 }
 
 /// The ports of all endpoints of one slice.
@@ -177,14 +185,16 @@ impl EndpointKey {
 }
 
 /// The endpoints of all slices of a Service.
-pub fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
+pub fn from_slices(slices: &[EndpointSlice]) -> Endpoints {
+    let truncated = slices.iter().any(|slice| is_over_capacity(&slice.metadata.annotations));
     let slices = slices.iter().filter(|slice| slice.address_type != "FQDN");
-    merge_entries(slices.flat_map(|slice| {
+    let all = merge_entries(slices.flat_map(|slice| {
         let ports = slice.ports.iter();
         let ports = ports.filter_map(|port| Some((port.name.clone(), port.number()?)));
         let ports: Ports = Arc::new(ports.collect());
         slice.endpoints.iter().filter_map(move |entry| from_entry(entry, &ports))
-    }))
+    }));
+    Endpoints { all, truncated }
 }
 
 /// A missing `ready` is true and a missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is
@@ -206,8 +216,9 @@ fn from_entry(entry: &SliceEntry, ports: &Ports) -> Option<(EndpointKey, Endpoin
 }
 
 /// The endpoints of a v1 Endpoints object, which has neither zones nor terminating pods.
-pub fn from_core(core: &CoreEndpoints) -> Vec<Endpoint> {
-    merge_entries(core.subsets.iter().flatten().flat_map(|subset| {
+pub fn from_core(core: &CoreEndpoints) -> Endpoints {
+    let truncated = core.metadata.annotations.as_ref().is_some_and(is_over_capacity);
+    let all = merge_entries(core.subsets.iter().flatten().flat_map(|subset| {
         let ports = subset.ports.iter().flatten().filter_map(|port| {
             let number = u16::try_from(port.port).ok().filter(|number| *number > 0)?;
             Some((port.name.clone().unwrap_or_default(), number))
@@ -225,7 +236,8 @@ pub fn from_core(core: &CoreEndpoints) -> Vec<Endpoint> {
             let key = EndpointKey::new(target, &address);
             (key, Endpoint { ready, serving: ready, ..endpoint })
         })
-    }))
+    }));
+    Endpoints { all, truncated }
 }
 
 fn endpoint_at(address: &Address, target: Option<&TargetRef>, ports: &Ports) -> Endpoint {

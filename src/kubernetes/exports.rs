@@ -17,13 +17,10 @@ use super::object::{ObjectMetadata, ObjectPort, Service, from_object, null_is_em
 use super::objects::{List, Resource};
 use super::services::{MAX_NAMED, is_headless};
 use super::{CONCURRENCY, Error, Kubernetes};
-use crate::model::clusterset::{
-    Export, ExportedPort, ExportedService, ImportType, Member, Properties, Protocol,
-};
 use crate::model::{
-    Attributes, Claim, Claims, Condition, Desired, Family, HealthSource, NamespaceReference,
-    NotExportable, PortReference, PublishedService, ServiceExport, ServiceName, ServicePort,
-    ServiceRef, Timestamp,
+    Attributes, Claim, Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family,
+    HealthSource, ImportType, Member, NamespaceReference, NotExportable, PortReference, Properties,
+    Protocol, PublishedService, ServiceExport, ServiceName, ServicePort, ServiceRef, Timestamp,
 };
 
 /// The fields of a `ServiceExport` that are read.

@@ -13,8 +13,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::model::ServiceRef;
-use crate::model::clusterset::Properties;
+use crate::model::{Properties, ServiceRef};
 
 /// A value that is read from a JSON object only. Derived code also reads a struct from an array, so it would accept a
 /// broken reply as an object whose fields are all missing.

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::object::{FromObject, null_is_empty};
 use super::{Error, Kubernetes};
-use crate::model::words::words;
+use crate::model::words;
 
 /// The number of objects of a page.
 const PER_PAGE: u32 = 500;

@@ -15,8 +15,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::{Error, Kubernetes};
-use crate::model::clusterset::RefusedField;
-use crate::model::{Family, SignedDuration, Timestamp};
+use crate::model::{Family, RefusedField, SignedDuration, Timestamp};
 
 /// How long a refusal of a field counts, unless the server's version changes before.
 const REFUSAL_TTL: SignedDuration = SignedDuration::from_hours(1);

@@ -1,17 +1,16 @@
-//! Reads Services: all headless ones, those of some namespaces, or single ones, and converts them with their endpoints into
-//! the input of the plan. A read returns everything that was requested, or an error.
+//! Reads Services: all headless ones, those of some namespaces, or single ones, and converts them into the input of the
+//! plan. A read returns everything that was requested, or an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
 use kube::core::Status;
 
-use super::endpoint_slices::{self, Endpoints};
 use super::object::Service;
 use super::objects::{List, Resource};
 use super::{Error, Kubernetes, annotation};
 use crate::model::{
-    Desired, Endpoint, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
+    Desired, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
 };
 
 /// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
@@ -41,9 +40,10 @@ impl Kubernetes {
             return self.headless_services().await;
         }
         let lists = namespaces.iter().map(|namespace| self.list_headless(Some(namespace)));
-        let single = services.iter().map(|service| self.headless_service(service));
+        let single = services.iter().map(|service| self.service(service));
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
-        Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
+        let single = single.into_iter().flatten().filter(is_headless);
+        Ok(lists.into_iter().flatten().chain(single).collect())
     }
 
     async fn list_headless(&self, namespace: Option<&String>) -> Result<Vec<Service>, Error> {
@@ -58,14 +58,6 @@ impl Kubernetes {
             }
             services => services,
         }
-    }
-
-    /// One Service; `None` if it does not exist, is not headless, or has an invalid name.
-    ///
-    /// # Errors
-    /// Returns an error on any reply but the Service or a 404 of the API server.
-    pub async fn headless_service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
-        Ok(self.service(service).await?.filter(is_headless))
     }
 
     /// One Service, headless or not.
@@ -98,10 +90,6 @@ fn without_labels(mut service: Service) -> Service {
     service.metadata.labels.clear();
     service
 }
-
-/// The annotation of an Endpoints object whose addresses are truncated (value `truncated`). Before Kubernetes 1.22 its
-/// value was `warning`, and nothing was truncated.
-const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// The settings for reading annotations in one cluster.
 #[derive(Clone, Debug)]
@@ -146,31 +134,6 @@ pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<Publ
         truncated: false,
         export: None,
     })
-}
-
-/// The endpoints of a Service, from its slices or its Endpoints object.
-pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
-    match read {
-        Endpoints::Slices(slices) => endpoint_slices::from_slices(slices),
-        Endpoints::Core(core) => endpoint_slices::from_core(core),
-    }
-}
-
-/// Whether the cluster has truncated the endpoints.
-pub fn is_truncated(read: &Endpoints) -> bool {
-    match read {
-        Endpoints::Slices(slices) => {
-            slices.iter().any(|it| is_over_capacity(Some(&it.metadata.annotations)))
-        }
-        Endpoints::Core(core) => is_over_capacity(core.metadata.annotations.as_ref()),
-    }
-}
-
-/// The endpoints controller truncates at 1,000 addresses and annotates the object. Slices have no such limit, but a
-/// slice that is mirrored from an Endpoints object has its annotations.
-fn is_over_capacity(annotations: Option<&BTreeMap<String, String>>) -> bool {
-    let capacity = annotations.and_then(|all| all.get(OVER_CAPACITY));
-    capacity.is_some_and(|capacity| capacity == "truncated")
 }
 
 /// The API server gives a headless Service without a selector both families, also in a cluster that has one.

@@ -1,7 +1,6 @@
 //! An EKS cluster: its ARN, which alone identifies the cluster of an instance, the address and tokens of its API server,
 //! and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the other.
 
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -102,12 +101,6 @@ impl BearerTokens {
     /// Returns an error if it could not be signed.
     pub async fn token(&self) -> Result<String, TokenError> {
         (self.0)().await
-    }
-}
-
-impl fmt::Debug for BearerTokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BearerTokens")
     }
 }
 

@@ -112,20 +112,13 @@ pub struct BadAnnotation {
 }
 
 /// A port of the Service as the `port` annotation names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum PortReference {
     /// The Service's port number (not the target port).
+    #[error("{0}")]
     Number(u16),
+    #[error("{0}")]
     Name(String),
-}
-
-impl std::fmt::Display for PortReference {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
 }
 
 /// A port of a Kubernetes Service.

@@ -3,11 +3,11 @@
 //! invocation ([`Selection`]). `kubernetes` and `cloud_map` read into these types, and the plan compares them.
 
 pub mod attributes;
-pub(crate) mod cluster;
-pub mod clusterset;
+mod cluster;
+mod clusterset;
 mod desired;
 mod instance;
-pub(crate) mod name;
+mod name;
 mod notice;
 mod owner;
 mod registry;
@@ -19,6 +19,13 @@ pub(crate) mod words;
 
 pub use attributes::Marks;
 pub use cluster::{BearerTokens, ClusterArn, EksCluster, Existence, TokenError, is_region};
+pub(crate) use cluster::{is_account, is_cluster_name};
+pub use clusterset::{
+    ClusterId, ClustersetId, ClustersetService, EndpointPort, Export, ExportedEndpoint,
+    ExportedPort, ExportedService, ImportType, InternalTrafficPolicy, Member, OptionalField,
+    Overlay, PortOfService, Properties, Protocol, RefusedField, SessionAffinity,
+    is_derived_service, is_imported_slice,
+};
 pub use desired::{
     BadAnnotation, Claim, Claims, Desired, Endpoint, Family, FirstNames, HealthSource,
     NotExportable, PortReference, PublishedService, ServiceExport, ServicePort,
@@ -32,6 +39,7 @@ pub use name::{
     InvalidServiceName, Namespace, NamespaceKind, NamespaceReference, ServiceName, ServiceRef,
     UnresolvedNamespace,
 };
+pub(crate) use name::{is_dns_label, is_dns_subdomain, is_label_key, is_label_word};
 pub use notice::{About, Condition, ConditionStatus, Events, Notice, REPORTER, Tone};
 pub use owner::{Flow, Foreign, Owner};
 pub use registry::{Capacity, InstanceKey, Place, Registry, RegistryName, ServiceKey};
@@ -42,4 +50,5 @@ pub use service::{
     ServiceKind, ServiceUpdate, Tags, description, seconds,
 };
 pub use verb::{GuardState, Outcome, Policy, Traffic, Verb};
+pub(crate) use words::{display, words};
 pub use words::{join, join_first, join_or};

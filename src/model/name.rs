@@ -1,8 +1,6 @@
 //! Names: of a Kubernetes Service and of a Cloud Map service, and references to a Cloud Map namespace with what they may
 //! lead to. They are parsed when they are read, so a value of these types is well formed.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::FirstNames;
@@ -116,12 +114,14 @@ fn is_label(label: &str) -> bool {
 }
 
 /// A reference of an annotation or a setting to a Cloud Map namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
 #[serde(untagged)]
 pub enum NamespaceReference {
     /// Required for a namespace that another account shares.
+    #[error("{0}")]
     Arn(String),
     /// An id, `ns-…`, or a name. Names may look like ids, so the id is tried first.
+    #[error("{0}")]
     NameOrId(String),
 }
 
@@ -137,14 +137,6 @@ impl NamespaceReference {
         }
         let is_namespace = text.contains(":servicediscovery:") && text.contains(":namespace/");
         is_namespace.then(|| Self::Arn(text.to_owned()))
-    }
-}
-
-impl fmt::Display for NamespaceReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Arn(text) | Self::NameOrId(text) => f.write_str(text),
-        }
     }
 }
 

@@ -59,7 +59,6 @@ words! {
 
 impl Events {
     /// Whether an Event of this type is created.
-    #[must_use]
     pub fn has(self, tone: Tone) -> bool {
         match self {
             Self::All => true,

@@ -3,8 +3,6 @@
 //! Two flows register instances, under one installation and one cluster. Each has a mark of its own, so an instance of
 //! one flow is foreign for the other, and for a release that knows one flow alone.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{CLUSTER, EXPORTER, NAMESPACE, OWNER, SERVICE};
@@ -104,34 +102,29 @@ impl Owner {
 }
 
 /// The likely owner of a foreign instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Foreign {
     /// A task of Amazon ECS.
+    #[error("ECS")]
     Ecs,
     /// Another cluster, or another installation, of this function.
+    #[error("of another cluster")]
     OtherCluster,
     /// This function, or another installation of it, for a `ServiceExport` of any cluster.
+    #[error("of a ServiceExport")]
     Export,
     /// The AWS MCS controller for Kubernetes.
+    #[error("AWS MCS controller")]
     McsController,
     /// The App Mesh controller for Kubernetes.
+    #[error("App Mesh controller")]
     AppMesh,
     /// Any other owner: a user, Terraform, another controller.
+    #[error("of no known owner")]
     Unknown,
-}
-
-impl fmt::Display for Foreign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ecs => "ECS",
-            Self::OtherCluster => "of another cluster",
-            Self::Export => "of a ServiceExport",
-            Self::McsController => "AWS MCS controller",
-            Self::AppMesh => "App Mesh controller",
-            Self::Unknown => "of no known owner",
-        })
-    }
 }
 
 #[cfg(test)]

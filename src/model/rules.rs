@@ -70,7 +70,7 @@ impl Default for ServiceLimit {
 }
 
 /// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Guard {
     /// A loss of up to this percentage of a cluster's instances is let pass.
     pub share: u8,

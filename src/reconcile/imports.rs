@@ -9,8 +9,7 @@ use crate::guard::Extent;
 use crate::import::guard::{Note, Run};
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
-use crate::model::clusterset::ClusterId;
-use crate::model::{Selection, ServiceRef, join_first};
+use crate::model::{ClusterId, Selection, ServiceRef, join_first};
 use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{

@@ -11,8 +11,7 @@ use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::clusterset::Member;
-use crate::model::{ClusterArn, Flow, Owner, Selection};
+use crate::model::{ClusterArn, Flow, Member, Owner, Selection};
 use crate::publish::exports::{Refused, StandingImports};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::report::{Mode, MultiClusterReport, Obstacle};
@@ -156,7 +155,7 @@ impl<'a> Joined<'a> {
 
     /// The number of its ServiceImports that are ours, if it imports.
     pub fn imports(&self) -> Option<usize> {
-        self.objects.as_ref().map(|objects| objects.count_imports(&self.owner))
+        self.objects.as_ref().map(|objects| objects.ours(&self.owner).count())
     }
 
     /// Whether imports of ours stand in it. Those that this run is not about were not read.

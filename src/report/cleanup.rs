@@ -97,6 +97,7 @@ impl Display for EmptyServices {
 }
 
 /// The orphans of one cluster in one Cloud Map.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrphanReport {
@@ -105,23 +106,14 @@ pub struct OrphanReport {
     /// `ClusterGone`, `ClusterMoved`, `ClusterUnknown` or `ClusterNotConfigured`.
     pub reason: Word,
     /// The time at which the cluster was first found to be gone, if it is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The time from which they are purged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_from: Option<String>,
     /// A sentence with all of the above.
     pub detail: String,
     /// The changes to them, under the cluster's ARN.
     #[serde(flatten)]
     pub done: ClusterReport,
-}
-
-impl OrphanReport {
-    /// The counts of their changes.
-    pub fn counts(&self) -> Counts {
-        self.done.counts
-    }
 }
 
 impl Display for OrphanReport {

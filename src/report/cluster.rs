@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClusterReport, Counts, MultiClusterReport, Word};
 use crate::error::chain;
-use crate::model::words::words;
-use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, join};
+use crate::model::{Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, join, words};
 
 impl ClusterReport {
     /// The report of a cluster that could not be read.
@@ -94,6 +93,7 @@ impl ChangeLine {
 }
 
 /// A loss that exceeds the guard's limits: numbers for alarms and scripts, and one sentence for people.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardReport {
@@ -108,12 +108,10 @@ pub struct GuardReport {
     /// `GUARD_MINIMUM`.
     pub minimum: usize,
     /// The time of the first full sync with this loss, in UTC.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<String>,
     /// Whether an earlier full sync saw the same loss.
     pub later_look: bool,
     /// The time from which a full sync with the same loss carries it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lifts_from: Option<String>,
     /// The Services that lose instances.
     pub services: Vec<LosingService>,

@@ -14,8 +14,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::Traffic;
-use crate::model::words::words;
+use crate::model::{Traffic, words};
 
 pub use cleanup::{Deletion, EmptyServices, OrphanReport};
 pub use cluster::{
@@ -35,6 +34,7 @@ pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 pub type Word = Cow<'static, str>;
 
 /// The result of one invocation.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -43,13 +43,11 @@ pub struct Report {
     /// Whether the run covered every Service of every configured cluster.
     pub whole: bool,
     /// The scope that a direct invocation names, such as `blue/shop/web`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// Whether the run made only the changes that rest on the claims of all clusters (`cleanup`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup: bool,
     /// A remark on the settings, at the end of the last line. Only a requested plan has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<Word>,
     /// Whether everything requested was read, and every change was made.
     pub ok: bool,
@@ -67,7 +65,6 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
     /// The part that is left out, if the report is too large for a Lambda response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
     /// The calls to Cloud Map, for the metrics.
     #[serde(skip)]
@@ -112,21 +109,19 @@ words! {
 }
 
 /// The result of one cluster.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterReport {
     /// Its ARN, or its name if EKS did not return the ARN.
     pub cluster: String,
     /// Its Cloud Map, if that is not the default one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// The error that kept it or its registry from being read. Nothing was changed then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The sum over all lines.
     pub counts: Counts,
     /// The guard's verdict, if a loss exceeds its limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardReport>,
     /// The Cloud Map services.
     pub services: Vec<ServiceReport>,
@@ -142,7 +137,6 @@ pub struct ClusterReport {
     #[serde(skip_serializing_if = "counts::is_zero")]
     pub oldest_read: usize,
     /// Its part in a clusterset, if it takes one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_cluster: Option<MultiClusterReport>,
     /// Whether the run covered every Service of the cluster, for the metrics.
     #[serde(skip)]
@@ -166,7 +160,7 @@ impl Report {
     /// Adds the orphans.
     #[must_use]
     pub fn with_orphans(mut self, orphans: Vec<OrphanReport>) -> Self {
-        let counts = orphans.iter().map(OrphanReport::counts);
+        let counts = orphans.iter().map(|orphans| orphans.done.counts);
         self.counts = counts.fold(self.counts, |sum, counts| sum + counts);
         self.ok &= orphans.iter().all(|orphans| orphans.done.is_complete());
         Self { orphans, ..self }

@@ -7,17 +7,15 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::{GuardReport, Word};
-use crate::model::words::display;
-use crate::model::{Outcome, ServiceRef};
+use crate::model::{Outcome, ServiceRef, display};
 
 /// A cluster in its clusterset.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MultiClusterReport {
     /// Its id in the clusterset.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clusterset: Option<String>,
     /// The reasons why the cluster does not export or import.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -32,7 +30,6 @@ pub struct MultiClusterReport {
     /// The number of ready endpoints in them.
     pub imported_endpoints: usize,
     /// The guard's verdict on a loss of imported endpoints, if it exceeds the limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardReport>,
     /// The members of its clusterset that were not heard of for long.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -167,17 +164,9 @@ pub fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-impl Display for StaleCluster {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { cluster_id, cluster, heartbeat, expired } = self;
-        write!(f, "member {cluster_id} ({cluster}) was last synced at {heartbeat}; ")?;
-        f.write_str(if *expired {
-            "its endpoints leave the imports in which other clusters have ready ones"
-        } else {
-            "its endpoints stay in the imports"
-        })
-    }
-}
+display!(StaleCluster { cluster_id, cluster, heartbeat, expired } =>
+    "member {cluster_id} ({cluster}) was last synced at {heartbeat}; its endpoints {}",
+    if *expired { "leave the imports in which other clusters have ready ones" } else { "stay in the imports" });
 
 display!(ImportLine { change, result } => "{change}{result}");
 

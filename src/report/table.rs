@@ -6,8 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{
     ChangeLine, ClusterReport, Dropped, HeldBackLine, Mode, NoteKind, Report, ServiceReport,
 };
-use crate::model::words::display;
-use crate::model::{Outcome, Verb, join};
+use crate::model::{Outcome, Verb, display, join};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -5,10 +5,10 @@ use serde::Deserialize;
 
 use super::parameter_store::{SCHEME, Text};
 use super::value::word;
-use crate::model::cluster::{is_cluster_name, is_region};
-use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::words::words;
-use crate::model::{ClusterArn, NamespaceReference, SignedDuration};
+use crate::model::{
+    ClusterArn, ClusterId, ClustersetId, NamespaceReference, SignedDuration, is_cluster_name,
+    is_region, words,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {

@@ -116,20 +116,17 @@ impl Settings {
     }
 
     /// The part of a cluster in the Multi-Cluster Services API.
-    #[must_use]
     pub fn multi_cluster_of(&self, cluster: &Cluster) -> MultiCluster {
         cluster.membership.multi_cluster.unwrap_or(self.multi_cluster)
     }
 
     /// Whether the faults of a cluster page. If no cluster is to page, `page` is ignored: an alarm on a good sync needs
     /// one that can be good.
-    #[must_use]
     pub fn pages(&self, cluster: &Cluster) -> bool {
         cluster.page || self.clusters.iter().all(|it| !it.page)
     }
 
     /// Warnings about settings that have no effect, or contradict each other.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let guard = self.rules.guard;
         let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;

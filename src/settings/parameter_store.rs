@@ -5,7 +5,6 @@
 //! page of the parameters under a path, and replace the text of the variable.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -101,10 +100,12 @@ pub(super) const SCHEME: &str = "ssm:";
 const MAX_NAME: usize = 1011;
 
 /// A reference of a setting to Parameter Store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reference {
+    #[error("the parameter {0}")]
     Parameter(String),
     /// Every parameter directly under a path, which ends in `/`.
+    #[error("the parameters under {0}")]
     Path(String),
 }
 
@@ -125,15 +126,6 @@ pub(super) struct Text<'a> {
     /// The parameter that contains it; `None`: the variable itself.
     pub parameter: Option<&'a str>,
     pub text: &'a str,
-}
-
-impl fmt::Display for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Parameter(name) => write!(f, "the parameter {name}"),
-            Self::Path(path) => write!(f, "the parameters under {path}"),
-        }
-    }
 }
 
 impl Reference {

@@ -115,16 +115,10 @@ fn with_own_name(seen: Seen) -> Seen {
 /// The objects of one watch. Objects without a Service are not kept.
 #[derive(Debug, Default)]
 struct WatchedObjects {
-    kept: BTreeMap<ServiceRef, KnownObject>,
+    kept: BTreeMap<ServiceRef, WatchedObject>,
     listing: BTreeSet<ServiceRef>,
     /// Whether a list was read completely.
     listed: bool,
-}
-
-#[derive(Debug)]
-struct KnownObject {
-    version: String,
-    service: ServiceRef,
 }
 
 impl WatchedObjects {
@@ -151,20 +145,17 @@ impl WatchedObjects {
     }
 
     fn replace(&mut self, object: WatchedObject) -> BTreeSet<ServiceRef> {
-        let WatchedObject { key, version, service } = object;
-        let Some(service) = service else { return self.remove(&key) };
-        let known = self
-            .kept
-            .insert(key, KnownObject { version: version.clone(), service: service.clone() });
-        match known {
-            Some(known) if known.version == version => BTreeSet::new(),
-            Some(known) => BTreeSet::from([known.service, service]),
-            None => BTreeSet::from([service]),
+        if object.service.is_none() {
+            return self.remove(&object.key);
+        }
+        match self.kept.insert(object.key.clone(), object.clone()) {
+            Some(known) if known.version == object.version => BTreeSet::new(),
+            known => known.into_iter().chain([object]).filter_map(|it| it.service).collect(),
         }
     }
 
     fn remove(&mut self, key: &ServiceRef) -> BTreeSet<ServiceRef> {
-        self.kept.remove(key).into_iter().map(|known| known.service).collect()
+        self.kept.remove(key).into_iter().filter_map(|known| known.service).collect()
     }
 
     fn end_list(&mut self) -> BTreeSet<ServiceRef> {

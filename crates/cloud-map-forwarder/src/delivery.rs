@@ -31,11 +31,13 @@ use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;
 
 /// The place of a change. The function's `event` reads the messages about it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum SyncScope {
     /// The whole cluster, after a time without a watch, or with more changes than can be pending.
+    #[error("the whole cluster")]
     Cluster,
     /// One Service, or its endpoints.
+    #[error("{0}")]
     Service(ServiceRef),
 }
 
@@ -47,15 +49,6 @@ impl SyncScope {
             Self::Service(ServiceRef { namespace, name }) => {
                 json!({"cluster": cluster, "namespace": namespace, "service": name})
             }
-        }
-    }
-}
-
-impl std::fmt::Display for SyncScope {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cluster => f.write_str("the whole cluster"),
-            Self::Service(service) => service.fmt(f),
         }
     }
 }

@@ -67,9 +67,10 @@ impl PodHealth {
     /// with the reason of one of them.
     pub(super) fn delivered(&self, accepted: &[Duration], rejected: usize, why: Option<&str>) {
         for after in accepted {
-            self.metrics.sent(*after);
+            self.metrics.sent.inc();
+            self.metrics.delays.observe(after.as_secs_f64());
         }
-        self.metrics.rejected(rejected);
+        self.metrics.rejected.inc_by(u64::try_from(rejected).unwrap_or(u64::MAX));
         self.condition().undelivered = why
             .filter(|_| accepted.is_empty())
             .map(|why| format!("the queue accepts no messages: {why}"));
@@ -77,7 +78,7 @@ impl PodHealth {
 
     /// Records an error of a watch.
     pub(super) fn watch_failed(&self, name: &'static str, why: String) {
-        self.metrics.watch_failed(name);
+        self.metrics.watch_failures.get_or_create(&[("watch", name)]).inc();
         let mut condition = self.condition();
         let since = condition.failing.get(name).map_or_else(Instant::now, |failing| failing.since);
         condition.failing.insert(name, Failing { since, why });
@@ -183,20 +184,6 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a message that the queue accepted so long after the first change that it is about.
-    fn sent(&self, after: Duration) {
-        self.sent.inc();
-        self.delays.observe(after.as_secs_f64());
-    }
-
-    fn rejected(&self, messages: usize) {
-        self.rejected.inc_by(u64::try_from(messages).unwrap_or(u64::MAX));
-    }
-
-    fn watch_failed(&self, name: &'static str) {
-        self.watch_failures.get_or_create(&[("watch", name)]).inc();
-    }
-
     /// All numbers as text in the format OpenMetrics 1.0.
     fn text(&self, is_ready: bool) -> String {
         self.ready.set(is_ready.into());

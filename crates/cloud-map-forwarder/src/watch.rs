@@ -89,7 +89,8 @@ pub async fn follow(
                 }
                 changes.record(watch, seen).into_iter().for_each(&mut add);
             }
-            Err(error) if watch == Watch::Exports && is_not_served(&error) => {
+            // The cluster does not have the kind of object.
+            Err(error) if watch == Watch::Exports && code(&error) == 404 => {
                 health.watch_stands(name);
                 if !lacks_exports {
                     info!("the cluster has no {name}: they are followed as soon as it has");
@@ -210,11 +211,6 @@ fn watch_name(watch: Watch) -> &'static str {
         Watch::Exports => "ServiceExports",
         Watch::ClusterIpSlices => "EndpointSlices of Services that are not headless",
     }
-}
-
-/// Whether the cluster does not have the kind of object.
-fn is_not_served(error: &watcher::Error) -> bool {
-    code(error) == 404
 }
 
 fn code(error: &watcher::Error) -> u16 {

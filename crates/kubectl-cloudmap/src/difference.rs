@@ -50,11 +50,14 @@ pub struct PlanDifference {
 }
 
 /// The plan that has a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Side {
+    #[error("only before")]
     Before,
+    #[error("only after")]
     After,
     /// Both, with different details.
+    #[error("differs")]
     Both,
 }
 
@@ -189,15 +192,5 @@ impl Display for PlanDifference {
             writeln!(f)?;
         }
         Ok(())
-    }
-}
-
-impl Display for Side {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Before => "only before",
-            Self::After => "only after",
-            Self::Both => "differs",
-        })
     }
 }

@@ -18,16 +18,13 @@ use cloud_map_sync::model::{ClusterArn, is_region};
 mod tests;
 
 /// The scope of a command. Without a name it covers everything.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RequestedScope {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The Region of a cluster by name, if its context has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }
 

@@ -55,16 +55,15 @@ pub enum Error {
 }
 
 /// A command, as its payload has it.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionRequest {
     pub action: &'static str,
     #[serde(flatten)]
     pub place: RequestedScope,
     /// The former owner id of the instances to adopt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The Cloud Map to purge; absent: all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// Whether to carry out the plan.
     #[serde(skip_serializing_if = "Not::not")]

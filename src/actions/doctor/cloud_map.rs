@@ -177,8 +177,8 @@ async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -
         Err(_) => Check::ok("cloud map", "GetOperation is allowed"),
         Ok(_) => Check::note("cloud map", "GetOperation timed out", "try again"),
     };
-    let detail =
-        format!("not tested, since a test would change something: {}", simulated_actions());
+    let actions = [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ");
+    let detail = format!("not tested, since a test would change something: {actions}");
     vec![operation, Check::note("cloud map", detail, simulation)]
 }
 
@@ -228,11 +228,6 @@ const ON_INSTANCES: [&str; 3] =
     ["RegisterInstance", "DeregisterInstance", "UpdateInstanceCustomHealthStatus"];
 /// Actions that create a service with its tag. IAM also evaluates its namespace.
 const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
-
-/// The actions with which a sync writes.
-pub(super) fn simulated_actions() -> String {
-    [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ")
-}
 
 /// The commands for an existing service and its namespace, or for all services of the registry if there is none.
 pub(super) fn simulations(

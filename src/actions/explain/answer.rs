@@ -9,12 +9,12 @@ use super::ClustersetExplanation;
 use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::words::words;
-use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef};
+use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef, words};
 use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
 
 /// The registration of a Service, with the reasons.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -29,12 +29,10 @@ pub struct Explanation {
     /// The names that it claims, and that of its export.
     pub names: Vec<ExplainedName>,
     /// The export and the import of the name, if the cluster takes part in a clusterset.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
     pub held_back: Vec<HeldBackLine>,
     /// The part that is left out, if the answer is too large for a Lambda response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
 
@@ -275,14 +273,13 @@ impl From<(Endpoint, Fate, String)> for EndpointLine {
 }
 
 /// The instances that clients discover under a name.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Discovery {
     /// The name to query in DNS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<String>,
     /// The error of DiscoverInstances.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The number of this cluster's instances by health.
     pub ours: BTreeMap<String, usize>,

@@ -13,8 +13,7 @@ use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
 use crate::import::OwnRecord;
 use crate::import::plan::{Absent, Present, Read, SliceEndpoint};
 use crate::import::sources::{Candidate, Members, MergedName};
-use crate::model::clusterset::ClusterId;
-use crate::model::{Condition, Family, Selection, ServiceExport, ServiceRef, Timestamp};
+use crate::model::{ClusterId, Condition, Family, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::Exported;
 use crate::publish::observe::{Served, SharedRegistry};
 use crate::publish::plan::{self, Observation, Plan};
@@ -115,17 +114,16 @@ impl Facts<'_> {
 }
 
 /// One endpoint.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedLine {
     /// The cluster that it is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     pub address: String,
     /// The ports that it listens at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     pub fate: ImportFate,
     /// The fate in a sentence.
@@ -248,5 +246,8 @@ const UNREAD: (ImportFate, &str) =
     (ImportFate::LeftOut, "not in the import: the exports of its cluster could not be read");
 
 fn left_out(absent: Absent) -> ImportFate {
-    if absent.is_expected() { ImportFate::NotReady } else { ImportFate::LeftOut }
+    match absent {
+        Absent::NotReady | Absent::Terminating => ImportFate::NotReady,
+        _ => ImportFate::LeftOut,
+    }
 }

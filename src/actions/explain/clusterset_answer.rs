@@ -8,19 +8,17 @@ use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
-use crate::model::clusterset::{ClusterId, Export};
-use crate::model::{Condition, ConditionStatus, join};
+use crate::model::{ClusterId, Condition, ConditionStatus, Export, join};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 use crate::time::age;
 
 /// The export and the import of one name in one member.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClustersetExplanation {
     /// The cluster id of this cluster; absent if it takes no part.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clusterset: Option<String>,
     /// Whether this cluster exports the name.
     pub exported: bool,

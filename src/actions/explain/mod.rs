@@ -13,7 +13,7 @@ use crate::clients::Connection;
 use crate::error::chain;
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::{self, is_headless};
-use crate::model::{Selection, ServiceRef};
+use crate::model::{NamespaceKind, Selection, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
 use crate::reconcile::{Error, Invocation};
@@ -128,7 +128,8 @@ async fn discover(
 ) -> Option<Discovery> {
     found.kind?;
     let namespace = observation.registry.namespaces.get(&found.place.key.namespace)?;
-    let dns = namespace.dns_name(&found.place.name);
+    let name = || format!("{}.{}", found.place.name, namespace.name);
+    let dns = (namespace.kind == NamespaceKind::Dns).then(name);
     let mut discovery = Discovery { dns, ..Discovery::default() };
     match registry.cloud_map().discover(namespace, &found.place.name).await {
         Ok(instances) => discovery.count(instances, observation, &found.place),

@@ -28,14 +28,13 @@ pub struct Status {
 }
 
 /// One account's Cloud Map in one Region.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
     /// The registry's name, if it is not the function's own Cloud Map.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
     /// The error of the read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The Cloud Map services, without those with the records of clustersets.
     pub services: Vec<ServiceStatus>,
@@ -44,6 +43,7 @@ pub struct RegistryStatus {
 }
 
 /// One Cloud Map service.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceStatus {
@@ -54,24 +54,21 @@ pub struct ServiceStatus {
     /// `HTTP`, or its record types.
     pub kind: String,
     /// The error of the read of its instances.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
     pub instances: Vec<Share>,
     /// The command that deletes it, if the status is of services without instances that this installation created.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delete: Option<String>,
 }
 
 /// The instances of one party.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Share {
     pub by: ShareOf,
     /// The cluster's ARN, or cluster and service of ECS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The `OWNER_ID` in the marks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     pub count: usize,
 }

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clusterset::members::{MemberView, clustersets};
-use crate::model::clusterset::ClusterId;
-use crate::model::{Registry, Timestamp};
+use crate::model::{ClusterId, Registry, Timestamp};
 use crate::time::age;
 
 /// The most problems that are listed of one member.
@@ -20,6 +19,7 @@ pub struct ClustersetStatus {
 }
 
 /// One member of a clusterset.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemberStatus {
@@ -27,16 +27,12 @@ pub struct MemberStatus {
     pub member: String,
     pub run_by: RunBy,
     /// `OWNER_ID` of the installation that runs it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The cluster's ARN.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The time of its last full sync, up to some minutes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<String>,
     /// The age of the heartbeat.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub age: Option<String>,
     pub exports: usize,
     pub ready_endpoints: usize,

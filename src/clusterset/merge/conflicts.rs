@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Exports, differ, states_families};
-use crate::model::clusterset::{ClusterId, ClustersetService, Export, ImportType, Properties};
-use crate::model::{Family, join};
+use crate::model::{ClusterId, ClustersetService, Export, Family, ImportType, Properties, join};
 
 /// A property in which the exports of a name disagree, as the condition `Conflict` names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

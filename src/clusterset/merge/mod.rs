@@ -11,11 +11,10 @@ mod tests;
 use std::collections::BTreeSet;
 use std::iter::once;
 
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, EndpointPort, Export, ExportedPort, ImportType, Properties,
-    Protocol,
+use crate::model::{
+    ClusterId, ClustersetService, EndpointPort, Export, ExportedPort, Family, ImportType,
+    Properties, Protocol, ServiceRef, join,
 };
-use crate::model::{Family, ServiceRef, join};
 
 pub use conflicts::Conflict;
 

@@ -9,12 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::Problem;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::EXPORT;
-use crate::model::clusterset::{
-    ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol,
-    SessionAffinity,
+use crate::model::{
+    Attributes, ClusterId, Export, ExportedPort, Family, ImportType, InternalTrafficPolicy,
+    Properties, Protocol, SessionAffinity, Timestamp, is_dns_label,
 };
-use crate::model::name::is_dns_label;
-use crate::model::{Attributes, Family, Timestamp};
 
 /// The most characters of the parser's text.
 const LONGEST_PROBLEM: usize = 300;

@@ -14,8 +14,10 @@ use std::fmt;
 use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
 use crate::error::shorten;
 use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, HEARTBEAT, SCHEMA_VERSION};
-use crate::model::clusterset::{ClusterId, ClustersetId, Export};
-use crate::model::{Attributes, Flow, Marks, Owner, Registry, ServiceRef, Timestamp, attributes};
+use crate::model::{
+    Attributes, ClusterId, ClustersetId, Export, Flow, Marks, Owner, Registry, ServiceRef,
+    Timestamp, attributes,
+};
 
 /// No Kubernetes namespace has a dot in its name.
 const PREFIX: &str = "clusterset.";

@@ -124,7 +124,7 @@ fn cluster_that_cannot_remember_keeps_its_imports_until_a_person_confirms() {
     let judged = imports_only.judge(&all, None);
     assert_eq!(judged.note(&imports_only, None, true), None);
     let status = judged.status.expect("a verdict");
-    assert!(status.later_look && status.lifts_from.is_none());
+    assert!(status.later_look && status.lifts_from().is_none());
     insta::assert_snapshot!(status.to_string(), @r#"imports shop/a, shop/b would lose 8 of 8 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#);
 }
 

@@ -10,8 +10,9 @@ use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
 use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
-use crate::model::clusterset::{ClusterId, ClustersetService, Protocol, RefusedField};
-use crate::model::{Family, Policy, ServiceRef, Timestamp};
+use crate::model::{
+    ClusterId, ClustersetService, Family, Policy, Protocol, RefusedField, ServiceRef, Timestamp,
+};
 
 /// All that the plan of one import depends on.
 #[derive(Clone, Copy, Debug)]

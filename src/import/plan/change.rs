@@ -6,9 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
-use crate::model::clusterset::{ExportedPort, Properties};
-use crate::model::words::words;
-use crate::model::{Family, ServiceRef, join, join_or};
+use crate::model::{ExportedPort, Family, Properties, ServiceRef, join, join_or, words};
 
 /// One write to the API server of the importing cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,8 @@ use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::present::{DerivedService, ServiceSpec, Texts};
 use crate::clusterset::id;
-use crate::model::Family;
-use crate::model::clusterset::{
-    ClustersetService, ExportedPort, ImportType, Properties, SessionAffinity,
+use crate::model::{
+    ClustersetService, ExportedPort, Family, ImportType, Properties, SessionAffinity,
 };
 
 /// The derived Service of an import.

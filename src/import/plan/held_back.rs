@@ -7,8 +7,7 @@ use std::sync::Arc;
 use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
-use crate::model::clusterset::ClusterId;
-use crate::model::{Family, Policy, join_first, join_or};
+use crate::model::{ClusterId, Family, Policy, join_first, join_or};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
@@ -147,13 +146,6 @@ pub enum Absent {
     NotExported,
     #[error(transparent)]
     Skipped(#[from] Skipped),
-}
-
-impl Absent {
-    /// Whether it will be imported by itself, or is meant to be left out.
-    pub fn is_expected(self) -> bool {
-        matches!(self, Self::NotReady | Self::Terminating)
-    }
 }
 
 fn families(families: &[Family]) -> String {

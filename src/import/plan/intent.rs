@@ -10,9 +10,7 @@ use super::held_back::Reason;
 use super::ownership::OWNER_LABEL;
 use super::present::{DerivedService, ServiceImport, holders_of};
 use super::service_import;
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, ExportedPort, ImportType, Properties,
-};
+use crate::model::{ClusterId, ClustersetService, ExportedPort, ImportType, Properties};
 
 /// What becomes of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]

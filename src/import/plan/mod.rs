@@ -33,7 +33,7 @@ mod tests;
 use derived_service::Derived;
 use intent::Intent;
 
-use crate::model::clusterset::{ClustersetService, ImportType};
+use crate::model::{ClustersetService, ImportType};
 
 pub use basis::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,

@@ -13,9 +13,7 @@ use super::held_back::Reason;
 use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
 use super::refused;
 use super::service_import::OWN_ANNOTATIONS;
-use crate::model::ServiceRef;
-use crate::model::clusterset::RefusedField;
-use crate::model::name::is_label_word;
+use crate::model::{RefusedField, ServiceRef, is_label_word};
 
 /// The label that every object of ours has.
 pub const OWNER_LABEL: &str = "cloud-map-sync/owner";

@@ -22,8 +22,7 @@ use super::derived_service::Derived;
 use super::intent::{Intent, as_it_is, holders, with_additions};
 use super::present::{DerivedService, ServiceImport, SliceEndpoint};
 use super::{NamespaceState, Plan, Reason, endpoint_slices};
-use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
-use crate::model::{Family, Policy};
+use crate::model::{ClusterId, ClustersetService, Family, ImportType, Policy};
 
 /// The exports of a name, with all that the policy keeps in the import.
 pub(super) struct Allowed {

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use super::change::{self, Change, Content, Kind, ObjectRef, Write};
 use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
-use crate::model::clusterset::{ClusterId, ClustersetService, ExportedPort, Properties};
-use crate::model::{Condition, Family, ServiceRef};
+use crate::model::{
+    ClusterId, ClustersetService, Condition, ExportedPort, Family, Properties, ServiceRef,
+};
 
 /// Labels or annotations.
 pub type Texts = BTreeMap<String, String>;

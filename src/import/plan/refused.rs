@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use super::basis::Basis;
 use super::change::{self, Kind};
 use super::present;
-use crate::model::ServiceRef;
-use crate::model::clusterset::{
-    ClustersetService, ImportType, OptionalField, Properties, RefusedField,
+use crate::model::{
+    ClustersetService, ImportType, OptionalField, Properties, RefusedField, ServiceRef,
 };
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the

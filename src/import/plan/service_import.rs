@@ -12,10 +12,10 @@ use super::held_back::Reason;
 use super::present::{ImportStatus, Metadata, Texts};
 use super::refused;
 use crate::clusterset::metadata::{is_annotation, is_label};
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, ImportType, InternalTrafficPolicy, Properties,
+use crate::model::{
+    ClusterId, ClustersetService, Condition, ConditionStatus, ImportType, InternalTrafficPolicy,
+    Policy, Properties, join,
 };
-use crate::model::{Condition, ConditionStatus, Policy, join};
 
 /// The annotation that names the derived Service.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";

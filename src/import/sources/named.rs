@@ -11,10 +11,10 @@ use crate::clusterset::members::Records;
 use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;
 use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason};
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, EndpointPort, Export, ExportedEndpoint, ExportedPort, Overlay,
+use crate::model::{
+    ClusterArn, ClusterId, ClustersetService, Endpoint, EndpointPort, Export, ExportedEndpoint,
+    ExportedPort, Family, Overlay, ServiceRef, is_publishable,
 };
-use crate::model::{ClusterArn, Endpoint, Family, ServiceRef, is_publishable};
 
 /// The exports of one name.
 pub(super) struct Named {

@@ -1,12 +1,11 @@
 //! Annotated Services from Service objects.
 
+use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
-use crate::kubernetes::Endpoints;
+use crate::kubernetes::endpoint_slices::{from_core, from_slices};
 use crate::kubernetes::object::{EndpointSlice, ObjectMetadata, Service};
-use crate::kubernetes::services::{
-    AnnotationSettings, all_endpoints, annotated, desired, is_truncated,
-};
+use crate::kubernetes::services::{AnnotationSettings, annotated, desired};
 use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
 
 fn reading(default_namespace: Option<&str>) -> AnnotationSettings {
@@ -82,8 +81,8 @@ fn only_services_annotated_under_our_prefix_are_desired() {
 
 #[test]
 fn endpoints_that_were_read_are_known_to_be_none() {
-    for none in [Endpoints::Slices(Vec::new()), Endpoints::Core(Box::default())] {
-        assert_eq!(all_endpoints(&none), []);
+    for none in [from_slices(&[]), from_core(&Endpoints::default())] {
+        assert_eq!(none.all, []);
     }
 }
 
@@ -99,15 +98,12 @@ fn endpoints_are_truncated_if_the_cluster_annotates_it() {
         let slice: EndpointSlice = serde_json::from_value(slice).expect("an EndpointSlice");
         let other = EndpointSlice { metadata: ObjectMetadata::default(), ..slice.clone() };
         let core = serde_json::from_value(json!({ "metadata": metadata }));
-        [
-            Endpoints::Slices(vec![other, slice]),
-            Endpoints::Core(Box::new(core.expect("an Endpoints object"))),
-        ]
+        [from_slices(&[other, slice]), from_core(&core.expect("an Endpoints object"))]
     };
     let cases = [(annotated("truncated"), true), (annotated("warning"), false), (json!({}), false)];
     for (metadata, expected) in cases {
         for read in read(metadata.clone()) {
-            assert_eq!(is_truncated(&read), expected, "{metadata}");
+            assert_eq!(read.truncated, expected, "{metadata}");
         }
     }
 }

@@ -4,9 +4,13 @@ use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
-use crate::kubernetes::endpoint_slices::{from_core, from_slices};
+use crate::kubernetes::endpoint_slices::{self, from_core};
 use crate::kubernetes::object::EndpointSlice;
 use crate::model::Endpoint;
+
+fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
+    endpoint_slices::from_slices(slices).all
+}
 
 fn slice(family: &str, ports: &Value, endpoints: &Value) -> EndpointSlice {
     let slice = json!({ "addressType": family, "ports": ports, "endpoints": endpoints });
@@ -189,7 +193,7 @@ fn text_that_is_no_address_is_an_endpoint_without_one() {
     assert_eq!(texts, [Some("010.001.000.005"), Some("x")]);
     let core = json!({ "subsets": [{ "addresses": [{ "ip": "010.001.000.005" }] }] });
     let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
-    assert_eq!(from_core(&core)[0].malformed.as_deref(), Some("010.001.000.005"));
+    assert_eq!(from_core(&core).all[0].malformed.as_deref(), Some("010.001.000.005"));
 }
 
 #[test]
@@ -226,7 +230,7 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
         { "notReadyAddresses": [{ "ip": "10.0.0.2" }, { "ip": "10.0.0.3" }] },
     ]});
     let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
-    let found = from_core(&core);
+    let found = from_core(&core).all;
     assert_snapshot!(format_endpoints(&found), @r#"
     one 10.0.0.1 - {"grpc": 9090, "http": 8080}
     - 10.0.0.2 - {"http": 8080}
@@ -234,7 +238,7 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
     "#);
     let conditions: Vec<String> = found.iter().map(condition).collect();
     assert_eq!(conditions, ["ready serving", "ready serving", ""]);
-    assert_eq!(from_core(&Endpoints::default()), []);
+    assert_eq!(from_core(&Endpoints::default()).all, []);
 }
 
 /// The API server takes any text there from a writer of slices, and Cloud Map refuses an instance with such an attribute.

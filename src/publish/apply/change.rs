@@ -2,9 +2,7 @@
 //! calls that create and delete are in `service`.
 
 use super::{Calls, Lead, TurnCalls};
-use crate::cloud_map::operation::Ended;
-use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Call, Class, Error, Permit};
+use crate::cloud_map::{Accepted, Call, Class, Ended, Error, Permit};
 use crate::model::{NamespaceKind, Outcome, ServiceKey};
 use crate::publish::passes::Effect;
 use crate::publish::plan::{Change, Difference, NotAdopted, Reason};

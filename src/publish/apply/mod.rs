@@ -16,8 +16,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, SetOnce};
 use tokio::time::Instant;
 
-use crate::cloud_map::results::Admission;
-use crate::cloud_map::{Call, CloudMap, Permit, SharedResults, Token};
+use crate::cloud_map::{Admission, Call, CloudMap, Permit, SharedResults, Token};
 use crate::model::{Desired, InstanceKey, Outcome, ServiceKey};
 use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};

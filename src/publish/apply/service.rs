@@ -5,9 +5,7 @@ use std::cell::Cell;
 
 use super::change::failed;
 use super::{Calls, TurnCalls};
-use crate::cloud_map::results::Created;
-use crate::cloud_map::write::NewServiceId;
-use crate::cloud_map::{Call, Class, CloudMap};
+use crate::cloud_map::{Call, Class, CloudMap, Created, NewServiceId};
 use crate::model::{NewService, Outcome, Place};
 use crate::publish::passes::Effect;
 use crate::publish::plan::Reason;

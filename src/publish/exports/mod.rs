@@ -31,8 +31,9 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::error::chain;
 use crate::kubernetes::objects::Resource;
-use crate::model::clusterset::{ClusterId, Member, Overlay};
-use crate::model::{Desired, Outcome, Selection, ServiceExport, ServiceKey, ServiceRef};
+use crate::model::{
+    ClusterId, Desired, Member, Outcome, Overlay, Selection, ServiceExport, ServiceKey, ServiceRef,
+};
 use crate::report::{ClusterReport, GuardReport};
 use crate::time::Deadline;
 use outcome::Finalized;

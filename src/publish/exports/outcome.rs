@@ -12,8 +12,9 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::members::NoMember;
 use crate::error::chain;
 use crate::kubernetes;
-use crate::model::clusterset::ClusterId;
-use crate::model::{Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb, join};
+use crate::model::{
+    ClusterId, Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb, join,
+};
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
 use crate::report::{ChangeLine, ClusterReport, Obstacle};

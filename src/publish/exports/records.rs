@@ -14,9 +14,9 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::metadata;
 use crate::clusterset::record::{self, ExportRecord};
 use crate::model::attributes::EMPTY;
-use crate::model::clusterset::{Export, Member};
 use crate::model::{
-    Attributes, Desired, Owner, Place, Registry, Selection, ServiceKey, ServiceName, ServiceRef,
+    Attributes, Desired, Export, Member, Owner, Place, Registry, Selection, ServiceKey,
+    ServiceName, ServiceRef,
 };
 use crate::publish::observe::World;
 use crate::publish::plan::{Change, Observation, Plan, WantedRecords};

@@ -15,8 +15,10 @@ use crate::clusterset::attributes::is_exported_to;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::members;
 use crate::clusterset::record::{self, ClusterRecord};
-use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
-use crate::model::{ClusterArn, Namespace, Owner, Registry, ServiceKey, ServiceRef};
+use crate::model::{
+    ClusterArn, ClusterId, ClustersetId, Namespace, Overlay, Owner, Registry, ServiceKey,
+    ServiceRef,
+};
 
 /// The part of Cloud Map that an import rests on; by default nothing.
 #[derive(Default)]

@@ -52,7 +52,7 @@ impl SharedRegistry {
         for (id, namespace, service) in services {
             let Some(namespace) = namespaces.get(&namespace) else { continue };
             let key = ServiceKey::new(namespace, &service.name);
-            self.memory().forget_tags(&service.arn);
+            self.memory().known().others.remove(&service.arn);
             self.memory().mirror().keep_entry(&key, &service, start);
             keys.insert(id.to_owned(), key.clone());
             if self.last_read(&key).is_some_and(|it| it.instances.is_none()) {

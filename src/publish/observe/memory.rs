@@ -31,14 +31,14 @@ pub struct Memory {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     /// The record of each member about itself, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
     places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
     /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
-    ours: BTreeSet<String>,
+    pub(super) ours: BTreeSet<String>,
     /// The tags of services that may not be read, and that are not ours by them, by ARN.
-    others: BTreeMap<String, Tags>,
+    pub(super) others: BTreeMap<String, Tags>,
     /// The last time at which a full sync of a cluster, by this process, had nothing to hold and saw nothing held.
     quiet: BTreeMap<Owner, Timestamp>,
 }
@@ -120,36 +120,11 @@ impl Memory {
         }
     }
 
-    /// The tags of a service are read again when they are needed.
-    pub(super) fn forget_tags(&self, arn: &str) {
-        self.known().others.remove(arn);
-    }
-
     /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
     pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
         let known = self.known();
         let keys = known.places.values().flat_map(BTreeMap::values).flatten();
         keys.map(|key| key.namespace.clone()).collect()
-    }
-
-    /// Remembers that services were seen with our marks or our tag, or that this process registered in them.
-    pub(super) fn note_ours(&self, arns: impl Iterator<Item = String>) {
-        self.known().ours.extend(arns);
-    }
-
-    /// Remembers the tags of a service that may not be read and does not carry ours.
-    pub(super) fn note_others(&self, arn: &str, tags: &Tags) {
-        self.known().others.insert(arn.to_owned(), tags.clone());
-    }
-
-    /// The tags of a service that may not be read, if it is known not to carry ours.
-    pub(super) fn tags_of_others(&self, arn: &str) -> Option<Tags> {
-        self.known().others.get(arn).cloned()
-    }
-
-    /// Whether a service was ever seen with our marks or our tag, or registered in.
-    pub(super) fn was_ours(&self, arn: &str) -> bool {
-        self.known().ours.contains(arn)
     }
 
     /// Adds to the memory of a cluster, if that is complete.
@@ -177,7 +152,7 @@ impl Memory {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::pages;
 use super::memory::MEMBERS_STAND;
-use crate::cloud_map::instances::{Reading, Unread};
-use crate::cloud_map::read::ListedNamespace;
+use crate::cloud_map::{ListedNamespace, Reading, Unread};
 use crate::model::{
     CloudMapService, KnownHealth, Namespace, ServiceKey, SignedDuration, Timestamp,
 };

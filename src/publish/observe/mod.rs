@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
-use crate::kubernetes::{self, Endpoints, Kubernetes, services};
+use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{
     Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
 };
@@ -216,7 +216,7 @@ impl World<'_> {
     fn recall_ours(&self, registry: &mut Registry) {
         let services = registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {
-            service.was_ours = self.registry.memory().was_ours(&service.arn);
+            service.was_ours = self.registry.memory().known().ours.contains(&service.arn);
         }
     }
 
@@ -226,7 +226,7 @@ impl World<'_> {
         let (memory, registry) = (self.registry.memory(), &mut observation.registry);
         keys.retain(|key| {
             let Some(service) = registry.services.get_mut(key) else { return false };
-            let known = memory.tags_of_others(&service.arn);
+            let known = memory.known().others.get(&service.arn).cloned();
             let is_known = known.is_some();
             service.tags = known.unwrap_or_default();
             !is_known
@@ -235,7 +235,7 @@ impl World<'_> {
         let read = keys.iter().filter_map(|key| registry.services.get(key));
         let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
         for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {
-            memory.note_others(&service.arn, &service.tags);
+            memory.known().others.insert(service.arn.clone(), service.tags.clone());
         }
     }
 }
@@ -243,8 +243,8 @@ impl World<'_> {
 fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
         if let Some(published) = desired.services.get_mut(&service) {
-            published.endpoints = Some(services::all_endpoints(&read));
-            published.truncated = services::is_truncated(&read);
+            published.endpoints = Some(read.all);
+            published.truncated = read.truncated;
         }
     }
 }

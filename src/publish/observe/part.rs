@@ -145,7 +145,8 @@ impl World<'_> {
         let marks = observed.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
         let (memory, owner) = (self.registry.memory(), &self.owner);
-        memory.note_ours(plan::seen_as_ours(observed).map(|service| service.arn.clone()));
+        let ours = plan::seen_as_ours(observed).map(|service| service.arn.clone());
+        memory.known().ours.extend(ours);
         if is_whole {
             memory.keep_places(owner, claims.chain(marks), &plan::unread_keys(observed));
         } else {

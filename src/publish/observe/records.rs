@@ -8,10 +8,9 @@ use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
-use crate::model::clusterset::Member;
 use crate::model::{
-    CloudMapService, Namespace, NamespaceReference, Owner, Registry, ServiceKey, ServiceRef,
-    UnresolvedNamespace,
+    CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
+    ServiceRef, UnresolvedNamespace,
 };
 use crate::publish::plan::Observation;
 

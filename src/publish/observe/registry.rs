@@ -15,12 +15,10 @@ use tokio::sync::{Mutex, OnceCell};
 use super::budget::{Budget, ReadLimit};
 use super::memory::Memory;
 use super::mirror::{Due, Moment, Namespaces, Services};
-use crate::cloud_map::instances::Unread;
-use crate::cloud_map::{self, CloudMap, SharedResults};
-use crate::model::clusterset::Member;
+use crate::cloud_map::{self, CloudMap, SharedResults, Unread};
 use crate::model::{
-    CloudMapService, ClusterArn, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
-    Timestamp,
+    CloudMapService, ClusterArn, Member, Namespace, NamespaceReference, Owner, Registry,
+    ServiceKey, Timestamp,
 };
 use crate::publish::plan::Refusals;
 
@@ -162,7 +160,7 @@ impl SharedRegistry {
 
     /// Remembers services, by their ARNs, in which this process registered.
     pub fn note_registered(&self, arns: impl Iterator<Item = String>) {
-        self.memory.note_ours(arns);
+        self.memory.known().ours.extend(arns);
     }
 
     /// Every service, with the instances of those that have any. If its reads are limited, some are older than the

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kubernetes::services::{self, AnnotationSettings};
 use crate::kubernetes::{Endpoints, Error, Kubernetes};
-use crate::model::clusterset::Member;
-use crate::model::{Desired, PublishedService, ServiceRef};
+use crate::model::{Desired, Member, PublishedService, ServiceRef};
 
 /// The source of the claims of a cluster.
 #[derive(Clone, Debug)]
@@ -51,17 +50,9 @@ impl Source {
         kubernetes: &Kubernetes,
         service: &ServiceRef,
     ) -> Result<Option<PublishedService>, Error> {
-        match self {
-            Self::Annotations(reading) => {
-                let read = kubernetes.headless_service(service).await?;
-                Ok(read.and_then(|read| services::annotated(&read, reading)))
-            }
-            Self::Exports(member) => {
-                let (namespaces, services) = (BTreeSet::new(), BTreeSet::from([service.clone()]));
-                let read = kubernetes.selected_exports(&namespaces, &services, member).await?;
-                Ok(read.services.into_values().next())
-            }
-        }
+        let only = BTreeSet::from([service.clone()]);
+        let read = self.selected(kubernetes, &BTreeSet::new(), &only).await?;
+        Ok(read.services.into_values().next())
     }
 
     /// Reads the endpoints of Services.

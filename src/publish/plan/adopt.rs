@@ -26,8 +26,10 @@ use super::wanted::{WantedInstances, wanted, wanted_by_holder};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
-use crate::model::clusterset::{ClusterId, ClustersetId, Member};
-use crate::model::{Attributes, Foreign, Marks, Owner, Place, ServiceKey, ServiceRef, Tags};
+use crate::model::{
+    Attributes, ClusterId, ClustersetId, Foreign, Marks, Member, Owner, Place, ServiceKey,
+    ServiceRef, Tags,
+};
 
 /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
 /// must have been read.

@@ -20,67 +20,14 @@ use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
 
 /// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
 pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
-    let capacity = &observation.registry.capacity;
-    let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
-    for (place, pending) in take_pending(observation, compared, plan) {
-        let is_full = capacity.refusal(&place.key).is_some();
-        let mut free = observation.free_places(&place.key);
-        let mut without = Vec::new();
-        for pending in pending {
-            let freed = freed
-                .entry((pending.service.clone(), place.key.namespace.clone()))
-                .or_insert_with(|| capacity.freed(&pending.service, &place.key));
-            if free > 0 && (!is_full || *freed > 0) {
-                free -= 1;
-                *freed = freed.saturating_sub(1);
-                plan.changes.entry(pending.service).or_default().push(pending.register);
-            } else {
-                without.push(pending);
-            }
-        }
-        if !without.is_empty() {
-            let refused = exchange(observation, &place, without, plan);
-            hold_back(observation, compared, (&place, free), &refused, plan);
-        }
-    }
+    Fitting { observation, compared, plan }.fit();
 }
 
-impl Observation {
-    /// The number of further instances that a Cloud Map service can take by its own limit.
-    fn free_places(&self, key: &ServiceKey) -> usize {
-        self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
-    }
-}
-
-/// Adds one line for each Service with refused registrations; the Cloud Map service can take `free` more by its own limit.
-fn hold_back(
-    observation: &Observation,
-    compared: &Compared,
-    (place, free): (&Place, usize),
-    refused: &[WaitingRegistration],
-    plan: &mut Plan,
-) {
-    let mut by_service: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
-    for pending in refused {
-        *by_service.entry(&pending.service).or_default() += 1;
-    }
-    for (service, count) in by_service {
-        let wanted = compared.of(&place.key, service).map_or(count, Comparison::wanted);
-        let fit = wanted.saturating_sub(count);
-        let reason = match observation.registry.capacity.refusal(&place.key) {
-            None => {
-                let limit = observation.rules.service_limit.0;
-                let instances = observation.registry.instances(&place.key);
-                let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
-                Reason::ServiceFull { wanted, fit, limit, others }
-            }
-            Some(message) => {
-                let old = give_up(observation, service, place, count.min(free), plan);
-                Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
-            }
-        };
-        plan.hold_back(service, place, reason);
-    }
+/// A plan that is made to fit.
+struct Fitting<'a> {
+    observation: &'a Observation,
+    compared: &'a Compared,
+    plan: &'a mut Plan,
 }
 
 /// A registration that was taken out of the plan.
@@ -90,38 +37,225 @@ struct WaitingRegistration {
     register: Change,
 }
 
-/// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
-fn take_pending(
-    observation: &Observation,
-    compared: &Compared,
-    plan: &mut Plan,
-) -> BTreeMap<Place, Vec<WaitingRegistration>> {
-    let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
-    for change in plan.changes.values().flatten() {
-        if let Change::Register { place, .. } = change {
-            *counts.entry(place.clone()).or_default() += 1;
+/// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
+/// as two operations, and clients still find most of the Service meanwhile.
+const PART: usize = 4;
+
+impl Fitting<'_> {
+    fn fit(&mut self) {
+        let capacity = &self.observation.registry.capacity;
+        let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
+        for (place, pending) in self.take_pending() {
+            let is_full = capacity.refusal(&place.key).is_some();
+            let mut free = self.observation.free_places(&place.key);
+            let mut without = Vec::new();
+            for pending in pending {
+                let freed = freed
+                    .entry((pending.service.clone(), place.key.namespace.clone()))
+                    .or_insert_with(|| capacity.freed(&pending.service, &place.key));
+                if free > 0 && (!is_full || *freed > 0) {
+                    free -= 1;
+                    *freed = freed.saturating_sub(1);
+                    self.plan.changes.entry(pending.service).or_default().push(pending.register);
+                } else {
+                    without.push(pending);
+                }
+            }
+            if !without.is_empty() {
+                let refused = self.exchange(&place, without);
+                self.hold_back((&place, free), &refused);
+            }
         }
     }
-    counts.retain(|place, count| {
-        observation.registry.capacity.refusal(&place.key).is_some()
-            || *count > observation.free_places(&place.key)
-    });
-    let is_pending = |change: &mut Change| {
-        matches!(change, Change::Register { .. }) && counts.contains_key(change.place())
-    };
-    let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
-    for (service, changes) in &mut plan.changes {
-        for register in changes.extract_if(.., is_pending) {
-            let pending = places.entry(register.place().clone()).or_default();
-            pending.push(WaitingRegistration { service: service.clone(), register });
+
+    /// Adds one line for each Service with refused registrations; the Cloud Map service can take `free` more by its own
+    /// limit.
+    fn hold_back(&mut self, (place, free): (&Place, usize), refused: &[WaitingRegistration]) {
+        let mut by_service: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
+        for pending in refused {
+            *by_service.entry(&pending.service).or_default() += 1;
+        }
+        for (service, count) in by_service {
+            let wanted = self.compared.of(&place.key, service).map_or(count, Comparison::wanted);
+            let fit = wanted.saturating_sub(count);
+            let reason = match self.observation.registry.capacity.refusal(&place.key) {
+                None => {
+                    let limit = self.observation.rules.service_limit.0;
+                    let instances = self.observation.registry.instances(&place.key);
+                    let others =
+                        instances.filter(|(_, it)| !self.observation.owner.owns(it)).count();
+                    Reason::ServiceFull { wanted, fit, limit, others }
+                }
+                Some(message) => {
+                    let old = self.give_up(service, place, count.min(free));
+                    Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
+                }
+            };
+            self.plan.hold_back(service, place, reason);
         }
     }
-    for (place, pending) in &mut places {
-        let staying =
-            |service: &ServiceRef| compared.of(&place.key, service).map_or(0, |it| it.staying);
-        sort(pending, staying);
+
+    /// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
+    fn take_pending(&mut self) -> BTreeMap<Place, Vec<WaitingRegistration>> {
+        let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
+        for change in self.plan.changes.values().flatten() {
+            if let Change::Register { place, .. } = change {
+                *counts.entry(place.clone()).or_default() += 1;
+            }
+        }
+        counts.retain(|place, count| {
+            self.observation.registry.capacity.refusal(&place.key).is_some()
+                || *count > self.observation.free_places(&place.key)
+        });
+        let is_pending = |change: &mut Change| {
+            matches!(change, Change::Register { .. }) && counts.contains_key(change.place())
+        };
+        let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
+        for (service, changes) in &mut self.plan.changes {
+            for register in changes.extract_if(.., is_pending) {
+                let pending = places.entry(register.place().clone()).or_default();
+                pending.push(WaitingRegistration { service: service.clone(), register });
+            }
+        }
+        for (place, pending) in &mut places {
+            let staying = |service: &ServiceRef| {
+                self.compared.of(&place.key, service).map_or(0, |it| it.staying)
+            };
+            sort(pending, staying);
+        }
+        places
     }
-    places
+
+    /// Joins pending registrations with removals under the same name into exchanges, in order, and returns the
+    /// registrations without an instance to displace.
+    fn exchange(
+        &mut self,
+        place: &Place,
+        pending: Vec<WaitingRegistration>,
+    ) -> Vec<WaitingRegistration> {
+        let mut surplus = self.take_surplus(place, pending.len());
+        let mut refused = Vec::new();
+        for pending in pending {
+            let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
+            let displaced = own.or((!surplus.is_empty()).then_some(0)).map(|it| surplus.remove(it));
+            match (displaced, pending) {
+                (
+                    Some(Change::Deregister { instance, marked, address, because, .. }),
+                    WaitingRegistration {
+                        service,
+                        register: Change::Register { instance: newcomer, attributes, .. },
+                    },
+                ) => {
+                    let exchange = Exchange { newcomer, marked, address, because };
+                    let change = self.rewritten(place, (instance, attributes), exchange);
+                    self.plan.changes.entry(service).or_default().push(change);
+                }
+                (_, pending) => refused.push(pending),
+            }
+        }
+        refused
+    }
+
+    /// Takes up to `count` removals under a name out of the plan: only removals without a wait, or with a wait for an
+    /// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
+    fn take_surplus(&mut self, place: &Place, count: usize) -> Vec<Change> {
+        let may_be_displaced = |change: &mut Change| {
+            let Change::Deregister { place: here, waits_for, .. } = change else { return false };
+            let may_wait = matches!(
+                waits_for.as_deref(),
+                None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_))
+            );
+            here == place && may_wait
+        };
+        let mut candidates = Vec::new();
+        for (turn, changes) in &mut self.plan.changes {
+            for change in changes.extract_if(.., may_be_displaced) {
+                let instance = change.instance().unwrap_or_default().to_owned();
+                let noted = is_noted(self.observation.registry.instance(&place.key, &instance));
+                let waits = change.waits_for().is_some();
+                candidates.push(((noted, waits, turn.clone(), instance), change));
+            }
+        }
+        candidates.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for ((_, _, turn, _), change) in candidates.split_off(count.min(candidates.len())) {
+            self.plan.changes.entry(turn).or_default().push(change);
+        }
+        candidates.into_iter().map(|(_, change)| change).collect()
+    }
+
+    /// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are
+    /// dropped, since they describe the old endpoint; a note of ours stays, since it is about the cluster.
+    fn rewritten(
+        &self,
+        place: &Place,
+        (instance, mut attributes): (String, Attributes),
+        exchange: Exchange,
+    ) -> Change {
+        let empty = Attributes::new();
+        let present = self.observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
+        for note in [SIGHTING, ORPHANED] {
+            attributes.extend(present.get(note).map(|text| (note, text)));
+        }
+        let differences = Difference::between(present, &attributes);
+        let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
+        Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }
+    }
+
+    /// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
+    /// name if its last instance has to wait for one under the new name.
+    ///
+    /// Cloud Map reports a full namespace only by refusing a registration. If a renamed web waited until all its pods are
+    /// under the new name, it would wait forever in a full namespace: its own old instances take the places.
+    fn give_up(&mut self, service: &ServiceRef, new: &Place, count: usize) -> Option<String> {
+        let is_found = self.stays_registered(service, new);
+        let changes = self.plan.changes.values_mut().flatten();
+        let mut removals: Vec<&mut Change> =
+            changes.filter(|change| gives_way(change, service, new)).collect();
+        let last = removals.last().map(|change| change.place().to_string())?;
+        let part = removals.len().div_ceil(PART).min(count);
+        let stays = usize::from(!is_found);
+        let is_closed = self.observation.registry.capacity.is_closed(&new.key);
+        let may_go = if is_closed { 0 } else { removals.len().saturating_sub(stays).min(part) };
+        let mut gone = 0;
+        let mut left = BTreeMap::new();
+        for change in &mut removals {
+            let key = change.place().key.clone();
+            let left =
+                left.entry(key.clone()).or_insert_with(|| self.observation.ours(&key).count());
+            let keeps_last = matches!(change.waits_for(), Some(WaitsFor::HolderAndNewName { .. }));
+            if gone < may_go && (*left > 1 || !keeps_last) {
+                if let Change::Deregister { waits_for, .. } = change {
+                    *waits_for = None;
+                }
+                *left -= 1;
+                gone += 1;
+            }
+        }
+        (gone == 0 && !is_found).then_some(last)
+    }
+
+    /// Whether the Service has an instance at `new` that the plan neither removes nor exchanges for one of another
+    /// Service.
+    fn stays_registered(&self, service: &ServiceRef, new: &Place) -> bool {
+        let loses = |id: &str| {
+            self.plan.changes.iter().any(|(of, changes)| {
+                changes.iter().any(|change| {
+                    let is_lost = matches!(change, Change::Deregister { .. })
+                        || change.exchange().is_some() && of != service;
+                    is_lost && change.place() == new && change.instance() == Some(id)
+                })
+            })
+        };
+        let mut marked = self.observation.marked(&new.key);
+        marked.any(|it| it.service == *service && !loses(it.id))
+    }
+}
+
+impl Observation {
+    /// The number of further instances that a Cloud Map service can take by its own limit.
+    fn free_places(&self, key: &ServiceKey) -> usize {
+        self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
+    }
 }
 
 /// Sorts by the number of instances that the Service has at its turn.
@@ -142,152 +276,8 @@ fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> us
     });
 }
 
-/// Joins pending registrations with removals under the same name into exchanges, in order, and returns the registrations
-/// without an instance to displace.
-fn exchange(
-    observation: &Observation,
-    place: &Place,
-    pending: Vec<WaitingRegistration>,
-    plan: &mut Plan,
-) -> Vec<WaitingRegistration> {
-    let mut surplus = take_surplus(observation, place, plan, pending.len());
-    let mut refused = Vec::new();
-    for pending in pending {
-        let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
-        let displaced = own.or((!surplus.is_empty()).then_some(0)).map(|it| surplus.remove(it));
-        match (displaced, pending) {
-            (
-                Some(Change::Deregister { instance, marked, address, because, .. }),
-                WaitingRegistration {
-                    service,
-                    register: Change::Register { instance: newcomer, attributes, .. },
-                },
-            ) => {
-                let exchange = Exchange { newcomer, marked, address, because };
-                let change = rewritten(observation, place, (instance, attributes), exchange);
-                plan.changes.entry(service).or_default().push(change);
-            }
-            (_, pending) => refused.push(pending),
-        }
-    }
-    refused
-}
-
-/// Takes up to `count` removals under a name out of the plan: only removals without a wait, or with a wait for an
-/// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
-fn take_surplus(
-    observation: &Observation,
-    place: &Place,
-    plan: &mut Plan,
-    count: usize,
-) -> Vec<Change> {
-    let may_be_displaced = |change: &mut Change| {
-        let Change::Deregister { place: here, waits_for, .. } = change else { return false };
-        let may_wait = matches!(
-            waits_for.as_deref(),
-            None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_))
-        );
-        here == place && may_wait
-    };
-    let mut candidates = Vec::new();
-    for (turn, changes) in &mut plan.changes {
-        for change in changes.extract_if(.., may_be_displaced) {
-            let instance = change.instance().unwrap_or_default().to_owned();
-            let noted = is_noted(observation.registry.instance(&place.key, &instance));
-            let waits = change.waits_for().is_some();
-            candidates.push(((noted, waits, turn.clone(), instance), change));
-        }
-    }
-    candidates.sort_by(|(a, _), (b, _)| a.cmp(b));
-    for ((_, _, turn, _), change) in candidates.split_off(count.min(candidates.len())) {
-        plan.changes.entry(turn).or_default().push(change);
-    }
-    candidates.into_iter().map(|(_, change)| change).collect()
-}
-
 fn is_noted(attributes: Option<&Attributes>) -> bool {
     attributes.is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED))
-}
-
-/// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are dropped,
-/// since they describe the old endpoint; a note of ours stays, since it is about the cluster.
-fn rewritten(
-    observation: &Observation,
-    place: &Place,
-    (instance, mut attributes): (String, Attributes),
-    exchange: Exchange,
-) -> Change {
-    let empty = Attributes::new();
-    let present = observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
-    for note in [SIGHTING, ORPHANED] {
-        attributes.extend(present.get(note).map(|text| (note, text)));
-    }
-    let differences = Difference::between(present, &attributes);
-    let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
-    Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }
-}
-
-/// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
-/// as two operations, and clients still find most of the Service meanwhile.
-const PART: usize = 4;
-
-/// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
-/// name if its last instance has to wait for one under the new name.
-///
-/// Cloud Map reports a full namespace only by refusing a registration. If a renamed web waited until all its pods are
-/// under the new name, it would wait forever in a full namespace: its own old instances take the places.
-fn give_up(
-    observation: &Observation,
-    service: &ServiceRef,
-    new: &Place,
-    count: usize,
-    plan: &mut Plan,
-) -> Option<String> {
-    let is_found = stays_registered(observation, service, new, plan);
-    let mut removals: Vec<&mut Change> = plan
-        .changes
-        .values_mut()
-        .flatten()
-        .filter(|change| gives_way(change, service, new))
-        .collect();
-    let last = removals.last().map(|change| change.place().to_string())?;
-    let part = removals.len().div_ceil(PART).min(count);
-    let stays = usize::from(!is_found);
-    let is_closed = observation.registry.capacity.is_closed(&new.key);
-    let may_go = if is_closed { 0 } else { removals.len().saturating_sub(stays).min(part) };
-    let mut gone = 0;
-    let mut left = BTreeMap::new();
-    for change in &mut removals {
-        let key = change.place().key.clone();
-        let left = left.entry(key.clone()).or_insert_with(|| observation.ours(&key).count());
-        let keeps_last = matches!(change.waits_for(), Some(WaitsFor::HolderAndNewName { .. }));
-        if gone < may_go && (*left > 1 || !keeps_last) {
-            change.release();
-            *left -= 1;
-            gone += 1;
-        }
-    }
-    (gone == 0 && !is_found).then_some(last)
-}
-
-/// Whether the Service has an instance at `new` that the plan neither removes nor exchanges for one of another Service.
-fn stays_registered(
-    observation: &Observation,
-    service: &ServiceRef,
-    new: &Place,
-    plan: &Plan,
-) -> bool {
-    let loses = |id: &str| {
-        plan.changes.iter().any(|(of, changes)| {
-            changes.iter().any(|change| {
-                let is_lost = matches!(change, Change::Deregister { .. })
-                    || change.exchange().is_some() && of != service;
-                is_lost && change.place() == new && change.instance() == Some(id)
-            })
-        })
-    };
-    let mut marked = observation.marked(&new.key);
-    marked.any(|it| it.service == *service && !loses(it.id))
 }
 
 /// Whether a change removes an instance that only waits for the registrations under the new name of its Service.
@@ -299,15 +289,6 @@ fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
     };
     let same_namespace = change.place().key.namespace == new.key.namespace;
     renamed == service && same_namespace && change.marked() == Some(service)
-}
-
-impl Change {
-    /// Removes the wait of a removal.
-    fn release(&mut self) {
-        if let Self::Deregister { waits_for, .. } = self {
-            *waits_for = None;
-        }
-    }
 }
 
 /// A service or namespace with a number of instances near its quota or above it.

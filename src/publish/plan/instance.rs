@@ -12,8 +12,9 @@ use crate::clusterset::id;
 use crate::model::attributes::{
     ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, PORT, REGION, SCHEMA,
 };
-use crate::model::clusterset::PortOfService;
-use crate::model::{Attributes, Flow, Foreign, Health, Owner, ServiceRef, attributes, fingerprint};
+use crate::model::{
+    Attributes, Flow, Foreign, Health, Owner, PortOfService, ServiceRef, attributes, fingerprint,
+};
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +140,8 @@ pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
 pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
     let has = |key: &str| attributes.contains_key(key);
     attributes.keys().any(|key| key.starts_with("ECS_"))
-        || is_ecs_task_id(id)
+        // ECS registers a task under its id: 32 lower-case hexadecimal digits.
+        || is_hexadecimal(id, 32)
         || has(AVAILABILITY_ZONE) && has(REGION) && may_be_ecs(id, attributes)
 }
 
@@ -151,11 +153,6 @@ pub fn may_be_ecs(id: &str, attributes: &Attributes) -> bool {
 
 /// The marker that the AWS MCS controller writes into its instances, before its version.
 const MCS_CONTROLLER: &str = "aws-cloud-map-mcs-controller-for-k8s";
-
-/// ECS registers a task under its id: 32 lower-case hexadecimal digits.
-fn is_ecs_task_id(id: &str) -> bool {
-    is_hexadecimal(id, 32)
-}
 
 /// Five groups of lower-case hexadecimal digits with dashes between them.
 fn is_uuid(id: &str) -> bool {

@@ -55,7 +55,6 @@ mod wanted;
 use adopt::must_be_adopted;
 use compare::{Compared, Comparison, compare};
 use removals::removals;
-use services::fits;
 use wanted::wanted;
 
 use crate::model::{Owner, Place, ServiceRef};
@@ -144,7 +143,7 @@ impl Plan {
             }
             let place = Place::of(key, &observation.registry);
             let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
-            let ready = ready.and_then(|()| fits(observation, key));
+            let ready = ready.and_then(|()| observation.fits(key));
             match ready.and_then(|()| wanted(observation, key, holders.holders(key))) {
                 Ok(wanted) => {
                     let mut compared = compare(observation, key, wanted);

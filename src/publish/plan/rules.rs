@@ -13,8 +13,7 @@ use super::instance::Identity;
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use super::result::Plan;
-use crate::model::words::words;
-use crate::model::{FirstNames, Policy, Rule, ServiceKey, ServiceRef};
+use crate::model::{FirstNames, Policy, Rule, ServiceKey, ServiceRef, words};
 
 impl Policy {
     pub fn allows(self, change: &Change) -> bool {

@@ -33,7 +33,7 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
         let decides = holders.holder(key) == Some(*holder);
         let owner = &observation.owner;
         let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
-        let misfits = || service.held() == 0 && may_misfit(observation, service, holder);
+        let misfits = || service.held() == 0 && observation.may_misfit(service, holder);
         first || decides && claims.is_some_and(differs) || misfits()
     });
     let left = left_by_claims(observation)
@@ -63,33 +63,6 @@ pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
     observation.ours(key).next().is_some()
 }
 
-/// Whether instances of ours may be registered in an existing service.
-///
-/// # Errors
-/// Returns the reason if no instance can be registered there.
-pub fn may_register_in(
-    service: &CloudMapService,
-    key: &ServiceKey,
-    observation: &Observation,
-) -> Result<(), Reason> {
-    if let Some(problem) = &service.unreadable {
-        return Err(Reason::Unreadable(problem.clone()));
-    }
-    if service.instances.is_none() {
-        return Err(Reason::Unreadable("they were not requested".to_owned()));
-    }
-    if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
-        return Err(Reason::CnameService);
-    }
-    match &service.tags {
-        _ if service.kind != ServiceKind::Http || has_ours(observation, key) => Ok(()),
-        Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
-        // It is unknown whether ECS manages the service.
-        Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
-        Tags::Read { .. } | Tags::Unread => Ok(()),
-    }
-}
-
 /// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
 pub fn refusal(observation: &Observation, kind: ServiceKind) -> Option<Reason> {
     let has_records = matches!(kind, ServiceKind::Dns(_));
@@ -99,75 +72,118 @@ pub fn refusal(observation: &Observation, kind: ServiceKind) -> Option<Reason> {
 /// TTL in seconds of the records of a new DNS service if no annotation sets one.
 const DEFAULT_TTL: u32 = 60;
 
-/// The settings of a new service under `key`, as the oldest of its holders requests them. The first with an endpoint decides
-/// the families if a holder states none; without any, nothing is created.
-pub fn new_service(
-    observation: &Observation,
-    key: &ServiceKey,
-    holders: &[ServiceRef],
-) -> Option<NewService> {
-    let annotated = observation.desired.services.get(holders.first()?)?;
-    let claims = annotated.claims.as_ref().ok()?;
-    let namespace = observation.registry.namespaces.get(&key.namespace)?;
-    let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
-    let kind = match namespace.kind {
-        NamespaceKind::Http => ServiceKind::Http,
-        NamespaceKind::Dns if !claims.ports.is_empty() => {
-            ServiceKind::Dns(Records { srv: true, ..Records::default() })
+impl Observation {
+    /// Whether instances of ours may be registered in an existing service.
+    ///
+    /// # Errors
+    /// Returns the reason if no instance can be registered there.
+    pub fn may_register_in(
+        &self,
+        service: &CloudMapService,
+        key: &ServiceKey,
+    ) -> Result<(), Reason> {
+        if let Some(problem) = &service.unreadable {
+            return Err(Reason::Unreadable(problem.clone()));
         }
-        NamespaceKind::Dns => {
-            let all = holders.iter().filter_map(|it| observation.desired.services.get(it));
-            let mut all = all.map(PublishedService::record_families);
-            ServiceKind::Dns(Records::of(&all.find(|families| !families.is_empty())?))
+        if service.instances.is_none() {
+            return Err(Reason::Unreadable("they were not requested".to_owned()));
         }
-    };
-    let name = claims.names.iter().find(same)?.clone();
-    let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
-    let routing_policy = claims.routing_policy.unwrap_or_default();
-    let custom_health = claims.health == HealthSource::Custom;
-    Some(NewService { namespace, name, kind, ttl, routing_policy, custom_health })
-}
-
-/// Whether the only claimant of a name can be registered in its Cloud Map service.
-///
-/// # Errors
-/// Returns the reason if that is [`misfit`].
-pub fn fits(observation: &Observation, key: &ServiceKey) -> Result<(), Reason> {
-    let mut claimants = observation.holders.claimants(key);
-    let only = claimants.next().filter(|_| claimants.next().is_none());
-    only.and_then(|only| misfit(observation, key, only)).map_or(Ok(()), Err)
-}
-
-/// The reason why an empty service of ours takes no endpoint of `claimant`: its records need both families, which Cloud Map
-/// does not change, and no endpoint has both.
-pub fn misfit(
-    observation: &Observation,
-    key: &ServiceKey,
-    claimant: &ServiceRef,
-) -> Option<Reason> {
-    let service = observation.registry.services.get(key)?;
-    let is_ours = service.is_tagged(&observation.owner.id);
-    let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
-    let families = observation.desired.services.get(claimant)?.endpoint_families();
-    if !is_ours || !is_empty || families.len() != 1 || !may_misfit(observation, service, claimant) {
-        return None;
+        if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
+            return Err(Reason::CnameService);
+        }
+        match &service.tags {
+            _ if service.kind != ServiceKind::Http || has_ours(self, key) => Ok(()),
+            Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
+            // It is unknown whether ECS manages the service.
+            Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
+            Tags::Read { .. } | Tags::Unread => Ok(()),
+        }
     }
-    let fitting = new_service(observation, key, from_ref(claimant))?.kind;
-    let delete = (!observation.rules.deletes_services()).then(|| service.delete_command());
-    Some(Reason::RecordsMisfit { fitting, delete })
-}
 
-/// Whether a service has records of both families, and a Service that publishes itself there does not state both.
-pub fn may_misfit(
-    observation: &Observation,
-    service: &CloudMapService,
-    claimant: &ServiceRef,
-) -> bool {
-    let has_both = matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
-    let published = observation.desired.services.get(claimant);
-    let states_both = published.is_some_and(|it| it.families.len() > 1);
-    let publishes = observation.desired.claims(claimant).is_some_and(|it| it.publish);
-    has_both && publishes && !states_both
+    /// The settings of a new service under `key`, as the oldest of its holders requests them. The first with an endpoint
+    /// decides the families if a holder states none; without any, nothing is created.
+    pub fn new_service(&self, key: &ServiceKey, holders: &[ServiceRef]) -> Option<NewService> {
+        let annotated = self.desired.services.get(holders.first()?)?;
+        let claims = annotated.claims.as_ref().ok()?;
+        let namespace = self.registry.namespaces.get(&key.namespace)?;
+        let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
+        let kind = match namespace.kind {
+            NamespaceKind::Http => ServiceKind::Http,
+            NamespaceKind::Dns if !claims.ports.is_empty() => {
+                ServiceKind::Dns(Records { srv: true, ..Records::default() })
+            }
+            NamespaceKind::Dns => {
+                let all = holders.iter().filter_map(|it| self.desired.services.get(it));
+                let mut all = all.map(PublishedService::record_families);
+                ServiceKind::Dns(Records::of(&all.find(|families| !families.is_empty())?))
+            }
+        };
+        let name = claims.names.iter().find(same)?.clone();
+        let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
+        let routing_policy = claims.routing_policy.unwrap_or_default();
+        let custom_health = claims.health == HealthSource::Custom;
+        Some(NewService { namespace, name, kind, ttl, routing_policy, custom_health })
+    }
+
+    /// Whether the only claimant of a name can be registered in its Cloud Map service.
+    ///
+    /// # Errors
+    /// Returns the reason if that is [`Self::misfit`].
+    pub fn fits(&self, key: &ServiceKey) -> Result<(), Reason> {
+        let mut claimants = self.holders.claimants(key);
+        let only = claimants.next().filter(|_| claimants.next().is_none());
+        only.and_then(|only| self.misfit(key, only)).map_or(Ok(()), Err)
+    }
+
+    /// The reason why an empty service of ours takes no endpoint of `claimant`: its records need both families, which
+    /// Cloud Map does not change, and no endpoint has both.
+    pub fn misfit(&self, key: &ServiceKey, claimant: &ServiceRef) -> Option<Reason> {
+        let service = self.registry.services.get(key)?;
+        let is_ours = service.is_tagged(&self.owner.id);
+        let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
+        let families = self.desired.services.get(claimant)?.endpoint_families();
+        if !is_ours || !is_empty || families.len() != 1 || !self.may_misfit(service, claimant) {
+            return None;
+        }
+        let fitting = self.new_service(key, from_ref(claimant))?.kind;
+        let delete = (!self.rules.deletes_services()).then(|| service.delete_command());
+        Some(Reason::RecordsMisfit { fitting, delete })
+    }
+
+    /// Whether a service has records of both families, and a Service that publishes itself there does not state both.
+    pub fn may_misfit(&self, service: &CloudMapService, claimant: &ServiceRef) -> bool {
+        let has_both =
+            matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
+        let published = self.desired.services.get(claimant);
+        let states_both = published.is_some_and(|it| it.families.len() > 1);
+        let publishes = self.desired.claims(claimant).is_some_and(|it| it.publish);
+        has_both && publishes && !states_both
+    }
+
+    /// The settings that `service` requests and `oldest`, which shares the name with it, overrides.
+    pub fn overridden_settings(
+        &self,
+        key: &ServiceKey,
+        service: &ServiceRef,
+        oldest: &ServiceRef,
+    ) -> Option<Reason> {
+        let (decided, asked) = match self.registry.services.get(key) {
+            Some(existing) if existing.kind == ServiceKind::Http => return None,
+            Some(_) => {
+                let ttl = |service: &ServiceRef| self.desired.claims(service)?.ttl;
+                let asked = format!("a TTL of {} s", ttl(service)?);
+                let decided = ttl(oldest).map(|ttl| format!("a TTL of {ttl} s"));
+                (decided.unwrap_or_else(|| "the TTL that the service has".to_owned()), asked)
+            }
+            None => {
+                let new = |service| self.new_service(key, from_ref(service));
+                let new = |service| new(service).map(|new| new.to_string());
+                (new(oldest)?, new(service)?)
+            }
+        };
+        let oldest = oldest.clone();
+        (decided != asked).then_some(Reason::SharedName { oldest, decided, asked })
+    }
 }
 
 impl Plan {
@@ -186,29 +202,4 @@ impl Plan {
             }
         }
     }
-}
-
-/// The settings that `service` requests and `oldest`, which shares the name with it, overrides.
-pub fn overridden_settings(
-    observation: &Observation,
-    key: &ServiceKey,
-    service: &ServiceRef,
-    oldest: &ServiceRef,
-) -> Option<Reason> {
-    let (decided, asked) = match observation.registry.services.get(key) {
-        Some(existing) if existing.kind == ServiceKind::Http => return None,
-        Some(_) => {
-            let ttl = |service: &ServiceRef| observation.desired.claims(service)?.ttl;
-            let asked = format!("a TTL of {} s", ttl(service)?);
-            let decided = ttl(oldest).map(|ttl| format!("a TTL of {ttl} s"));
-            (decided.unwrap_or_else(|| "the TTL that the service has".to_owned()), asked)
-        }
-        None => {
-            let new = |service| new_service(observation, key, from_ref(service));
-            let new = |service| new(service).map(|new| new.to_string());
-            (new(oldest)?, new(service)?)
-        }
-    };
-    let oldest = oldest.clone();
-    (decided != asked).then_some(Reason::SharedName { oldest, decided, asked })
 }

@@ -10,10 +10,10 @@ use super::rules::NamePermit;
 use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
-use crate::model::clusterset::{ExportedEndpoint, ExportedService, PortOfService};
 use crate::model::{
-    Attributes, Claims, Endpoint, Marks, Owner, PortReference, PublishedService, Records,
-    ServiceKind, ServiceRef, is_checkable, is_publishable, join, join_or, without_leading_zeros,
+    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, Marks, Owner, PortOfService,
+    PortReference, PublishedService, Records, ServiceKind, ServiceRef, is_checkable,
+    is_publishable, join, join_or, without_leading_zeros,
 };
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::Change;
 use super::observation::Observation;
 use super::result::Plan;
-use super::services::misfit;
 use crate::model::{CloudMapService, InstanceKey, Registry, ServiceKey, ServiceRef, Tags};
 
 /// The claims of clusters to Cloud Map services, and the instances that a plan removes.
@@ -45,7 +44,7 @@ impl Claimed {
             }
         }
         for (key, all) in claimants {
-            let misfit = matches!(all[..], [only] if misfit(observation, &key, only).is_some());
+            let misfit = matches!(all[..], [only] if observation.misfit(&key, only).is_some());
             let keys = if misfit { &mut claimed.misfits } else { &mut claimed.keys };
             keys.insert(key);
         }

@@ -12,7 +12,7 @@ use super::observation::Observation;
 use super::reason::Reason;
 use super::result::ServiceNote;
 use super::rules::{Maximum, SetBy, smallest};
-use super::services::{may_register_in, new_service, overridden_settings, refusal};
+use super::services::refusal;
 use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
@@ -174,10 +174,10 @@ pub fn wanted_by_holder<'a>(
     let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
     let (published, claims) = claims(observation, holder)?;
     let existing = observation.registry.services.get(key);
-    existing.map_or(Ok(()), |service| may_register_in(service, key, observation))?;
+    existing.map_or(Ok(()), |service| observation.may_register_in(service, key))?;
     let create = match existing {
         Some(_) => None,
-        None => new_service(observation, key, holders),
+        None => observation.new_service(key, holders),
     };
     let created = create.as_ref().map(|it| (it.kind, it.custom_health));
     let (kind, has_check) = existing
@@ -209,7 +209,7 @@ pub fn wanted_by_holder<'a>(
     }
     if holder != oldest {
         (wanted.update, wanted.note) = (None, None);
-        wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
+        wanted.held_back.extend(observation.overridden_settings(key, holder, oldest));
     }
     Ok(wanted)
 }

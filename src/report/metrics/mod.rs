@@ -16,7 +16,7 @@ use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamErro
 use metrique_writer_format_emf::Emf;
 
 use super::{ClusterReport, Mode, Report};
-use crate::model::words::words;
+use crate::model::words;
 pub use cluster::OF_CLUSTER;
 pub use invocation::OF_INVOCATION;
 

@@ -1,6 +1,6 @@
 //! The instances of exports in Cloud Map.
 
-use cloud_map_sync::cloud_map::read::LocalHost;
+use cloud_map_sync::cloud_map::LocalHost;
 use serde_json::Value;
 
 use super::{Members, condition, exported, web};

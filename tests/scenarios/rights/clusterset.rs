@@ -1,8 +1,7 @@
 //! The rights of exports and imports, in a clusterset of `blue` and `green`.
 
 use cloud_map_sync::clusterset::id::slice;
-use cloud_map_sync::model::clusterset::ClusterId;
-use cloud_map_sync::model::{Family, ServiceRef};
+use cloud_map_sync::model::{ClusterId, Family, ServiceRef};
 use serde_json::Value;
 
 use super::play::{Case, denied};

@@ -8,14 +8,11 @@ use std::sync::Arc;
 use cloud_map_sync::clusterset::record::{self, ClusterRecord, ExportRecord};
 use cloud_map_sync::clusterset::{attributes, attributes::endpoints_of, id};
 use cloud_map_sync::model::attributes::Marks;
-use cloud_map_sync::model::clusterset::{
-    ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Overlay,
-    Properties, Protocol,
-};
 use cloud_map_sync::model::{
-    Attributes, CloudMapService, ClusterArn, Desired, Endpoint, Family, Flow, Namespace,
-    NamespaceKind, Owner, PublishedService, Registry, Selection, ServiceKey, ServiceKind,
-    ServiceRef, Timestamp,
+    Attributes, CloudMapService, ClusterArn, ClusterId, ClustersetId, Desired, Endpoint, Export,
+    ExportedPort, ExportedService, Family, Flow, ImportType, Member, Namespace, NamespaceKind,
+    Overlay, Owner, Properties, Protocol, PublishedService, Registry, Selection, ServiceKey,
+    ServiceKind, ServiceRef, Timestamp,
 };
 
 pub const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];

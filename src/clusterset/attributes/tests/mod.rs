@@ -9,10 +9,10 @@ use super::aws::{AwsEndpoint, read_as_aws};
 use super::*;
 use crate::clusterset::{arbitrary, limits};
 use crate::model::attributes::{IPV4, IPV6, MARK_PREFIX};
-use crate::model::clusterset::{
-    ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint, ImportType, Protocol,
+use crate::model::{
+    Attributes, ClusterArn, ClusterId, ClustersetId, EndpointPort, Export, ExportedEndpoint,
+    Family, Flow, ImportType, Marks, Owner, Protocol, ServiceRef, Timestamp,
 };
-use crate::model::{Attributes, ClusterArn, Family, Flow, Marks, Owner, ServiceRef, Timestamp};
 
 fn shop() -> ClustersetId {
     ClustersetId::parse("shop").expect("an id")

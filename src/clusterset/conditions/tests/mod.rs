@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use super::{ExportOutcome, conditions_to_apply};
 use crate::clusterset::merge::{Conflict, Merged, merge};
-use crate::model::clusterset::{ClusterId, Export, ImportType};
-use crate::model::{Condition, ServiceExport, ServiceRef, Timestamp};
+use crate::model::{
+    ClusterId, Condition, Export, ImportType, ServiceExport, ServiceRef, Timestamp,
+};
 
 /// The time of an earlier run, and of this one.
 const EARLIER: Timestamp = Timestamp::constant(1_000, 0);

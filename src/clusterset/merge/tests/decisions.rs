@@ -2,7 +2,7 @@
 
 use super::notation::{exports, merge_all};
 use crate::clusterset::merge::{decisions, ports_of_some};
-use crate::model::clusterset::ClusterId;
+use crate::model::ClusterId;
 
 /// The decisions of each exporter, a line for each, and the ports that some exporters lack.
 fn decided(lines: &str) -> Vec<String> {

@@ -10,11 +10,10 @@
 use std::collections::BTreeSet;
 
 use crate::clusterset::merge::{Merged, merge, served_ports};
-use crate::model::clusterset::{
-    ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol,
-    SessionAffinity,
+use crate::model::{
+    ClusterId, Export, ExportedPort, Family, ImportType, InternalTrafficPolicy, Properties,
+    Protocol, ServiceRef, SessionAffinity, Timestamp,
 };
-use crate::model::{Family, ServiceRef, Timestamp};
 
 /// The exports, one a line.
 pub fn exports(lines: &str) -> Vec<Export> {

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::notation::{exports, merge_all, merged, port};
 use crate::clusterset::merge::{served_ports, serves};
-use crate::model::clusterset::{ClustersetService, EndpointPort, ExportedPort, ImportType};
+use crate::model::{ClustersetService, EndpointPort, ExportedPort, ImportType};
 
 #[test]
 fn equal_ports_in_any_order_are_no_conflict() {

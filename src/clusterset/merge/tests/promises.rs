@@ -9,11 +9,10 @@ use proptest::sample::{Index, select, subsequence};
 
 use super::notation::merge_all;
 use crate::clusterset::merge::{Merged, served_ports};
-use crate::model::clusterset::{
-    ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol,
-    SessionAffinity,
+use crate::model::{
+    ClusterId, Export, ExportedPort, Family, ImportType, InternalTrafficPolicy, Properties,
+    Protocol, SessionAffinity, Timestamp,
 };
-use crate::model::{Family, Timestamp};
 
 /// In the order of the API's constants.
 const REASONS: [&str; 9] = [

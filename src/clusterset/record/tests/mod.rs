@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::clusterset::{arbitrary, id, limits};
 use crate::model::attributes::EXPORT;
-use crate::model::clusterset::{
-    Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol, SessionAffinity,
+use crate::model::{
+    ClusterArn, Export, ExportedPort, Family, Flow, ImportType, InternalTrafficPolicy, Owner,
+    Properties, Protocol, SessionAffinity, Timestamp,
 };
-use crate::model::{ClusterArn, Family, Flow, Owner, Timestamp};
 
 fn blue() -> ClusterId {
     ClusterId::parse("blue").expect("an id")

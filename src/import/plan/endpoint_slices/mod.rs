@@ -17,9 +17,9 @@ use super::change::Change;
 use super::derived_service::Derived;
 use super::present::{Addresses, PortSet, Slice, SliceEndpoint};
 use crate::clusterset::id;
-use crate::model::clusterset::{ClusterId, ClustersetService, ExportedPort, ImportType};
-use crate::model::name::is_dns_label;
-use crate::model::{Family, is_publishable};
+use crate::model::{
+    ClusterId, ClustersetService, ExportedPort, Family, ImportType, is_dns_label, is_publishable,
+};
 
 /// The slices of a cluster and family. A slice without the label of a cluster belongs to none.
 type Groups<'a> = BTreeMap<(Option<ClusterId>, Family), Vec<&'a Slice>>;

@@ -13,8 +13,7 @@ use crate::import::plan::ownership::{OWNER_LABEL, OwnerLabel};
 use crate::import::plan::present::{
     Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
-use crate::model::clusterset::{ClusterId, ExportedPort};
-use crate::model::{Family, SignedDuration, Timestamp, join};
+use crate::model::{ClusterId, ExportedPort, Family, SignedDuration, Timestamp, join};
 
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {

@@ -8,8 +8,7 @@ use proptest::sample::{select, subsequence};
 
 use super::world::{BOTH, World, cluster, endpoint, many, ports};
 use crate::import::plan::{Exported, ImportedEndpoint, Read};
-use crate::model::Family;
-use crate::model::clusterset::{ExportedPort, ImportType, SessionAffinity};
+use crate::model::{ExportedPort, Family, ImportType, SessionAffinity};
 
 const CLUSTERS: [&str; 3] = ["blue", "green", "red"];
 const PORTS: [&str; 5] =

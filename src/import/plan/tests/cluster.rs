@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::import::plan::{
     Change, DerivedService, Kind, ObjectRef, Plan, Present, Slice, SliceEndpoint, Write,
 };
-use crate::model::clusterset::{ExportedPort, ImportType};
+use crate::model::{ExportedPort, ImportType};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {

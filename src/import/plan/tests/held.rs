@@ -8,8 +8,7 @@ use serde_json::json;
 use super::cluster::Cluster;
 use super::world::{World, after, cluster, described, slices};
 use crate::import::plan::{Kind, NamespaceState, Tally, hold};
-use crate::model::Family;
-use crate::model::clusterset::ClusterId;
+use crate::model::{ClusterId, Family};
 
 fn both() -> World {
     World::with_ports("http:80")

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::world::{BOTH, World, after, ports};
 use crate::import::plan::{Failure, Kind, OwnerLabel};
-use crate::model::Family;
-use crate::model::clusterset::{InternalTrafficPolicy, Properties, SessionAffinity};
+use crate::model::{Family, InternalTrafficPolicy, Properties, SessionAffinity};
 
 fn web() -> World {
     World::with_ports("http:80 udp!dns:53").exported("green", "10.0.0.1").exported("blue", "")

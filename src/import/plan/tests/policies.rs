@@ -10,8 +10,7 @@ use super::cluster::Cluster;
 use super::step::{Step, is_ours, step};
 use super::world::{World, after, described};
 use crate::import::plan::{AWS_DERIVED, Kind, Present, ServiceImport, Stage, Tally};
-use crate::model::Policy;
-use crate::model::clusterset::ImportType;
+use crate::model::{ImportType, Policy};
 
 const SYNC: &[Policy] = &[Policy::Sync];
 const UPSERTING: &[Policy] = &[Policy::Sync, Policy::UpsertOnly];

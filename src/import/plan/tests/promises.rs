@@ -16,8 +16,7 @@ use super::step::{Step, foreign, import, slices, step};
 use super::world::described;
 use crate::import::plan::present::PortSet;
 use crate::import::plan::{Present, Read, Slice, SliceEndpoint, Stage};
-use crate::model::clusterset::{ClusterId, ImportType};
-use crate::model::{Family, is_publishable};
+use crate::model::{ClusterId, Family, ImportType, is_publishable};
 
 /// Few worlds and always the same, unless `PROPTEST_CASES` or `PROPTEST_RNG_SEED` asks for others.
 fn config() -> ProptestConfig {

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::world::{World, after};
 use crate::import::plan::{Failure, Kind, Stage, missing_fields, refused_fields};
-use crate::model::clusterset::{
-    InternalTrafficPolicy, OptionalField, RefusedField, SessionAffinity,
+use crate::model::{
+    InternalTrafficPolicy, OptionalField, Policy, RefusedField, ServiceRef, SessionAffinity,
 };
-use crate::model::{Policy, ServiceRef};
 
 fn web_service() -> ServiceRef {
     ServiceRef::new("shop", "web")

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::world;
 use crate::clusterset::attributes::Skipped;
-use crate::guard::{GuardStatus, Loss, LossSubject};
+use crate::guard::{Guard, GuardStatus, Loss, LossSubject};
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::held_back::Reason;
 use crate::model::{ClusterArn, Family, GuardState, ServiceRef};
@@ -31,11 +31,9 @@ fn guard(endpoints: usize) -> Reason {
         losses: [(service, loss)].into_iter().collect(),
         instances: 30,
         unread: 0,
-        share: 50,
-        minimum: 10,
+        guard: Guard::default(),
         first_seen: None,
         later_look: false,
-        lifts_from: None,
         cluster: ClusterArn::parse(cluster).expect("well formed"),
         no_note: None,
     };

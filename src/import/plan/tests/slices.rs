@@ -7,7 +7,7 @@ use super::cluster::Cluster;
 use super::world::{BOTH, World, after, endpoint, many, ports, slices};
 use crate::import::plan::Kind;
 use crate::import::plan::present::Addresses;
-use crate::model::clusterset::Protocol;
+use crate::model::Protocol;
 
 fn web(cluster: &str, addresses: &str) -> World {
     World::with_ports("http:80").families(&BOTH).exported(cluster, addresses)

@@ -10,10 +10,10 @@ use crate::import::plan::{
     Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan,
     PortKey, Present, Read, Sources, change, plan,
 };
-use crate::model::clusterset::{
-    ClusterId, ClustersetService, ExportedPort, ImportType, Properties, Protocol,
+use crate::model::{
+    ClusterId, ClustersetService, ExportedPort, Family, ImportType, Policy, Properties, Protocol,
+    ServiceRef, Timestamp,
 };
-use crate::model::{Family, Policy, ServiceRef, Timestamp};
 
 pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
 

@@ -8,9 +8,8 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::attributes::SIGHTING;
-use crate::model::clusterset::Member;
 use crate::model::{
-    Attributes, Policy, Registry, Selection, ServiceRef, SignedDuration, Timestamp,
+    Attributes, Member, Policy, Registry, Selection, ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::exports::outcome::Refused;
 use crate::publish::observe::World;

@@ -20,9 +20,7 @@ use tokio::sync::mpsc;
 use tokio::try_join;
 
 use super::{Failure, SharedRegistry};
-use crate::cloud_map::instances::{Reading, Unread};
-use crate::cloud_map::read::ListedService;
-use crate::cloud_map::{Call, Class, Error, SIDE_BY_SIDE, Urgency};
+use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread, Urgency};
 use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, NewService, ServiceKey};

@@ -6,11 +6,10 @@ use insta::assert_snapshot;
 
 use super::world::{A, HTTP, World, foreign, named, pod, service, tell, with, written};
 use crate::model::attributes::{EC2_INSTANCE, PORT};
-use crate::model::clusterset::{
-    ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Properties,
-    Protocol,
+use crate::model::{
+    Attributes, ClusterId, ClustersetId, Export, ExportedPort, ExportedService, Flow, ImportType,
+    Member, Properties, Protocol, Selection, Timestamp,
 };
-use crate::model::{Attributes, Flow, Selection, Timestamp};
 use crate::publish::plan::{
     Adoption, ExportAdoption, Plan, Policy, Rules, adopt, adopt_exports, to_adopt,
 };
