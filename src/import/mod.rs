@@ -131,7 +131,11 @@ impl Importing<'_> {
         if !members.is_unread {
             names.extend(members.names().iter().cloned().chain(self.objects.names(self.owner)));
             let left = self.objects.beside(&names).into_iter();
-            let left = left.filter(|it| it.name.starts_with(id::DERIVED));
+            let is_left = |it: &ServiceRef| {
+                let objects = self.objects.present(it);
+                it.name.starts_with(id::DERIVED) && objects.is_ok_and(|it| it.is_orphaned())
+            };
+            let left = left.filter(is_left);
             names.extend(left.map(|it| members.name_of(&it).cloned().unwrap_or(it)));
         }
         names.retain(|name| selection.contains(name));

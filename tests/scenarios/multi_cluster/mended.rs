@@ -93,3 +93,20 @@ async fn what_is_left_of_an_import_goes_once_it_is_known_that_no_cluster_exports
         members.converge().await;
     }
 }
+
+/// Garbage collection takes the Service with the import, which may also be one that another run has just made.
+#[tokio::test]
+async fn derived_service_stays_while_an_import_owns_it_that_is_not_ours_any_more() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    exported(blue, web(), &[], CREATED);
+    members.converge().await;
+    let mut import = green.service_import("shop", "web").expect("an import");
+    import["metadata"]["labels"].as_object_mut().expect("labels").remove("cloud-map-sync/owner");
+    green.put(import);
+    blue.unexport("shop", "web");
+
+    let report = sync(&members.function).await;
+
+    assert_eq!(left_of(green, OWNER).len(), 1, "{report}");
+}
