@@ -48,10 +48,13 @@ pub fn export_record(service: &ServiceRef) -> String {
     format!("{EXPORT_RECORD}{}", fingerprint::<10>(&[&service.namespace, &service.name]))
 }
 
+/// The beginning of the name of a derived Service.
+pub const DERIVED: &str = "derived-";
+
 /// The name of the Service that gives an import its virtual IP, as in the reference implementation
 /// (<https://github.com/kubernetes-sigs/mcs-api/blob/master/controllers/common.go>).
 pub fn derived_service(service: &ServiceRef) -> String {
-    format!("derived-{}", hash_of_name(service))
+    format!("{DERIVED}{}", hash_of_name(service))
 }
 
 /// The name of an `EndpointSlice` of an import: the `number`th with endpoints of this cluster and family.

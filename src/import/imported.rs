@@ -121,7 +121,7 @@ impl EachImport<'_> {
     ) -> Imported {
         let mut imported = Imported::default();
         let names = self.objects.names(self.owner);
-        for name in names.iter().chain(self.objects.derived_beside(&names)) {
+        for name in names.iter().chain(&self.objects.beside(&names)) {
             let outcome = match self.objects.present(name) {
                 Ok(present) => self.one(name, present, &decide).await,
                 Err(problem) => ImportOutcome::unreadable(&problem),

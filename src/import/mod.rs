@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
+use crate::clusterset::id;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
@@ -120,8 +121,8 @@ impl Importing<'_> {
             && self.objects.has_imports(self.owner)
     }
 
-    /// The names to import or to end. While Cloud Map cannot be read, an import ends by no read: perhaps another member
-    /// exports the name.
+    /// The names to import or to end; what is left of an import that nothing names ends by its derived Service. While Cloud
+    /// Map cannot be read, an import ends by no read: perhaps another member exports the name.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
         if self.takes_over {
             return self.objects.of_aws().cloned().collect();
@@ -129,6 +130,13 @@ impl Importing<'_> {
         let mut names = members.own_names();
         if !members.is_unread {
             names.extend(members.names().iter().cloned().chain(self.objects.names(self.owner)));
+            let left = self.objects.beside(&names).into_iter();
+            let is_left = |it: &ServiceRef| {
+                let objects = self.objects.present(it);
+                it.name.starts_with(id::DERIVED) && objects.is_ok_and(|it| it.is_orphaned())
+            };
+            let left = left.filter(is_left);
+            names.extend(left.map(|it| members.name_of(&it).cloned().unwrap_or(it)));
         }
         names.retain(|name| selection.contains(name));
         names

@@ -120,8 +120,8 @@ impl Objects {
         }
     }
 
-    fn add_slices(&mut self, slices: impl IntoIterator<Item = (ServiceRef, OfImport)>) {
-        for (derived, slice) in slices {
+    fn add_slices(&mut self, slices: impl IntoIterator<Item = Option<(ServiceRef, OfImport)>>) {
+        for (derived, slice) in slices.into_iter().flatten() {
             self.slices.entry(derived).or_default().push(slice);
         }
     }
@@ -146,14 +146,13 @@ impl Objects {
         self.ours(owner).map(|(name, _)| name.clone()).chain(of_slices).collect()
     }
 
-    /// The derived Services beside those of these imports: nothing names their import, which a person deleted.
-    pub fn derived_beside<'s>(
-        &'s self,
-        imports: &BTreeSet<ServiceRef>,
-    ) -> impl Iterator<Item = &'s ServiceRef> + use<'s> {
+    /// The objects beside those of these imports, by their derived Services: a person deleted the import, and what is left
+    /// does not name it.
+    pub fn beside(&self, imports: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
         let derived = |it: &ServiceRef| ServiceRef::new(&it.namespace, id::derived_service(it));
         let known: BTreeSet<ServiceRef> = imports.iter().map(derived).collect();
-        self.services.keys().filter(move |it| !known.contains(it))
+        let all = self.services.keys().chain(self.slices.keys());
+        all.filter(|it| !known.contains(it)).cloned().collect()
     }
 
     /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
@@ -193,8 +192,9 @@ impl Objects {
     pub fn present(&self, service: &ServiceRef) -> Result<Present, Unexpected> {
         let derived = ServiceRef::new(&service.namespace, id::derived_service(service));
         let import = self.imports.get(service).map(ServiceImport::read).transpose()?;
-        let slices = self.slices.get(&derived).into_iter().flatten();
-        let slices = slices.map(|it| it.slice.clone()).collect::<Result<Vec<_>, _>>()?;
+        let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
+        let slices = slices.into_iter().flatten().map(|it| it.slice.clone());
+        let slices = slices.collect::<Result<Vec<_>, _>>()?;
         let derived = self.services.get(&derived).or_else(|| self.services.get(service));
         let derived = derived.map(DerivedService::read).transpose()?;
         Ok(Present { import, derived, slices })
@@ -202,21 +202,20 @@ impl Objects {
 }
 
 /// A slice with its import: its label names it, its owner reference, and its own name by digits, of which another writer
-/// may have changed any.
-fn slice_of(slice: &Value) -> (ServiceRef, OfImport) {
+/// may have changed any but the last. `None` if it has none: Kubernetes makes slices of a derived Service that a person
+/// gave a selector, with its labels.
+fn slice_of(slice: &Value) -> Option<(ServiceRef, OfImport)> {
     let ServiceRef { namespace, name } = name_of(slice);
-    let digits = name.strip_prefix("imported-").and_then(|rest| rest.split('-').next());
-    let derived = digits.map(|digits| format!("derived-{digits}")).unwrap_or_default();
+    let digits = name.strip_prefix("imported-")?.split('-').next()?;
+    let derived = format!("{}{digits}", id::DERIVED);
     let metadata = &slice["metadata"];
     let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
     let named = owners.map(|owner| &owner["name"]).chain([&metadata["labels"][SERVICE_NAME]]);
     let is_right =
         |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
     let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
-    (
-        ServiceRef::new(&namespace, &derived),
-        OfImport { import, slice: Slice::read(slice).map(Arc::new) },
-    )
+    let slice = OfImport { import, slice: Slice::read(slice).map(Arc::new) };
+    Some((ServiceRef::new(&namespace, &derived), slice))
 }
 
 fn state_of(namespace: &Value) -> NamespaceState {

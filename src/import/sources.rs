@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::plan::{Absent, Exported, ImportedEndpoint, PortKey, Read, Reason, Sources};
 use crate::clusterset::attributes::{self, endpoints_of};
+use crate::clusterset::id;
 use crate::clusterset::members::{self, Records};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, RecordName, UnusableRecord};
@@ -182,6 +183,12 @@ impl<'a> Members<'a> {
         let unusable = self.unusable().filter_map(|it| it.record.service.as_ref());
         let named = overlay.chain(recorded).chain(unusable);
         named.chain(placed.map(|(name, _)| name)).cloned().collect()
+    }
+
+    /// The name whose import has this derived Service, if Cloud Map has a service of it.
+    pub fn name_of(&self, derived: &ServiceRef) -> Option<&ServiceRef> {
+        let mut placed = self.places.keys().filter(|it| it.namespace == derived.namespace);
+        placed.find(|it| id::derived_service(it) == derived.name)
     }
 
     /// All exports of a name, merged.

@@ -169,6 +169,13 @@ impl Present {
         json!({ "spec": spec })
     }
 
+    /// Whether no ServiceImport owns any of them, so that garbage collection takes none. A list of imports may lack the owner
+    /// of others, which a run beside this one has just made.
+    pub fn is_orphaned(&self) -> bool {
+        let mut owners = self.objects().flat_map(|(_, it)| &it.owner_references);
+        !owners.any(OwnerReference::is_import)
+    }
+
     /// The clusters with a part in it, whoever's the objects are.
     pub fn holders(&self) -> BTreeSet<ClusterId> {
         holders_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::turn::Turn;
 use crate::model::{Desired, InstanceKey, ServiceRef};
-use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage};
+use crate::publish::plan::{
+    Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage, keep_notes,
+};
 
 /// The number of plans of a turn: to add, to remove, and once more for changes that waited for those.
 const PASSES: usize = 3;
@@ -71,16 +73,17 @@ impl Turn<'_> {
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
     pub fn observed(&mut self, read: Observation) {
-        let plan = self.task.plan_again(&read);
+        let mut plan = self.task.plan_again(&read);
         self.observation = read;
         self.note_found();
         self.outdated.clear();
         let open: Vec<Change> = self.take_open();
+        // A plan between the passes may not judge again, and says nothing of the guard's note then.
+        keep_notes(&self.observation, &open, &mut plan);
         let is_note = |change: &&Change| matches!(change, Change::NoteOnService { .. });
         let notes: Vec<Change> = open.iter().filter(is_note).cloned().collect();
         self.fail_unreadable(open);
         self.adopt_plan(plan);
-        // A plan between the passes may not judge again, and says nothing of the guard's note then.
         let (planned, record) = (&self.open, &self.record);
         let left = notes.into_iter().filter(|it| !planned.contains(it) && !record.is_settled(it));
         let left: Vec<Change> = left.collect();

@@ -133,6 +133,25 @@ pub fn forget_all(observation: &Observation, plan: &mut Plan) {
     }
 }
 
+/// Takes over the guard's notes on instances that an earlier plan of the run has left open, unless the plan has one.
+pub fn keep(observation: &Observation, open: &[Change], plan: &mut Plan) {
+    let noted = |change: &Change| match change {
+        Change::Rewrite { place, instance, attributes, differences, .. } => {
+            let mut differences = differences.iter();
+            let is_noted = differences.any(|it| it.attribute == SIGHTING && it.wanted.is_some());
+            let text = attributes.get(SIGHTING).filter(|_| is_noted)?.to_owned();
+            Some((InstanceKey::new(&place.key, instance), text))
+        }
+        _ => None,
+    };
+    if plan.changes.values().flatten().any(|it| noted(it).is_some()) {
+        return;
+    }
+    for (at, text) in open.iter().filter_map(noted) {
+        put_on_instance(observation, &at, (SIGHTING, Some(&text)), plan);
+    }
+}
+
 /// In the rewrite that is planned for the instance, or in an additional one. A deregistered instance loses its mark.
 fn put_on_instance(
     observation: &Observation,

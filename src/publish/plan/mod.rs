@@ -72,7 +72,7 @@ pub use fate::{Fate, Found, found};
 pub use guard::{GuardBaseline, is_quiet, would_lose};
 pub use health::health_needed;
 pub use instance::likely_owner;
-pub use mark::services_for_notes;
+pub use mark::{keep as keep_notes, services_for_notes};
 pub use observation::Observation;
 pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
 pub use part::{

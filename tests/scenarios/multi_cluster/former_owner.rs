@@ -4,6 +4,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
+use super::mended::{LEFT, leave_unnamed, left_of};
 use super::{ClusterIp, Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::fleet::OWNER;
 use crate::run::{report, sync};
@@ -178,22 +179,24 @@ async fn adoption_that_is_cut_short_is_finished_by_a_second_one() {
     renamed.assert_goes_on().await;
 }
 
-/// A person deleted its import, and no slice names it.
 #[tokio::test]
-async fn derived_service_without_an_import_is_adopted() {
-    let renamed = Renamed::start().await;
-    renamed.allow();
-    let green = &renamed.members.green;
-    let service = || green.service_object("shop", DERIVED).expect("a Service");
-    let mut left = service();
-    left["metadata"]["ownerReferences"] = json!([]);
-    green.put(left);
-    green.delete("serviceimports", "shop", "web");
+async fn what_is_left_of_an_import_that_nothing_names_is_adopted() {
+    for (left, count) in LEFT {
+        let renamed = Renamed::start().await;
+        renamed.allow();
+        let green = &renamed.members.green;
+        leave_unnamed(green, "web", left);
+        let before = left_of(green, OWNER);
 
-    let report = renamed.adopt(true).await;
+        let report = renamed.adopt(true).await;
 
-    let owner = service()["metadata"]["labels"]["cloud-map-sync/owner"].clone();
-    assert_eq!(owner, NEW, "{}", in_full(&report));
+        assert_eq!((before.len(), left_of(green, NEW)), (count, before), "{}", in_full(&report));
+        let report = sync(&renamed.function).await;
+        let web = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
+        assert_eq!(imported(green, "web"), web, "{}", in_full(&report));
+        renamed.forget();
+        renamed.assert_nothing_written(&sync(&renamed.function).await);
+    }
 }
 
 /// It refuses every patch of a Service with a value that it took before, also that of a label.

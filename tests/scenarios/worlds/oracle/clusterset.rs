@@ -106,10 +106,10 @@ impl Ledger {
             self.gone.extend(was.difference(now).map(named));
             self.back.extend(now.difference(was).map(named).filter(|it| self.gone.contains(it)));
         }
-        let conflicting = (0..EXPORTED.len()).filter(|it| has_two_numbers(clusterset, *it));
+        let own = [0, 1].map(|it| own_records(scene, it));
+        let conflicting = (0..EXPORTED.len()).filter(|it| has_two_numbers(clusterset, &own, *it));
         self.unsettled.extend(conflicting);
         self.ready = ready;
-        let own = [0, 1].map(|it| own_records(scene, it));
         let exports = own.each_ref().map(exports_in);
         let there = registered(scene, &exports, &self.ready);
         let is_shown =
@@ -226,16 +226,14 @@ fn of(endpoints: &Endpoints, name: usize) -> &BTreeSet<String> {
 /// The ports of an import with an IP if each of its exporters has a record with its own, and so none is unknown.
 fn agreed(clusterset: &Clusterset, name: usize, (own, has_amber): (&[Records; 2], bool)) -> Ports {
     let exporters = exporters(clusterset, name);
-    let has_ports = |record: &Attributes, ports: &[Port]| {
-        let export = record.get("cloud-map-sync/export").map_or("", String::as_str);
-        let export: Value = serde_json::from_str(export).unwrap_or_default();
+    let has_ports = |export: &Value, ports: &[Port]| {
         let ports = ports.iter().map(|(name, number)| ((*name).to_owned(), u64::from(*number)));
-        record.get("cloud-map-sync/service").is_some_and(|it| it == EXPORTED[name])
-            && numbered(&export["ports"]) == ports.collect::<Vec<_>>()
+        numbered(&export["ports"]) == ports.collect::<Vec<_>>()
     };
     let is_known = |it: &Exports<'_>| {
-        own.get(it.cluster)
-            .map_or(has_amber, |all| all.values().any(|record| has_ports(record, &it.ports)))
+        own.get(it.cluster).map_or(has_amber, |all| {
+            recorded(all, name).any(|export| has_ports(&export, &it.ports))
+        })
     };
     let has_ip =
         exporters.first().is_some_and(|it| !it.is_headless) && exporters.iter().all(is_known);
@@ -243,12 +241,18 @@ fn agreed(clusterset: &Clusterset, name: usize, (own, has_amber): (&[Records; 2]
     ports.map(|(name, number)| (name.to_owned(), u64::from(number))).collect()
 }
 
+/// The exports of a name that records of a cluster describe.
+fn recorded(records: &Records, name: usize) -> impl Iterator<Item = Value> {
+    let of_name = records
+        .values()
+        .filter(move |it| it.get("cloud-map-sync/service").is_some_and(|it| it == EXPORTED[name]));
+    let exports = of_name.filter_map(|it| it.get("cloud-map-sync/export"));
+    exports.map(|it| serde_json::from_str(it).unwrap_or_default())
+}
+
 /// Whether the record of an export says that its Service has no IP.
 fn says_headless(records: &Records, name: usize) -> bool {
-    let is_of =
-        |it: &Attributes| it.get("cloud-map-sync/service").is_some_and(|it| it == EXPORTED[name]);
-    let export = |it: &Attributes| it.get("cloud-map-sync/export").cloned().unwrap_or_default();
-    records.values().any(|it| is_of(it) && export(it).contains(r#""type":"Headless""#))
+    recorded(records, name).any(|export| export["type"] == "Headless")
 }
 
 /// Those that Cloud Map has, with the record of their export unless they are of `amber`.
@@ -283,9 +287,14 @@ fn ready(clusterset: &Clusterset) -> Endpoints {
     ready
 }
 
-fn has_two_numbers(clusterset: &Clusterset, name: usize) -> bool {
-    let numbers = exporters(clusterset, name).into_iter().map(|it| it.ports[0].1);
-    numbers.collect::<BTreeSet<_>>().len() > 1
+/// Whether the exporters of a name have its port under several numbers, as they are or as a record says.
+fn has_two_numbers(clusterset: &Clusterset, own: &[Records; 2], name: usize) -> bool {
+    let exporters = exporters(clusterset, name);
+    let numbers = exporters.iter().map(|it| u64::from(it.ports[0].1));
+    let recorded = own.iter().flat_map(|it| recorded(it, name));
+    let recorded = recorded.flat_map(|export| numbered(&export["ports"]));
+    let recorded = recorded.filter(|(port, _)| port == "http").map(|(_, number)| number);
+    numbers.chain(recorded).collect::<BTreeSet<_>>().len() > 1
 }
 
 // At rest.
@@ -377,14 +386,23 @@ fn annotated_of(world: &World, cluster: usize) -> impl Iterator<Item = usize> {
     exported.map(|(_, name)| *name).filter(|name| world.allows(NAMES[*name]))
 }
 
-// Slices: each of ours has the labels by which others know whose it is.
+// Slices: each of ours has the labels by which others know whose it is. Services: each of ours is that of an import.
 fn labels(cluster: &KubernetesServer) -> Result<(), String> {
-    for slice in cluster.objects("endpointslices", SHOP) {
+    let is_ours = |it: &Value| it["metadata"]["labels"]["cloud-map-sync/owner"].is_string();
+    for slice in cluster.objects("endpointslices", SHOP).iter().filter(|it| is_ours(it)) {
         let labels = &slice["metadata"]["labels"];
         let has_all = [MANAGED_BY, IMPORT].iter().all(|it| labels[*it].is_string());
-        if labels["cloud-map-sync/owner"].is_string() {
-            same(&has_all, &true, &format!("whether a slice has its labels: {labels}"))?;
-        }
+        same(&has_all, &true, &format!("whether a slice has its labels: {labels}"))?;
+    }
+    let derived = EXPORTED.into_iter().chain(NAMES).filter_map(|it| derived(cluster, it));
+    let derived: Vec<String> = derived.collect();
+    for service in cluster.objects("services", SHOP).iter().filter(|it| is_ours(it)) {
+        let name = &service["metadata"]["name"];
+        same(
+            &derived.iter().any(|it| name == it),
+            &true,
+            &format!("whether {name} has an import"),
+        )?;
     }
     Ok(())
 }

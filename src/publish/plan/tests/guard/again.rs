@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{Shop, confirmed, held, lost, marks, shops, stand};
 use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Place, Selection};
+use crate::publish::passes::{Step, Turn, by_turn};
 use crate::publish::plan::tests::world::{
     HTTP, NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
 };
 use crate::publish::plan::{
-    Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, plan,
+    Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, Task, plan,
 };
 
 /// A Service with so many instances, all of whose pods were replaced by so many others.
@@ -167,6 +168,36 @@ fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
     let of_confirmed = self::judged(&before);
     let plan = remainder(registered(before, 1), of_confirmed);
     assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Confirmed), 6));
+}
+
+/// The changes of a turn are planned again if the plan is old by then; such a plan is not judged.
+#[test]
+fn note_of_a_plan_that_is_old_when_its_turn_begins_is_written_all_the_same() {
+    let observed = shops(&[("a", 2, None), ("b", 2, None)]).observed(&Selection::Everything);
+    let plan = plan(&observed);
+    assert_eq!(stand(&plan), Some(GuardState::Held));
+    let mut turns = by_turn(&observed.holders, plan.changes, None);
+    let mut turn = Turn::of(Task::Sync, &observed, turns.remove(0), None);
+    let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
+    let scope = turn.refresh(changes.clone());
+    let mut read = turn.observation.clone().reread(&scope);
+    // Somebody else writes to the instance meanwhile.
+    let instance = changes[0].instance().expect("an instance").to_owned();
+    let service = read.registry.services.get_mut(&key("http/a")).expect("a service");
+    let all = service.instances.as_mut().expect("they were read");
+    let by_hand = with(all.get(&instance).expect("it is there").clone(), "by-hand", "x");
+    all.insert(instance, by_hand);
+    turn.refreshed(read);
+    let Step::Make(again) = turn.next(true) else { panic!("nothing is due any more") };
+    let noted = |changes: &[Change]| match changes {
+        [Change::Rewrite { attributes, .. }] => {
+            ["by-hand", SIGHTING].map(|it| attributes.get(it).map(str::to_owned))
+        }
+        _ => panic!("{changes:?}"),
+    };
+    let [_, note] = noted(&changes);
+    assert!(note.is_some());
+    assert_eq!(noted(&again), [Some("x".to_owned()), note]);
 }
 
 #[test]
