@@ -103,7 +103,12 @@ impl<'a> Turn<'a> {
 
     /// The Services that changes are made for, as they were read last.
     pub fn made_for(&self, changes: &[Change]) -> Desired {
-        self.observation.desired_of(changes.iter().map(|change| self.record.service(change)))
+        self.observation.desired_of(changes.iter().map(|change| self.service(change)))
+    }
+
+    /// The Service that a change of the turn is made for.
+    pub fn service(&self, change: &Change) -> &ServiceRef {
+        self.record.service(change)
     }
 
     /// The outcomes of the turn, once it is over.
