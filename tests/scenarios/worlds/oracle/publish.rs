@@ -372,14 +372,14 @@ impl View<'_> {
         may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
         // What a Service left that waits for its other names, and the last set of one of those that share the name.
         let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
+        let left: Vec<(usize, &Service)> = left.collect();
         let keeping = holders
             .iter()
             .copied()
             .filter(|(_, it)| it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty());
         let stood_of = self.standing(self.start, key);
-        may.extend(
-            left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned(),
-        );
+        let stay = left.iter().copied().chain(keeping);
+        may.extend(stay.filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned());
         let stays = stood.intersection(&may).filter(|it| !wanted.contains(*it)).count();
         // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
         if self.world.settings.policy != "sync" {
@@ -407,8 +407,13 @@ impl View<'_> {
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
             let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
             let most = most.fold(0, usize::saturating_add).max(1);
+            // What another Service left is none of theirs, though they want it as well.
+            let standing = self.standing(self.rest, key);
+            let of_left = left.iter().filter_map(|(it, _)| standing.get(NAMES[*it])).flatten();
+            let of_left: BTreeSet<Entry> = of_left.cloned().collect();
             return now.is_subset(&(&wanted | &may))
-                && (1..=most).contains(&now.intersection(&wanted).count());
+                && !now.is_disjoint(&wanted)
+                && now.intersection(&wanted).filter(|it| !of_left.contains(*it)).count() <= most;
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
     }
@@ -470,18 +475,24 @@ impl View<'_> {
         waits && self.world.allows(&key.1)
     }
 
-    /// Whether a Service has its names: one that does not, also since a name is denied, stays under its former ones.
+    /// Whether a Service has its names: one that does not, also since a name is denied or does not take a pod of which it
+    /// reports the health, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
-        let ready: Vec<Seen> =
-            endpoints(self.cluster, service, false).into_iter().flat_map(apart).collect();
+        let parts = |it: &Service| -> Vec<Seen> {
+            endpoints(self.cluster, it, false).into_iter().flat_map(apart).collect()
+        };
+        let ready = parts(service);
+        let mut all = service.clone();
+        let reported = all.endpoints.values_mut().filter(|_| service.claim.reports_health);
+        reported.for_each(|it| it.is_ready = true);
         !keys.is_empty()
             && service.claim.names.iter().all(|it| self.world.allows(it))
             && keys.iter().all(|key| {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
                 let is_alone = self.claimants(key).len() == 1;
-                let fits = wanted.len() >= ready.len();
+                let fits = self.wanted(key, &all, false).len() >= parts(&all).len();
                 if ready.is_empty() {
                     return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
                 }
