@@ -104,7 +104,7 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
             }
             let is_owed = claim.is_published && claim.bad.is_none() && claim.maximum.is_none();
             for key in view.keys(number, claim).iter().filter(|_| is_owed) {
-                let wanted = view.wanted(key, service, false);
+                let wanted = view.wanted_or_kept(key, (number, service));
                 let now = view.standing(rest, key).into_values().flatten().collect();
                 let has_room = rest.get(key).is_none_or(|held| held.instances.len() < MOST);
                 let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
@@ -353,7 +353,7 @@ impl View<'_> {
     ) -> bool {
         let published = holders.iter().filter(|(_, it)| it.claim.is_published);
         let wanted: BTreeSet<Entry> =
-            published.clone().flat_map(|(_, it)| self.wanted(key, it, false)).collect();
+            published.clone().flat_map(|it| self.wanted_or_kept(key, *it)).collect();
         let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
         let mut may: BTreeSet<Entry> =
             serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
@@ -416,6 +416,20 @@ impl View<'_> {
                 && now.intersection(&wanted).filter(|it| !of_left.contains(*it)).count() <= most;
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
+    }
+
+    /// What a Service wants under a key. `create-only` rewrites nothing: what stands for the Service at an address stays as
+    /// it is, though its endpoint has lost the other one.
+    fn wanted_or_kept(&self, key: &Key, (number, service): (usize, &Service)) -> BTreeSet<Entry> {
+        let is_kept = self.world.settings.policy == "create-only";
+        let own = self.standing(self.start, key).remove(NAMES[number]).filter(|_| is_kept);
+        let own = own.unwrap_or_default();
+        let as_it_stands = |it: Entry| {
+            let is_same = |old: &&Entry| it.0.is_some() && (&old.0, &old.2) == (&it.0, &it.2);
+            let old = own.iter().find(is_same).filter(|_| !own.contains(&it));
+            old.cloned().unwrap_or(it)
+        };
+        self.wanted(key, service, false).into_iter().map(as_it_stands).collect()
     }
 
     /// Whether a Service that does not hold the key stood under it.
