@@ -400,8 +400,12 @@ impl View<'_> {
                 && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
         }
         if self.rest.get(key).is_some_and(|held| held.instances.len() >= MOST) {
-            // What is new takes the places of what goes, and nothing that stands gives way.
-            return now.intersection(&wanted).count() >= wanted.len().min(stood.len() - stays)
+            // What is new takes the places of what goes, by `create-only` nothing, and nothing that stands gives way.
+            let places = match self.world.settings.policy {
+                "create-only" => wanted.intersection(stood).count(),
+                _ => stood.len() - stays,
+            };
+            return now.intersection(&wanted).count() >= wanted.len().min(places)
                 && now.is_subset(&(&(&wanted | &may) | stood));
         }
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
