@@ -143,6 +143,7 @@ impl Shell<'_> {
         if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }
+        let changes = changes.iter().map(|change| (self.turn.service(change), change));
         self.execution.registry.refusals().standing(changes, &self.turn.observation)
     }
 
@@ -183,7 +184,9 @@ impl Shell<'_> {
         let made = apply::apply(calls, &self.turn, changes, token).await;
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
-            let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
+            let answers = made
+                .iter()
+                .map(|(change, effect)| ((self.turn.service(change), change), effect.refused()));
             registry.refusals().note(answers, &self.turn.observation);
         }
         for (change, effect) in made {

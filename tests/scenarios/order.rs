@@ -2,7 +2,7 @@
 //! while its Service has ready pods.
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, settled, sync, writes};
+use crate::run::{converge, held_back, settled, sync, writes};
 use testbed::cloud_map::{Fault, FaultKind};
 
 /// A converged world of `web` with two pods in `prod/web`.
@@ -99,4 +99,26 @@ async fn next_claimant_takes_over_in_the_same_sync_without_the_name_going_empty(
         assert_eq!(writes, ["RegisterInstance web", "DeregisterInstance web"], "{end}");
         settled(&fleet, &function).await;
     }
+}
+
+#[tokio::test]
+async fn name_of_a_holder_without_ready_pods_passes_on_in_the_same_sync() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("young", "prod", "web").created("2026-06-01T00:00:00Z"));
+    fleet.pods("young", &["10.0.1.2"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.service(annotated("old", "prod", "web").created("2026-01-01T00:00:00Z"));
+    fleet.pods("old", &["10.0.1.1"]);
+    fleet.pods("young", &[]);
+
+    let report = sync(&function).await;
+
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{report}");
+    assert_eq!(held_back(&report), ["DomainConflict"], "{report}");
+    assert!(
+        report.to_string().contains("shop/young (DomainConflict): Service shop/old"),
+        "{report}"
+    );
+    settled(&fleet, &function).await;
 }

@@ -118,6 +118,23 @@ async fn what_may_have_ended_the_refusal_has_it_tried_at_once() {
 }
 
 #[tokio::test]
+async fn creation_that_was_refused_is_tried_at_once_after_a_change_of_its_service() {
+    let scene = Scene::set().await;
+    scene.fleet.web("cart", "prod", &["10.0.1.1"]);
+    scene.fleet.cloud_map.inject(Fault::on("CreateService", LIMIT).always());
+    let mut creations = Vec::new();
+    for (minutes, is_changed) in [(0, false), (1, false), (0, true)] {
+        if is_changed {
+            scene.fleet.annotate("cart", "attributes", "team=shop");
+        }
+        let (report, _) = scene.minutes_later(minutes).await;
+        assert_eq!((report.ok, held_back(&report)), (true, vec!["LimitExceeded"]), "{report}");
+        creations.push(scene.fleet.cloud_map.count("CreateService"));
+    }
+    assert_eq!(creations, [1, 0, 1]);
+}
+
+#[tokio::test]
 async fn person_and_another_process_try_at_once() {
     let scene = Scene::set().await;
     scene.fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, annotated};
 use crate::health;
 use crate::run::{converge, held_back, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
@@ -78,6 +78,29 @@ async fn service_that_is_there_again_with_other_records_is_not_taken_for_the_old
     assert!(report.ok, "{report}");
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.2"]);
     assert!(sync(&function).await.ok);
+}
+
+#[tokio::test]
+async fn what_another_process_registered_for_the_records_that_came_back_is_not_rewritten() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod.local", "web,other").families(&["IPv4", "IPv6"]));
+    // Under `other` something is missing in each sync: its records take no pod of one family.
+    let pods = [Pod::new("two", "10.0.1.1").address("fd00::1"), Pod::new("one", "10.0.1.2")];
+    fleet.cluster.pods("shop", "web", &pods);
+    let function = fleet.function().await;
+    // It creates both, and then lists them.
+    for _ in 0..2 {
+        sync(&function).await;
+    }
+    let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    make_again(&fleet, &web, RecordType::A);
+    let report = sync(&fleet.function().await).await;
+    assert_eq!(report.counts.registered, 2, "{report}");
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["RecordTypeMismatch"], "{report}");
+    assert_eq!(report.counts.rewritten, 0, "{report}");
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::turn::Turn;
-use crate::model::{Desired, InstanceKey, ServiceRef};
+use crate::model::{Desired, InstanceKey, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage, keep_notes,
+    Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage, has_ours, keep_notes,
 };
 
 /// The number of plans of a turn: to add, to remove, and once more for changes that waited for those.
@@ -151,7 +151,9 @@ impl Turn<'_> {
     /// Takes over the lines that a later plan holds back.
     fn adopt_lines(&mut self, plan: &mut Plan) {
         let is_own = |it: &HeldBack| {
-            self.services.contains(&it.service) || matches!(it.reason, Reason::Guard { .. })
+            let was_read = it.place.as_ref().is_none_or(|place| self.was_read(&place.key));
+            was_read && self.services.contains(&it.service)
+                || matches!(it.reason, Reason::Guard { .. })
         };
         // The numbers of a full service are those of the first plan; the last one knows the refusals of Cloud Map.
         plan.held_back.retain(|it| is_own(it) && !matches!(it.reason, Reason::ServiceFull { .. }));
@@ -190,8 +192,7 @@ impl Turn<'_> {
     /// a Service that it does not know, as the first plan does, which saw all of them. And of two Services that share a
     /// name with one free place, each in its own turn would register an instance.
     fn may_make(&self, change: &Change, is_shared: bool) -> bool {
-        let key = &change.place().key;
-        let was_read = self.keys.as_ref().is_none_or(|keys| keys.contains(key));
+        let was_read = self.was_read(&change.place().key);
         match change {
             Change::Deregister { .. } | Change::Rewrite { adopted: Some(_), .. } => {
                 self.record.is_announced(change)
@@ -205,13 +206,24 @@ impl Turn<'_> {
         }
     }
 
-    /// The Services of which an endpoint may have come back while its instance was deregistered.
+    fn was_read(&self, key: &ServiceKey) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.contains(key))
+    }
+
+    /// The Services of which an endpoint may have come back while its instance was deregistered, and the next claimants of
+    /// names that became empty so.
     pub(super) fn take_rechecked(&mut self) -> Option<BTreeSet<ServiceRef>> {
         if self.rechecked || self.removed.is_empty() {
             return None;
         }
         self.rechecked = true;
-        Some(std::mem::take(&mut self.removed))
+        self.observation.decide_holders();
+        let emptied = self.removed.iter().filter(|(_, key)| !has_ours(&self.observation, key));
+        let next = emptied.filter_map(|(_, key)| self.observation.holders.holder(key));
+        let left = self.removed.iter().map(|(service, _)| service);
+        let services: BTreeSet<ServiceRef> = next.chain(left).cloned().collect();
+        self.services.extend(services.iter().cloned());
+        Some(services)
     }
 }
 

@@ -50,8 +50,8 @@ pub struct Turn<'a> {
     pub(super) pass: usize,
     /// Whether a change was carried out in this pass.
     pub(super) progress: bool,
-    /// Services of which an endpoint was deregistered and might be back.
-    pub(super) removed: BTreeSet<ServiceRef>,
+    /// Services of which an endpoint was deregistered and might be back, with the name that it was under.
+    pub(super) removed: BTreeSet<(ServiceRef, ServiceKey)>,
     /// Whether the endpoints were read once more after the removals.
     pub(super) rechecked: bool,
     pub(super) record: TurnRecord,
@@ -103,7 +103,12 @@ impl<'a> Turn<'a> {
 
     /// The Services that changes are made for, as they were read last.
     pub fn made_for(&self, changes: &[Change]) -> Desired {
-        self.observation.desired_of(changes.iter().map(|change| self.record.service(change)))
+        self.observation.desired_of(changes.iter().map(|change| self.service(change)))
+    }
+
+    /// The Service that a change of the turn is made for.
+    pub fn service(&self, change: &Change) -> &ServiceRef {
+        self.record.service(change)
     }
 
     /// The outcomes of the turn, once it is over.
@@ -353,7 +358,7 @@ impl Turn<'_> {
             self.progress = true;
             let service = self.record.service(&change).clone();
             if let Change::Deregister { because: DeregisterReason::NoReadyEndpoint, .. } = &change {
-                self.removed.insert(service.clone());
+                self.removed.insert((service.clone(), change.place().key.clone()));
             }
             self.observation.note(&service, &change);
         }

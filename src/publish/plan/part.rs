@@ -81,16 +81,14 @@ impl Missing {
 }
 
 impl Plan {
-    /// The registrations of new and rewritten instances, with the Cloud Map services that they need, without all else.
+    /// The registrations of new instances, with the Cloud Map services that they need, without all else. A rewrite rests on
+    /// the records of its service, which may be others than the process remembers.
     #[must_use]
     pub fn additions_alone(self) -> Self {
         let mut changes = self.changes;
         changes.retain(|_, all| all.iter().all(|it| it.stage() > Stage::CreateNamespace));
-        let is_addition = |it: &Change| match it.stage() {
-            Stage::Create => true,
-            Stage::Register => it.exchange().is_none(),
-            _ => false,
-        };
+        let is_addition =
+            |it: &Change| matches!(it, Change::CreateService { .. } | Change::Register { .. });
         for of_service in changes.values_mut() {
             of_service.retain(is_addition);
         }

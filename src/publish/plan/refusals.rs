@@ -29,6 +29,9 @@ pub struct Refusals(BTreeMap<Refusable, Refusal>);
 
 type Refusable = (ServiceKey, Option<String>);
 
+/// A change, and the Service that it is made for.
+pub type MadeFor<'a> = (&'a ServiceRef, &'a Change);
+
 #[derive(Debug)]
 struct Refusal {
     refused: RefusedChange,
@@ -50,9 +53,9 @@ impl Refusal {
 
 impl Refusals {
     /// The answers to those changes that are not tried again yet, in the order of the changes.
-    pub fn standing(
+    pub fn standing<'a>(
         &self,
-        changes: &[Change],
+        changes: impl Iterator<Item = MadeFor<'a>>,
         observation: &Observation,
     ) -> Vec<Option<RefusedChange>> {
         let mut grounds = Grounds::of(observation);
@@ -61,27 +64,28 @@ impl Refusals {
             let full = observation.registry.capacity.refusal(&change.place().key);
             matches!(change, Change::Register { .. }) && full.is_some()
         };
-        let answer = |change: &Change| {
+        let answer = |(service, change): MadeFor| {
             if may_have_place(change) {
                 return None;
             }
             let known = self.0.get(&refusable(change)).filter(|it| it.stands(observation.now))?;
-            (grounds.of_change(change)? == known.grounds).then(|| known.refused.clone())
+            (grounds.of_change((service, change))? == known.grounds).then(|| known.refused.clone())
         };
-        changes.iter().map(answer).collect()
+        changes.map(answer).collect()
     }
 
     /// Records the answers to changes that were tried on an observation; `None` means that a change was not refused.
     pub fn note<'a>(
         &mut self,
-        answers: impl Iterator<Item = (&'a Change, Option<RefusedChange>)>,
+        answers: impl Iterator<Item = (MadeFor<'a>, Option<RefusedChange>)>,
         observation: &Observation,
     ) {
         let now = observation.now;
         self.0.retain(|_, known| now.duration_since(known.at) < STANDS);
         let mut grounds = Grounds::of(observation);
-        for (change, refused) in answers {
-            let refused = refused.and_then(|refused| Some((refused, grounds.of_change(change)?)));
+        for ((service, change), refused) in answers {
+            let refused =
+                refused.and_then(|refused| Some((refused, grounds.of_change((service, change))?)));
             let known = self.0.remove(&refusable(change));
             let Some((refused, grounds)) = refused else { continue };
             let known = known.filter(|known| known.grounds == grounds);
@@ -99,7 +103,7 @@ fn refusable(change: &Change) -> Refusable {
 struct Grounds<'a> {
     observation: &'a Observation,
     /// The part that the instances of one Service share. A thousand may be refused at a time.
-    shared: BTreeMap<(ServiceKey, Option<ServiceRef>), String>,
+    shared: BTreeMap<(ServiceKey, ServiceRef), String>,
 }
 
 impl<'a> Grounds<'a> {
@@ -108,24 +112,24 @@ impl<'a> Grounds<'a> {
     }
 
     /// The hash of the grounds of a change; `None` if Cloud Map refuses no change of this kind for good.
-    fn of_change(&mut self, change: &Change) -> Option<String> {
+    fn of_change(&mut self, (service, change): MadeFor) -> Option<String> {
         let key = &change.place().key;
-        let (asked, service) = match change {
+        let asked = match change {
             // It was not asked to create a service in a namespace that could not be created.
             Change::CreateService { service, .. } if service.namespace.arn.is_some() => {
-                (format!("{service:?}"), None)
+                format!("{service:?}")
             }
             // If its service could not be created, it was not asked to register it.
             Change::Register { attributes, .. } | Change::Rewrite { attributes, .. } => {
                 self.observation.registry.services.get(key)?;
-                (format!("{attributes:?}"), self.observation.owner.service_of(attributes))
+                format!("{attributes:?}")
             }
             _ => return None,
         };
         let observation = self.observation;
-        let shared = self.shared.entry((key.clone(), service));
-        let shared = shared.or_insert_with_key(|(key, service)| {
-            let published = service.as_ref().and_then(|it| observation.desired.services.get(it));
+        let shared = self.shared.entry((key.clone(), service.clone()));
+        let shared = shared.or_insert_with(|| {
+            let published = observation.desired.services.get(service);
             let published = published.map(|it| (&it.uid, &it.claims, &it.ports, &it.families));
             let there = observation.registry.services.get(key);
             let there = there.map(|it| (&it.arn, it.kind, it.custom_health, &it.health_check));

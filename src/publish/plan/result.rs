@@ -41,8 +41,10 @@ impl Plan {
         plan
     }
 
-    /// Adds the reasons that were found while the plan was carried out.
+    /// Adds the reasons that were found while the plan was carried out. A name may have passed on to a Service that it was
+    /// held back from.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
+        self.held_back.retain(|line| !held_back.iter().any(|later| later.gives_name_to(line)));
         self.held_back.extend(held_back);
         self.held_back.sort();
         self.held_back.dedup();

@@ -104,7 +104,7 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
             }
             let is_owed = claim.is_published && claim.bad.is_none() && claim.maximum.is_none();
             for key in view.keys(number, claim).iter().filter(|_| is_owed) {
-                let wanted = view.wanted(key, service, false);
+                let wanted = view.wanted_or_kept(key, (number, service));
                 let now = view.standing(rest, key).into_values().flatten().collect();
                 let has_room = rest.get(key).is_none_or(|held| held.instances.len() < MOST);
                 let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
@@ -353,7 +353,7 @@ impl View<'_> {
     ) -> bool {
         let published = holders.iter().filter(|(_, it)| it.claim.is_published);
         let wanted: BTreeSet<Entry> =
-            published.clone().flat_map(|(_, it)| self.wanted(key, it, false)).collect();
+            published.clone().flat_map(|it| self.wanted_or_kept(key, *it)).collect();
         let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
         let mut may: BTreeSet<Entry> =
             serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
@@ -372,14 +372,14 @@ impl View<'_> {
         may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
         // What a Service left that waits for its other names, and the last set of one of those that share the name.
         let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
+        let left: Vec<(usize, &Service)> = left.collect();
         let keeping = holders
             .iter()
             .copied()
             .filter(|(_, it)| it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty());
         let stood_of = self.standing(self.start, key);
-        may.extend(
-            left.chain(keeping).filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned(),
-        );
+        let stay = left.iter().copied().chain(keeping);
+        may.extend(stay.filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned());
         let stays = stood.intersection(&may).filter(|it| !wanted.contains(*it)).count();
         // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
         if self.world.settings.policy != "sync" {
@@ -400,17 +400,40 @@ impl View<'_> {
                 && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
         }
         if self.rest.get(key).is_some_and(|held| held.instances.len() >= MOST) {
-            // What is new takes the places of what goes, and nothing that stands gives way.
-            return now.intersection(&wanted).count() >= wanted.len().min(stood.len() - stays)
+            // What is new takes the places of what goes, by `create-only` nothing, and nothing that stands gives way.
+            let places = match self.world.settings.policy {
+                "create-only" => wanted.intersection(stood).count(),
+                _ => stood.len() - stays,
+            };
+            return now.intersection(&wanted).count() >= wanted.len().min(places)
                 && now.is_subset(&(&(&wanted | &may) | stood));
         }
         if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
             let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
             let most = most.fold(0, usize::saturating_add).max(1);
+            // What another Service left is none of theirs, though they want it as well.
+            let standing = self.standing(self.rest, key);
+            let of_left = left.iter().filter_map(|(it, _)| standing.get(NAMES[*it])).flatten();
+            let of_left: BTreeSet<Entry> = of_left.cloned().collect();
             return now.is_subset(&(&wanted | &may))
-                && (1..=most).contains(&now.intersection(&wanted).count());
+                && !now.is_disjoint(&wanted)
+                && now.intersection(&wanted).filter(|it| !of_left.contains(*it)).count() <= most;
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
+    }
+
+    /// What a Service wants under a key. `create-only` rewrites nothing: what stands for the Service at an address stays as
+    /// it is, though its endpoint has lost the other one.
+    fn wanted_or_kept(&self, key: &Key, (number, service): (usize, &Service)) -> BTreeSet<Entry> {
+        let is_kept = self.world.settings.policy == "create-only";
+        let own = self.standing(self.start, key).remove(NAMES[number]).filter(|_| is_kept);
+        let own = own.unwrap_or_default();
+        let as_it_stands = |it: Entry| {
+            let is_same = |old: &&Entry| it.0.is_some() && (&old.0, &old.2) == (&it.0, &it.2);
+            let old = own.iter().find(is_same).filter(|_| !own.contains(&it));
+            old.cloned().unwrap_or(it)
+        };
+        self.wanted(key, service, false).into_iter().map(as_it_stands).collect()
     }
 
     /// Whether a Service that does not hold the key stood under it.
@@ -470,18 +493,24 @@ impl View<'_> {
         waits && self.world.allows(&key.1)
     }
 
-    /// Whether a Service has its names: one that does not, also since a name is denied, stays under its former ones.
+    /// Whether a Service has its names: one that does not, also since a name is denied or does not take a pod of which it
+    /// reports the health, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
-        let ready: Vec<Seen> =
-            endpoints(self.cluster, service, false).into_iter().flat_map(apart).collect();
+        let parts = |it: &Service| -> Vec<Seen> {
+            endpoints(self.cluster, it, false).into_iter().flat_map(apart).collect()
+        };
+        let ready = parts(service);
+        let mut all = service.clone();
+        let reported = all.endpoints.values_mut().filter(|_| service.claim.reports_health);
+        reported.for_each(|it| it.is_ready = true);
         !keys.is_empty()
             && service.claim.names.iter().all(|it| self.world.allows(it))
             && keys.iter().all(|key| {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
                 let is_alone = self.claimants(key).len() == 1;
-                let fits = wanted.len() >= ready.len();
+                let fits = self.wanted(key, &all, false).len() >= parts(&all).len();
                 if ready.is_empty() {
                     return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
                 }
