@@ -249,3 +249,25 @@ async fn service_that_another_writer_is_said_to_have_created_is_not_tried_withou
     let creations = fleet.cloud_map.count("CreateService");
     assert!((2..=10).contains(&creations), "{creations} creations");
 }
+
+/// While the new pod is being registered the old one comes back.
+#[tokio::test(start_paused = true)]
+async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let slow = FaultKind::Late(Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", slow));
+    fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
+    let (report, ()) = tokio::join!(sync(&function), async {
+        while fleet.cloud_map.count("RegisterInstance") == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    });
+
+    assert_eq!(report.counts.deregistered, 0, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    settled(&fleet, &function).await;
+}

@@ -183,3 +183,24 @@ async fn service_with_one_new_pod_does_not_wait_for_one_with_hundreds() {
     assert_eq!(report.counts.registered, 401, "{}", report.counts);
     assert!(done < 200, "{done} of the 400 were registered before it");
 }
+
+/// How long an operation takes is learnt for each kind by itself.
+#[tokio::test(start_paused = true)]
+async fn registrations_and_deregistrations_are_timed_apart() {
+    let fleet = services(1, 20).await;
+    let operations_take = |operation_delay| {
+        fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    };
+    let function = fleet.function().await;
+    operations_take(Duration::from_secs(3));
+    assert_eq!(sync(&function).await.counts.registered, 20);
+
+    operations_take(Duration::from_millis(50));
+    fleet.pods("web-0", &["10.1.0.1", "10.1.0.2"]);
+    fleet.cloud_map.forget_calls();
+    let start = Instant::now();
+    let report = sync(&function).await;
+    assert_eq!(report.counts.deregistered, 18, "{report}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(fleet.cloud_map.count("GetOperation"), 18);
+}
