@@ -136,12 +136,14 @@ async fn while_a_cluster_cannot_be_read_nothing_is_deleted() {
     world.round(&function).await;
     let broken = kubernetes::FaultKind::Status(500);
     world.green.fail(kubernetes::Fault::always("/api/v1/services", broken));
-    let report = clean_up(&function).await;
-    assert!(!report.ok && report.counts.unreadable == 1, "{report}");
-    assert!(kept(&report).contains("green could not be read"), "{report}");
-    assert!(report.to_string().contains("! not read"), "{report}");
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    assert!(world.exists("gone"));
+    for payload in [event("direct-cleanup"), event("direct-sync")] {
+        let report = report(&function, &payload).await;
+        assert!(!report.ok && report.counts.unreadable == 1, "{report}");
+        assert!(kept(&report).contains("green could not be read"), "{report}");
+        assert!(report.to_string().contains("! not read"), "{report}");
+        assert_eq!(world.fleet.cloud_map.writes(), 0);
+        assert!(world.exists("gone"));
+    }
 }
 
 #[tokio::test]

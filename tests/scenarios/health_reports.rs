@@ -1,10 +1,10 @@
-//! How health is read and reported: in its turn, late, in pages, refused, and never twice.
+//! How health is read and reported: in its turn, late, in pages, and never twice.
 
 use std::time::Duration;
 
 use crate::health::{REPORT, fleet, health, pods, ready, registered, web};
-use crate::run::{converge, said_of, settled, sync, sync_service, writes};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::run::{converge, settled, sync, sync_service, writes};
+use testbed::cloud_map::Behaviour;
 use testbed::kubernetes::Pod;
 
 #[tokio::test]
@@ -60,33 +60,6 @@ async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want
     fleet.cloud_map.forget_calls();
     sync_service(&function, "plain").await;
     assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 0);
-}
-
-#[tokio::test]
-async fn health_that_cannot_be_read_stops_nothing_else_and_is_tried_again() {
-    let (fleet, function) = registered(&[]).await;
-    let denied = Fault::on("GetInstancesHealthStatus", FaultKind::AccessDenied);
-    fleet.cloud_map.inject(denied.times(2));
-    pods(&fleet, &[Pod::not_ready, ready, ready]);
-    fleet.cloud_map.forget_calls();
-    let report = sync(&function).await;
-    assert!(!report.ok, "{report}");
-    assert!(said_of(&report, "HealthUnreadable").contains("AccessDenied"), "{report}");
-    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
-    fleet.cloud_map.heal();
-    converge(&fleet, &function).await;
-    assert_eq!(health(&fleet)[0], "10.0.1.1 UNHEALTHY");
-}
-
-#[tokio::test]
-async fn report_that_fails_is_a_failed_change_that_the_next_sync_makes() {
-    let (fleet, function) = registered(&[]).await;
-    fleet.cloud_map.inject(Fault::on(REPORT, FaultKind::AccessDenied));
-    pods(&fleet, &[Pod::not_ready, Pod::not_ready]);
-    let report = sync(&function).await;
-    assert_eq!((report.ok, report.counts.failed, report.counts.health), (false, 1, 1), "{report}");
-    converge(&fleet, &function).await;
-    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 UNHEALTHY"]);
 }
 
 #[tokio::test]
