@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::fleet::{Fleet, OWNER, annotated, give_pods, refs};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
@@ -26,7 +26,7 @@ async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (Kuberne
 
 /// Everything that these clusters register is ours.
 fn watch_over(fleet: &Fleet, arns: &[String]) {
-    fleet.cloud_map.watch_over(OWNER, &arns.iter().map(String::as_str).collect::<Vec<_>>());
+    fleet.cloud_map.watch_over(OWNER, &refs(&arns));
 }
 
 #[tokio::test]

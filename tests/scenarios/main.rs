@@ -2,10 +2,6 @@
 //! behaviour. Every Cloud Map stand-in checks by itself that nothing foreign was touched, so each of
 //! these tests is also a test of that.
 
-#[path = "../../src/publish/plan/tests/seeds.rs"]
-#[allow(dead_code, reason = "shared with the properties of the plan")]
-mod seeds;
-
 mod accounts;
 mod admin_alias;
 mod adoption;
@@ -46,6 +42,7 @@ mod multi_cluster;
 mod name_policy;
 mod namespaces_of_one_name;
 mod new_namespaces;
+mod order;
 mod payloads;
 mod policies;
 mod purge;

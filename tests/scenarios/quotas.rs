@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, refs};
 use crate::run::{converge, sync};
 use testbed::cloud_map::{Behaviour, NamespaceKind, Quotas};
 
@@ -15,7 +15,7 @@ use testbed::cloud_map::{Behaviour, NamespaceKind, Quotas};
 const HALF: [(&str, &str); 1] = [("QUOTA_SHARE", "0.5")];
 
 /// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
-fn like_the_real_one(quotas: Quotas) -> Behaviour {
+pub fn like_the_real_one(quotas: Quotas) -> Behaviour {
     Behaviour {
         latency: Duration::from_millis(20),
         operation_delay: Duration::from_secs(2),
@@ -29,8 +29,7 @@ async fn services(services: usize, pods: usize) -> Fleet {
     let fleet = Fleet::start().await;
     for service in 0..services {
         let addresses: Vec<String> = (0..pods).map(|pod| format!("10.1.{service}.{pod}")).collect();
-        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        fleet.web(&format!("web-{service}"), "prod", &addresses);
+        fleet.web(&format!("web-{service}"), "prod", &refs(&addresses));
     }
     fleet
 }

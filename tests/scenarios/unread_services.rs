@@ -162,7 +162,7 @@ async fn list_without_its_member_is_no_empty_list() {
         converge(&fleet, &function).await;
         fleet.pods("web", &["10.0.1.2"]);
         fleet.cloud_map.forget_calls();
-        fleet.cloud_map.inject(Fault::on(operation, FaultKind::Lacks(member)).always());
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::Empty).always());
 
         let report = sync(&fleet.function().await).await;
 
@@ -180,7 +180,7 @@ async fn tags_without_their_member_are_no_missing_tags() {
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.annotate("web", "ttl", "15");
-    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Lacks("Tags")).always());
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Empty).always());
     let report = sync(&function).await;
     assert_eq!(held_back(&report), ["TagsUnreadable"], "{report}");
 }
