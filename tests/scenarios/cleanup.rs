@@ -147,6 +147,17 @@ async fn while_a_cluster_cannot_be_read_nothing_is_deleted() {
 }
 
 #[tokio::test]
+async fn while_a_claim_is_unclear_nothing_is_deleted() {
+    let world = World::start().await;
+    let function = world.function(&[DELETING]).await;
+    world.round(&function).await;
+    world.fleet.annotate("web", "hostname", "w b");
+    let report = clean_up(&function).await;
+    assert!(kept(&report).contains("shop/web of cluster blue"), "{report}");
+    assert!(world.exists("gone"));
+}
+
+#[tokio::test]
 async fn while_cloud_map_cannot_be_listed_nothing_is_deleted() {
     let world = World::start().await;
     let settings = [DELETING, WEEK];

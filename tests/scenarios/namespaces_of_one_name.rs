@@ -57,6 +57,21 @@ async fn second_namespace_of_the_name_neither_stops_nor_moves_what_is_registered
 }
 
 #[tokio::test]
+async fn message_finds_the_namespace_in_which_another_process_has_published_the_service() {
+    let fleet = Fleet::start().await;
+    second(&fleet, false);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.web("web", &fleet.dns, &["10.0.1.1"]);
+    converge(&fleet, &fleet.function().await).await;
+
+    fleet.web("web", "prod.local", &["10.0.1.2"]);
+    let report = sync_service(&function, "web").await;
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.2"]);
+}
+
+#[tokio::test]
 async fn ambiguous_namespace_is_held_back_with_the_ids_to_choose_from() {
     let fleet = Fleet::start().await;
     let other = second(&fleet, false);

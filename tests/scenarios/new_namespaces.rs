@@ -105,6 +105,16 @@ async fn namespace_whose_creation_fails_fails_what_needs_it_and_nothing_else() {
     assert_eq!(fleet.addresses("team", "cart"), ["10.0.1.2"]);
 }
 
+#[tokio::test]
+async fn account_with_no_room_for_a_namespace_is_held_back() {
+    let fleet = Fleet::start().await;
+    fleet.cloud_map.behave(Behaviour { namespaces: 2, ..Behaviour::default() });
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let report = sync(&creating(&fleet).await).await;
+    assert!(report.ok, "{report}");
+    assert!(said_of(&report, "LimitExceeded").contains("quota"), "{report}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_namespace_that_lists_do_not_show_yet_is_used_at_once() {
     let fleet = Fleet::start().await;

@@ -2,9 +2,10 @@
 //! report says what would help.
 
 use cloud_map_sync::function::Function;
+use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
-use crate::run::{converge, problem, sync};
+use crate::run::{converge, problem, report, sync};
 use testbed::ROLE_ARN;
 use testbed::kubernetes::{Fault, FaultKind};
 
@@ -38,6 +39,31 @@ async fn blue_is_left_alone(fleet: &Fleet, function: &Function, helps: &str) {
 async fn heals(fleet: &Fleet, function: &Function) {
     converge(fleet, function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.2"]);
+}
+
+#[tokio::test]
+async fn slices_that_cannot_be_read_lose_no_instance() {
+    let (fleet, function) = two_clusters().await;
+    for (kind, helps) in [
+        (FaultKind::Status(500), "500"),
+        (FaultKind::Status(403), "deploy/rbac.yaml"),
+        (FaultKind::NotJson, "of the cluster"),
+    ] {
+        fleet.cluster.fail(Fault::always(SLICES, kind));
+        blue_is_left_alone(&fleet, &function, helps).await;
+        fleet.cluster.clear_faults();
+    }
+    heals(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn server_that_fails_at_the_second_look_loses_no_instance() {
+    let (fleet, function) = two_clusters().await;
+    let one = "/api/v1/namespaces/shop/services/web";
+    fleet.cluster.fail(Fault::always(one, FaultKind::Status(500)));
+    let report = report(&function, &json!({"action": "sync", "cluster": "blue"})).await;
+    assert!(!report.ok && report.counts.failed == 1, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.2.1"]);
 }
 
 /// Without their zones, and perhaps without pods that are terminating, all instances would be written anew.
