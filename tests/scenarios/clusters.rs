@@ -26,7 +26,7 @@ async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (Kuberne
 
 /// Everything that these clusters register is ours.
 fn watch_over(fleet: &Fleet, arns: &[String]) {
-    fleet.cloud_map.watch_over(OWNER, &refs(&arns));
+    fleet.cloud_map.watch_over(OWNER, &refs(arns));
 }
 
 #[tokio::test]
