@@ -6,7 +6,7 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Attributes, Fleet, attributes};
-use crate::run::{converge, held_back, report, said_of, settled, writes};
+use crate::run::{converge, held_back, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 
 /// `web` with three pods in an A service that somebody made, with an ECS task and three instances by
@@ -89,16 +89,6 @@ async fn adopted_instance_takes_the_place_of_ours_beside_it() {
     assert_eq!(left.keys().filter(|id| id.starts_with("hand-")).count(), 3);
     settled(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod.local", "web").len(), 5);
-}
-
-#[tokio::test]
-async fn dry_run_and_a_policy_that_rewrites_nothing_adopt_nothing() {
-    let (fleet, _) = by_hand().await;
-    let planned = adopt(&fleet.function_with(&[("DRY_RUN", "true")]).await).await;
-    assert_eq!(planned.counts.adopted, 2, "{planned}");
-    let refused = adopt(&fleet.function_with(&[("POLICY", "create-only")]).await).await;
-    assert!(said_of(&refused, "Policy").contains("adopt hand-1"), "{refused}");
-    assert_eq!(fleet.cloud_map.writes(), 0);
 }
 
 /// The first look at the instance fails, and while the call is made again somebody writes to it.

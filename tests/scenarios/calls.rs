@@ -244,19 +244,3 @@ async fn ttl_is_not_repaired_on_what_is_remembered_of_it() {
     let view = fleet.view("prod.local", "ours");
     assert_eq!(view.description.as_deref(), Some("by a person"), "{view:?}");
 }
-
-#[tokio::test(start_paused = true)]
-async fn namespace_that_was_made_again_is_found_by_the_next_full_sync() {
-    let (fleet, function) = in_step().await;
-    for service in ["cart", "mail"] {
-        let id = fleet.cloud_map.find_service("prod", service).expect("the service");
-        fleet.cloud_map.remove_service(&id);
-    }
-    fleet.cloud_map.remove_namespace(&fleet.http);
-    fleet.cloud_map.namespace("prod", testbed::cloud_map::NamespaceKind::Http);
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
-}

@@ -8,21 +8,12 @@ use cloud_map_sync::model::{Outcome, Verb};
 use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, refs};
+use crate::quotas::like_the_real_one;
 use crate::run::{converge, held_back, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "no such port");
-
-/// The rates of an account, 20 ms a call and two seconds an operation.
-fn real() -> Behaviour {
-    Behaviour {
-        latency: Duration::from_millis(20),
-        operation_delay: Duration::from_secs(2),
-        quotas: Some(Quotas::of_an_account()),
-        ..Behaviour::default()
-    }
-}
 
 /// So many Services with two pods each in step. See [`in_step_with`].
 async fn in_step(services: usize) -> (Fleet, Function) {
@@ -34,13 +25,12 @@ pub async fn in_step_with(services: usize, pods: &[usize]) -> (Fleet, Function) 
     let fleet = Fleet::start().await;
     for service in 0..services {
         let pods: Vec<String> = pods.iter().map(|pod| address(service, *pod)).collect();
-        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
-        fleet.web(&format!("web-{service}"), "prod", &pods);
+        fleet.web(&format!("web-{service}"), "prod", &refs(&pods));
     }
     converge(&fleet, &fleet.function_with(&[("QUOTA_SHARE", "1000")]).await).await;
     let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
     sync(&function).await;
-    fleet.cloud_map.behave(real());
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
     // The tokens of its rates are those of a process that has rested for a minute.
     sleep(Duration::from_mins(1)).await;
     fleet.cloud_map.forget_calls();
@@ -223,7 +213,10 @@ async fn new_service_that_ends_while_the_rest_is_read_leaves_with_the_same_sync(
 /// So many Services in step, and a process that knows nothing of them.
 async fn cold(services: usize) -> (Fleet, Function) {
     let (fleet, _) = in_step_with(services, &[1]).await;
-    fleet.cloud_map.behave(Behaviour { discovery_on_any_host: true, ..real() });
+    fleet.cloud_map.behave(Behaviour {
+        discovery_on_any_host: true,
+        ..like_the_real_one(Quotas::of_an_account())
+    });
     let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
     (fleet, function)
 }
@@ -254,7 +247,11 @@ async fn new_process_asks_discovery_what_comes_first() {
 async fn discovery_that_is_late_registers_nothing_again_and_hides_nothing() {
     let (fleet, function) = cold(250).await;
     let discover_lag = Duration::from_hours(1);
-    fleet.cloud_map.behave(Behaviour { discover_lag, discovery_on_any_host: true, ..real() });
+    fleet.cloud_map.behave(Behaviour {
+        discover_lag,
+        discovery_on_any_host: true,
+        ..like_the_real_one(Quotas::of_an_account())
+    });
     // Registered, and not shown yet; deregistered, and still shown.
     fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
     fleet.annotate("web-8", "publish", "false");

@@ -2,8 +2,8 @@
 
 use cloud_map_sync::model::Outcome;
 
-use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, settled, sync, writes};
+use crate::fleet::Fleet;
+use crate::run::{converge, settled, sync};
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 
 /// `web` with a pod, `cart` with another, nothing registered.
@@ -15,16 +15,13 @@ async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {
     (fleet, function)
 }
 
-fn fails(code: &'static str) -> Fault {
-    Fault::on("RegisterInstance", FaultKind::OperationFails(code))
-}
-
 #[tokio::test]
 async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
     let (fleet, function) = two_services().await;
     fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
     let web = fleet.cloud_map.find_service("prod", "web").expect("seeded");
-    fleet.cloud_map.inject(fails("INTERNAL_FAILURE").service(&web));
+    let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", fails).service(&web));
 
     let report = sync(&function).await;
 
@@ -71,37 +68,4 @@ async fn lost_race_to_create_a_service_is_decided_again_on_what_is_there() {
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.9.1"]);
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
     settled(&fleet, &function).await;
-}
-
-#[tokio::test]
-async fn failed_creation_registers_nothing_there_and_stops_no_other_service() {
-    let (fleet, function) = two_services().await;
-    fleet.cloud_map.inject(Fault::on("CreateService", FaultKind::AccessDenied).service("web"));
-
-    let report = sync(&function).await;
-
-    assert!(!report.ok, "{report}");
-    assert_eq!((report.counts.failed, report.counts.undone), (1, 1), "{report}");
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
-    assert!(!writes(&fleet).contains(&"RegisterInstance web".to_owned()));
-    converge(&fleet, &function).await;
-}
-
-#[tokio::test]
-async fn failed_rewrite_and_failed_removal_are_reported_and_made_by_the_next_run() {
-    let (fleet, function) = two_services().await;
-    converge(&fleet, &function).await;
-    fleet.pods("web", &[]);
-    fleet.service(annotated("cart", "prod", "cart").port_to("http", 80, 81));
-    fleet.annotate("cart", "port", "80");
-    for operation in ["RegisterInstance", "DeregisterInstance"] {
-        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied));
-    }
-
-    let report = sync(&function).await;
-
-    assert_eq!(report.counts.failed, 2, "{report}");
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.values("prod", "cart", "AWS_INSTANCE_PORT"), ["81"]);
-    assert!(fleet.instances("prod", "web").is_empty());
 }

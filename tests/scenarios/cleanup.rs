@@ -136,11 +136,24 @@ async fn while_a_cluster_cannot_be_read_nothing_is_deleted() {
     world.round(&function).await;
     let broken = kubernetes::FaultKind::Status(500);
     world.green.fail(kubernetes::Fault::always("/api/v1/services", broken));
+    for payload in [event("direct-cleanup"), event("direct-sync")] {
+        let report = report(&function, &payload).await;
+        assert!(!report.ok && report.counts.unreadable == 1, "{report}");
+        assert!(kept(&report).contains("green could not be read"), "{report}");
+        assert!(report.to_string().contains("! not read"), "{report}");
+        assert_eq!(world.fleet.cloud_map.writes(), 0);
+        assert!(world.exists("gone"));
+    }
+}
+
+#[tokio::test]
+async fn while_a_claim_is_unclear_nothing_is_deleted() {
+    let world = World::start().await;
+    let function = world.function(&[DELETING]).await;
+    world.round(&function).await;
+    world.fleet.annotate("web", "hostname", "w b");
     let report = clean_up(&function).await;
-    assert!(!report.ok && report.counts.unreadable == 1, "{report}");
-    assert!(kept(&report).contains("green could not be read"), "{report}");
-    assert!(report.to_string().contains("! not read"), "{report}");
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
+    assert!(kept(&report).contains("shop/web of cluster blue"), "{report}");
     assert!(world.exists("gone"));
 }
 

@@ -10,10 +10,9 @@ use serde_json::json;
 
 use crate::fleet::{Attributes, Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
-use crate::run::{converge, plan, report, sync, sync_service, writes};
+use crate::run::{converge, report, sync, sync_service, writes};
 use testbed::ACCOUNT;
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::KubernetesServer;
 
@@ -87,26 +86,6 @@ fn orphans(report: &Report) -> &OrphanReport {
 }
 
 #[tokio::test]
-async fn instances_of_a_cluster_that_eks_knows_no_more_are_reported_and_stay() {
-    let world = World::start().await;
-    world.delete_green();
-    let report = sync(&world.function(&[]).await).await;
-    let found = orphans(&report);
-    assert_eq!((&*found.reason, found.instances), ("ClusterGone", 4), "{report}");
-    assert_eq!(found.done.cluster, world.arn);
-    assert_eq!(
-        (report.counts.orphaned, report.ok),
-        (4, false),
-        "green could not be read: {report}"
-    );
-    let text = report.to_string();
-    assert!(text.contains(&format!("orphans of cluster {}", world.arn)), "{text}");
-    assert!(text.contains("4 instances in prod.local/web, prod/cart: not found in EKS"), "{text}");
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    assert_eq!(world.all_addresses(), EVERYTHING);
-}
-
-#[tokio::test]
 async fn time_is_noted_on_a_service_of_ours_if_no_instance_has_room() {
     let world = World::start().await;
     world.fleet.fill("prod.local", "web");
@@ -150,24 +129,15 @@ async fn cluster_whose_death_can_be_noted_nowhere_stays_and_the_line_says_so() {
 }
 
 #[tokio::test]
-async fn instances_of_a_cluster_that_was_dropped_are_reported_and_stay_and_eks_is_not_asked() {
+async fn schedule_counts_what_a_dropped_cluster_left_and_a_direct_answer_names_it() {
     let world = World::start().await;
     let function = world.function(&[("CLUSTERS", "blue")]).await;
     world.fleet.sandbox.aws().forget_requests();
-    let report = sync(&function).await;
-    let found = orphans(&report);
-    assert_eq!((&*found.reason, found.instances), ("ClusterNotConfigured", 4), "{report}");
-    assert!(report.ok, "{report}");
+
+    let answer = invoke(&function, &event("schedule-eventbridge-rule")).await;
     let requests = world.fleet.sandbox.aws().requests().into_iter();
     let asked = requests.filter(|request| request.operation == "DescribeCluster").count();
     assert_eq!((asked, world.fleet.cloud_map.writes()), (1, 0), "blue alone");
-}
-
-#[tokio::test]
-async fn schedule_counts_orphans_and_a_direct_answer_names_them() {
-    let world = World::start().await;
-    let function = world.function(&[("CLUSTERS", "blue")]).await;
-    let answer = invoke(&function, &event("schedule-eventbridge-rule")).await;
     assert_eq!(answer.response.expect("all checks passed")["counts"]["orphaned"], 4);
     let answer = invoke(&function, &json!({ "action": "plan" })).await.response.expect("a report");
     let found = &answer["orphans"][0];
@@ -343,25 +313,6 @@ async fn eks_is_asked_about_twenty_clusters_in_a_run_by_turns() {
 }
 
 #[tokio::test]
-async fn plan_and_dry_run_and_policies_that_end_no_claim_write_nothing() {
-    let world = World::start().await;
-    world.delete_green();
-    let planned = plan(&world.function(&[WEEK]).await).await;
-    assert!(planned.to_string().contains("rewrite"), "{planned}");
-    sync(&world.function(&[WEEK, ("DRY_RUN", "true")]).await).await;
-    for policy in ["upsert-only", "create-only"] {
-        let report = sync(&world.function(&[WEEK, ("POLICY", policy)]).await).await;
-        assert!(orphans(&report).detail.contains(&format!("POLICY={policy}")), "{report}");
-    }
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    sync(&world.function(&[WEEK]).await).await;
-    world.clock.advance(8 * DAY);
-    let planned = plan(&world.function(&[WEEK]).await).await;
-    assert_eq!(planned.counts.deregistered, 4, "{planned}");
-    assert_eq!(world.all_addresses(), EVERYTHING);
-}
-
-#[tokio::test]
 async fn targeted_syncs_and_other_commands_do_not_look_for_orphans() {
     let world = World::start().await;
     world.delete_green();
@@ -375,23 +326,4 @@ async fn targeted_syncs_and_other_commands_do_not_look_for_orphans() {
         assert_eq!(report.orphans.len(), 0, "{report}");
     }
     assert_eq!(world.fleet.cloud_map.writes(), 0);
-}
-
-#[tokio::test]
-async fn purge_that_fails_in_part_is_incomplete_and_goes_on_in_the_next_sync() {
-    let world = World::start().await;
-    world.delete_green();
-    let settings = [WEEK, ("CLUSTERS", "blue")];
-    sync(&world.function(&settings).await).await;
-    world.clock.advance(7 * DAY);
-    let fault = Fault::on("DeregisterInstance", FaultKind::AccessDenied);
-    world.fleet.cloud_map.inject(fault.times(3));
-    let report = sync(&world.function(&settings).await).await;
-    assert_eq!((report.ok, report.counts.failed), (false, 3), "{report}");
-    // Where the note went with its instance, the time starts anew.
-    for _ in 0..2 {
-        sync(&world.function(&settings).await).await;
-        world.clock.advance(7 * DAY);
-    }
-    assert_eq!(world.all_addresses(), WITHOUT_GREEN);
 }

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{Fleet, annotated, give_pods};
-use crate::run::{converge, plan, settled, sync, sync_service, writes};
+use crate::fleet::Fleet;
+use crate::run::{converge, plan, settled, sync, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
-use testbed::kubernetes;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
 
@@ -62,67 +60,6 @@ async fn service_is_deleted_in_the_run_that_empties_it_though_cloud_map_lists_it
     let report = sync(&deleting(&fleet).await).await;
     assert!(report.ok && report.counts.deleted == 1, "{report}");
     assert!(!exists(&fleet, "gone"));
-}
-
-#[tokio::test]
-async fn service_that_an_earlier_run_emptied_is_deleted_later() {
-    let fleet = with_one_gone().await;
-    converge(&fleet, &fleet.function().await).await;
-    assert!(exists(&fleet, "gone"), "it is not deleted without the setting");
-    converge(&fleet, &deleting(&fleet).await).await;
-    assert!(!exists(&fleet, "gone"));
-}
-
-#[tokio::test]
-async fn claim_of_another_cluster_keeps_a_service() {
-    let fleet = with_one_gone().await;
-    let green = fleet.green().await;
-    green.service(annotated("gone", "prod", "gone"));
-    converge(&fleet, &deleting(&fleet).await).await;
-    assert!(exists(&fleet, "gone"));
-}
-
-#[tokio::test]
-async fn while_a_cluster_cannot_be_read_nothing_is_deleted_and_the_report_says_so() {
-    let fleet = with_one_gone().await;
-    let green = fleet.green().await;
-    let broken = kubernetes::FaultKind::Status(500);
-    green.fail(kubernetes::Fault::always("/api/v1/services", broken));
-    let report = sync(&deleting(&fleet).await).await;
-    assert!(!report.ok && kept(&report).contains("green could not be read"), "{report}");
-    assert!(exists(&fleet, "gone") && fleet.addresses("prod", "gone").is_empty());
-}
-
-#[tokio::test]
-async fn while_a_claim_is_unclear_nothing_is_deleted_and_the_report_says_so() {
-    let fleet = with_one_gone().await;
-    fleet.annotate("web", "hostname", "w b");
-    let report = converge(&fleet, &deleting(&fleet).await).await;
-    assert!(kept(&report).contains("shop/web of cluster blue"), "{report}");
-    assert!(exists(&fleet, "gone"));
-}
-
-#[tokio::test]
-async fn run_that_is_not_about_everything_deletes_nothing() {
-    let fleet = with_one_gone().await;
-    let green = fleet.green().await;
-    green.service(annotated("api", "prod", "api"));
-    give_pods(&green, "api", &["10.0.2.1"]);
-    let function = deleting(&fleet).await;
-    sync_service(&function, "gone").await;
-    let of_blue = json!({ "action": "sync", "cluster": "blue" });
-    testbed::function::invoke(&function, &of_blue).await;
-    assert!(exists(&fleet, "gone") && fleet.addresses("prod", "gone").is_empty());
-}
-
-#[tokio::test]
-async fn other_policies_and_a_dry_run_delete_nothing() {
-    for setting in [("POLICY", "upsert-only"), ("POLICY", "create-only"), ("DRY_RUN", "true")] {
-        let fleet = with_one_gone().await;
-        converge(&fleet, &fleet.function().await).await;
-        sync(&fleet.function_with(&[DELETING, setting]).await).await;
-        assert!(exists(&fleet, "gone"), "{setting:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

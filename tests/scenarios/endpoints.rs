@@ -7,7 +7,7 @@ use crate::run::{converge, held_back, plan, said_of};
 use testbed::kubernetes::{Fault, FaultKind, Pod};
 
 /// A slice of a Service of `shop` as somebody writes it by hand.
-pub fn slice(service: &str, name: &str, addresses: &[String], condition: &Value) -> Value {
+fn slice(service: &str, name: &str, addresses: &[String], condition: &Value) -> Value {
     let endpoints: Vec<Value> = addresses
         .iter()
         .map(|address| json!({ "addresses": [address], "conditions": condition }))
@@ -137,4 +137,27 @@ async fn server_without_endpoint_slices_is_read_through_v1_endpoints() {
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.4"]);
     assert_eq!(fleet.instances("prod", "cart").len(), 0);
+}
+
+/// The endpoints controller leaves out addresses beyond the thousandth, and slices mirrored from its list say so, too.
+#[tokio::test]
+async fn list_that_the_cluster_cuts_short_registers_and_takes_nothing_out() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let put = |addresses: [&str; 2], is_cut: bool| {
+        let mut slice = slice("web", "web-0", &addresses.map(str::to_owned), &json!({}));
+        if is_cut {
+            let annotations = json!({ "endpoints.kubernetes.io/over-capacity": "truncated" });
+            slice["metadata"]["annotations"] = annotations;
+        }
+        fleet.cluster.put(slice);
+    };
+    let function = fleet.function().await;
+    put(["10.0.1.1", "10.0.1.2"], false);
+    converge(&fleet, &function).await;
+
+    put(["10.0.1.2", "10.0.1.3"], true);
+    let report = converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    assert_eq!(held_back(&report), ["EndpointsTruncated"], "{report}");
 }

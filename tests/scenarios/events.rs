@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::fleet::{Fleet, annotated};
 use crate::run::{plan, sync};
 use testbed::clock::StandInClock;
-use testbed::function::{event, invoke};
 use testbed::kubernetes::{Fault, FaultKind, Headless};
 
 /// Reason, regarded Service and note of every warning in `shop`.
@@ -83,25 +82,6 @@ async fn setting_leaves_out_news_or_all_events() {
     }
 }
 
-#[tokio::test]
-async fn own_events_that_a_forwarder_sends_back_cost_no_run() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    let mut batch = event("sqs-kubernetes-event-exporter");
-    let body = batch["Records"][0]["body"].as_str().expect("text");
-    let mut body: Value = serde_json::from_str(body).expect("JSON");
-    body["reportingComponent"] = "cloud-map-sync".into();
-    batch["Records"][0]["body"] = body.to_string().into();
-
-    let answer = invoke(&function, &batch).await;
-
-    let report = answer.report.expect("a report");
-    assert!(report.dropped.is_empty() && report.clusters.is_empty(), "{report:?}");
-    assert!(fleet.cluster.requests().is_empty());
-    assert!(fleet.addresses("prod", "web").is_empty());
-}
-
 async fn two_claimants() -> Fleet {
     let fleet = Fleet::start().await;
     fleet.service(annotated("web", "prod", "web").created("2026-01-01T00:00:00Z"));
@@ -123,16 +103,6 @@ async fn loser_of_a_name_gets_one_event_with_its_holder() {
     let [(reason, service, note)] = told(&fleet).try_into().expect("one Event");
     assert_eq!((reason.as_str(), service.as_str()), ("DomainConflict", "web2"));
     assert!(note.contains("Service shop/web of this cluster holds the name"), "{note}");
-}
-
-#[tokio::test]
-async fn warm_process_reports_nothing_twice() {
-    let fleet = two_claimants().await;
-    let function = fleet.function().await;
-    sync(&function).await;
-    fleet.cluster.forget_requests();
-    sync(&function).await;
-    assert!(fleet.cluster.requests().iter().all(|request| request.method == "GET"));
 }
 
 #[tokio::test]

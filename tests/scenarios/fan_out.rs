@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, annotated, give_pods, refs};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, settled};
@@ -150,7 +150,7 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
     let gone = ["gone-0", "gone-1", "gone-2", "gone-3"];
     for (index, name) in gone.iter().enumerate() {
         let addresses: Vec<String> = (0..100).map(|it| format!("10.2.{index}.{it}")).collect();
-        fleet.web(name, "prod", &addresses.iter().map(String::as_str).collect::<Vec<_>>());
+        fleet.web(name, "prod", &refs(&addresses));
     }
     let (function, _) = with_queue(&fleet).await;
     converge(&fleet, &function).await;

@@ -217,3 +217,8 @@ pub fn annotated(name: &str, namespace: &str, hostname: &str) -> Headless {
         .annotate("cloudmap.controller/hostname", hostname)
         .annotate("cloudmap.controller/namespace", namespace)
 }
+
+/// Texts as the verbs of a fleet take them.
+pub fn refs(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}

@@ -28,27 +28,6 @@ fn refusals(fleet: &Fleet, operation: &str) -> usize {
     calls.filter(|call| call.operation == operation && call.status >= 400).count()
 }
 
-/// What an error is, its code says: the status is another in AWS's answers than in the service model.
-#[tokio::test]
-async fn two_runs_at_once_register_every_instance_once() {
-    for slow in [slow_operations, slow_operations_by_the_model] {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
-        let functions = (fleet.function().await, fleet.function().await);
-        converge(&fleet, &functions.0).await;
-        converge(&fleet, &functions.1).await;
-        slow(&fleet);
-        fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
-
-        let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
-
-        assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
-        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
-        assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
-        settled(&fleet, &functions.0).await;
-    }
-}
-
 /// The pod comes back with another attribute while its instance is on its way out.
 #[tokio::test]
 async fn registration_that_meets_a_removal_under_way_is_made_after_it() {
@@ -97,45 +76,6 @@ async fn run_that_waited_for_a_foreign_operation_which_fails_registers_the_insta
     assert!(reports.0.ok != reports.1.ok, "{}{}", reports.0, reports.1);
     assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"]);
-    settled(&fleet, &functions.0).await;
-}
-
-#[tokio::test]
-async fn two_first_runs_at_once_create_every_service_once() {
-    let fleet = Fleet::start().await;
-    for service in ["web", "cart", "mail"] {
-        fleet.web(service, "prod", &["10.0.1.1"]);
-    }
-    let functions = (fleet.function().await, fleet.function().await);
-    let latency = Duration::from_millis(20);
-    fleet.cloud_map.behave(Behaviour { latency, ..Behaviour::default() });
-
-    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
-
-    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
-    assert!(refusals(&fleet, "CreateService") > 0, "the runs did not meet");
-    fleet.cloud_map.behave(Behaviour::default());
-    settled(&fleet, &functions.0).await;
-    for service in ["web", "cart", "mail"] {
-        assert_eq!(fleet.addresses("prod", service), ["10.0.1.1"], "{service}");
-    }
-}
-
-#[tokio::test]
-async fn two_runs_at_once_take_out_every_instance_once() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
-    let functions = (fleet.function().await, fleet.function().await);
-    converge(&fleet, &functions.0).await;
-    converge(&fleet, &functions.1).await;
-    slow_operations(&fleet);
-    fleet.cluster.delete_service("shop", "web");
-
-    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
-
-    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
-    assert!(fleet.addresses("prod", "web").is_empty());
-    assert!(refusals(&fleet, "DeregisterInstance") > 0, "the runs did not meet");
     settled(&fleet, &functions.0).await;
 }
 

@@ -1,9 +1,9 @@
-//! How health is read and reported: in its turn, late, in pages, refused, and never twice.
+//! How health is read and reported: in its turn, late, in pages, and never twice.
 
 use std::time::Duration;
 
 use crate::health::{REPORT, fleet, health, pods, ready, registered, web};
-use crate::run::{converge, said_of, settled, sync, sync_service, writes};
+use crate::run::{converge, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::kubernetes::Pod;
 
@@ -62,31 +62,39 @@ async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want
     assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 0);
 }
 
+/// What a removal rests on is read again, and a message reads a part.
 #[tokio::test]
-async fn health_that_cannot_be_read_stops_nothing_else_and_is_tried_again() {
+async fn health_is_not_reported_again_by_a_removal_or_a_message() {
     let (fleet, function) = registered(&[]).await;
-    let denied = Fault::on("GetInstancesHealthStatus", FaultKind::AccessDenied);
-    fleet.cloud_map.inject(denied.times(2));
-    pods(&fleet, &[Pod::not_ready, ready, ready]);
+    pods(&fleet, &[Pod::not_ready, ready]);
+    converge(&fleet, &function).await;
+    pods(&fleet, &[Pod::not_ready]);
     fleet.cloud_map.forget_calls();
     let report = sync(&function).await;
-    assert!(!report.ok, "{report}");
-    assert!(said_of(&report, "HealthUnreadable").contains("AccessDenied"), "{report}");
-    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
-    fleet.cloud_map.heal();
-    converge(&fleet, &function).await;
-    assert_eq!(health(&fleet)[0], "10.0.1.1 UNHEALTHY");
+    assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{report}");
+    let report = sync_service(&fleet.function().await, "web").await;
+    let report = report.to_string() + &sync_service(&function, "web").await.to_string();
+    assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{report}");
 }
 
-#[tokio::test]
-async fn report_that_fails_is_a_failed_change_that_the_next_sync_makes() {
+/// While one process registers a pod another one reports.
+#[tokio::test(start_paused = true)]
+async fn health_that_another_process_has_reported_by_the_second_look_is_not_reported_again() {
     let (fleet, function) = registered(&[]).await;
-    fleet.cloud_map.inject(Fault::on(REPORT, FaultKind::AccessDenied));
-    pods(&fleet, &[Pod::not_ready, Pod::not_ready]);
-    let report = sync(&function).await;
-    assert_eq!((report.ok, report.counts.failed, report.counts.health), (false, 1, 1), "{report}");
-    converge(&fleet, &function).await;
-    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 UNHEALTHY"]);
+    let other = fleet.function().await;
+    let slow = FaultKind::Late(Duration::from_secs(3));
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", slow));
+    fleet.cloud_map.forget_calls();
+    pods(&fleet, &[ready, Pod::terminating, ready]);
+    let (report, ()) = tokio::join!(sync(&function), async {
+        while fleet.cloud_map.count("RegisterInstance") == 0 {
+            tokio::task::yield_now().await;
+        }
+        pods(&fleet, &[Pod::not_ready, Pod::terminating, ready]);
+        sync_service(&other, "web").await;
+    });
+    assert_eq!(fleet.cloud_map.count(REPORT), 1, "{report}");
+    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.3 HEALTHY"]);
 }
 
 #[tokio::test]

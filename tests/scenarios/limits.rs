@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cloud_map_sync::function::Function;
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::{Fleet, annotated, refs};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 
@@ -18,7 +18,7 @@ fn addresses(from: usize, count: usize) -> Vec<String> {
 fn give(fleet: &Fleet, service: &str, from: usize, count: usize) {
     fleet.service(annotated(service, "prod", service));
     let addresses = addresses(from, count);
-    fleet.pods(service, &addresses.iter().map(String::as_str).collect::<Vec<_>>());
+    fleet.pods(service, &refs(&addresses));
 }
 
 /// A service of `prod` with so many tasks of ECS.

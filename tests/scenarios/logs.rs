@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, annotated, give_pods, refs};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, message};
 use crate::run::{converge, sync};
@@ -243,8 +243,7 @@ async fn documented_cost_of_the_log_is_the_measured_one() {
     let fleet = Fleet::start().await;
     for service in 0..200 {
         let addresses: Vec<String> = (1..=5).map(|pod| format!("10.1.{service}.{pod}")).collect();
-        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        fleet.web(&format!("service-{service}"), "prod", &addresses);
+        fleet.web(&format!("service-{service}"), "prod", &refs(&addresses));
     }
     let schedule = event("schedule-eventbridge-scheduler");
     let dry = fleet.function_with(&[DRY_RUN]).await;

@@ -7,21 +7,12 @@ use std::time::Duration;
 use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::{Fleet, annotated, refs};
+use crate::quotas::like_the_real_one;
 use crate::run::{converge, settled, sync};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-
-/// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
-fn like_the_real_one() -> Behaviour {
-    Behaviour {
-        latency: Duration::from_millis(20),
-        operation_delay: Duration::from_secs(2),
-        quotas: Some(Quotas::of_an_account()),
-        ..Behaviour::default()
-    }
-}
 
 /// Gives so many Services ten pods each, with addresses in a network of this number.
 fn give_pods(fleet: &Fleet, services: usize, network: usize) {
@@ -33,10 +24,6 @@ fn give_pods(fleet: &Fleet, services: usize, network: usize) {
 /// So many addresses of pods of one Service.
 fn addresses(network: usize, service: usize, pods: usize) -> Vec<String> {
     (0..pods).map(|pod| format!("10.{network}.{service}.{pod}")).collect()
-}
-
-fn refs(addresses: &[String]) -> Vec<&str> {
-    addresses.iter().map(String::as_str).collect()
 }
 
 /// Three processes of the function begin a full sync, ten seconds apart.
@@ -56,7 +43,7 @@ async fn three_overlapping_runs(fleet: &Fleet, share: &str) -> [Report; 3] {
 async fn overlapping_runs_do_not_repeat_each_others_work_and_none_fails() {
     let fleet = Fleet::start().await;
     give_pods(&fleet, 80, 1);
-    fleet.cloud_map.behave(like_the_real_one());
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
 
     let reports = Box::pin(three_overlapping_runs(&fleet, "0.5")).await;
 
@@ -76,7 +63,7 @@ async fn overlapping_runs_do_not_repeat_each_others_work_and_none_fails() {
 async fn three_runs_with_a_third_of_the_rates_each_are_not_throttled() {
     let fleet = Fleet::start().await;
     give_pods(&fleet, 80, 1);
-    fleet.cloud_map.behave(like_the_real_one());
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
 
     let reports = Box::pin(three_overlapping_runs(&fleet, "0.33")).await;
 
@@ -92,7 +79,7 @@ fn throttled(fleet: &Fleet) -> usize {
 async fn pods_that_are_replaced_during_a_run_are_not_registered_from_the_old_plan() {
     let fleet = Fleet::start().await;
     give_pods(&fleet, 80, 1);
-    fleet.cloud_map.behave(like_the_real_one());
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
     let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
 
     let replace = async {
@@ -131,7 +118,7 @@ async fn no_pod_is_registered_that_has_been_gone_for_more_than_five_seconds() {
         converge(&fleet, &fleet.function().await).await;
         give(2, pods);
         let latency = Duration::from_millis(latency);
-        fleet.cloud_map.behave(Behaviour { latency, ..like_the_real_one() });
+        fleet.cloud_map.behave(Behaviour { latency, ..like_the_real_one(Quotas::of_an_account()) });
         fleet.cloud_map.forget_calls();
         fleet.cluster.forget_requests();
         let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
@@ -185,7 +172,7 @@ async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
         green.service(annotated(&name, "prod", &name));
         crate::fleet::give_pods(&green, &name, &refs(&addresses(2, service, 10)));
     }
-    fleet.cloud_map.behave(like_the_real_one());
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
     let settings = [("QUOTA_SHARE", "0.1"), ("CLUSTERS", "blue,green")];
     let function = fleet.function_with(&settings).await;
     let start = Instant::now();

@@ -2,10 +2,6 @@
 //! behaviour. Every Cloud Map stand-in checks by itself that nothing foreign was touched, so each of
 //! these tests is also a test of that.
 
-#[path = "../../src/publish/plan/tests/seeds.rs"]
-#[allow(dead_code, reason = "shared with the properties of the plan")]
-mod seeds;
-
 mod accounts;
 mod admin_alias;
 mod adoption;
@@ -15,9 +11,6 @@ mod changes_that_fail;
 mod cleanup;
 mod clusters;
 mod commands;
-mod convergence;
-mod creation;
-mod cut_short;
 mod dead_clusters;
 mod deadlines;
 mod dns_rights;
@@ -29,7 +22,6 @@ mod events;
 mod explain;
 mod fan_out;
 mod fleet;
-mod foreign;
 mod foreign_operations;
 mod forwarders;
 mod guard;
@@ -48,11 +40,8 @@ mod moved_clusters;
 mod moves;
 mod multi_cluster;
 mod name_policy;
-mod namespaces;
 mod namespaces_of_one_name;
 mod new_namespaces;
-mod one_pod;
-mod operations;
 mod order;
 mod payloads;
 mod policies;
@@ -70,13 +59,10 @@ mod secrets;
 mod service_settings;
 mod service_suite;
 mod services_made_again;
-mod shared_names;
 mod shared_namespaces;
-mod shared_ttls;
 mod status;
 mod two_queues;
 mod unread_services;
 mod unreadable_cluster;
 mod unreadable_registry;
-mod without_selector;
 mod worlds;

@@ -46,25 +46,11 @@ fn end(fleet: &Fleet, how: &str) {
     }
 }
 
-const ENDS: [&str; 4] =
-    ["annotation removed", "deleted", "not headless any more", "Kubernetes namespace deleted"];
-
-#[tokio::test]
-async fn service_that_ended_is_taken_out_of_every_service_in_which_its_marks_are_found() {
-    for how in ENDS {
-        let fleet = registered().await;
-        end(&fleet, how);
-
-        let report = converge(&fleet, &fleet.function().await).await;
-
-        assert_eq!(report.counts.deregistered, 5, "{how}: {report}");
-        assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]], "{how}");
-    }
-}
-
 #[tokio::test]
 async fn message_about_a_service_that_ended_takes_it_out_in_that_run() {
-    for how in ENDS {
+    for how in
+        ["annotation removed", "deleted", "not headless any more", "Kubernetes namespace deleted"]
+    {
         let fleet = registered().await;
         end(&fleet, how);
         let scope = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
@@ -74,15 +60,6 @@ async fn message_about_a_service_that_ended_takes_it_out_in_that_run() {
         assert_eq!(failures(&answer), [""; 0], "{how}");
         assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]], "{how}");
     }
-}
-
-#[tokio::test]
-async fn message_about_a_kubernetes_namespace_that_is_gone_takes_its_services_out_in_that_run() {
-    let fleet = registered().await;
-    end(&fleet, "Kubernetes namespace deleted");
-    let batch = batch(&[message("a", &json!({ "cluster": "blue", "namespace": "shop" }))]);
-    invoke(&fleet.function().await, &batch).await;
-    assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]]);
 }
 
 #[tokio::test]

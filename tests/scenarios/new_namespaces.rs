@@ -42,40 +42,6 @@ async fn missing_namespace_is_planned_then_created_with_its_first_service_and_ta
     settled(&fleet, &function).await;
 }
 
-#[tokio::test]
-async fn services_of_all_clusters_that_need_a_namespace_have_it_created_once() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
-    for service in ["web", "cart", "api"] {
-        fleet.web(service, "team", &["10.0.1.1"]);
-        green.service(annotated(service, "team", service));
-        give_pods(&green, service, &["10.0.2.1"]);
-    }
-
-    let report = converge(&fleet, &creating(&fleet).await).await;
-
-    assert_eq!(report.counts.registered, 6, "{report}");
-    for service in ["web", "cart", "api"] {
-        assert_eq!(fleet.addresses("team", service), ["10.0.1.1", "10.0.2.1"]);
-    }
-}
-
-#[tokio::test]
-async fn names_that_may_mean_something_else_are_not_created_and_the_report_says_why() {
-    let fleet = Fleet::start().await;
-    let arn = crate::fleet::namespace_arn("ns-aaaaaaaaaaaaaaaa");
-    for namespace in ["team.local", "ns-aaaaaaaaaaaaaaaa", &arn] {
-        fleet.web("web", namespace, &["10.0.1.1"]);
-        let report = converge(&fleet, &creating(&fleet).await).await;
-        assert!(said_of(&report, "NamespaceMissing").contains("it is not created"), "{report}");
-    }
-    let settings = [CREATING, ("CLOUD_MAP_NAMESPACES", "prod")];
-    fleet.web("web", "team", &["10.0.1.1"]);
-    let report = converge(&fleet, &fleet.function_with(&settings).await).await;
-    assert!(said_of(&report, "NamespaceMissing").contains("CLOUD_MAP_NAMESPACES"), "{report}");
-    assert_eq!(count(&fleet), 0);
-}
-
 /// The other run's request is the same, or another one; in both cases one namespace comes of it.
 #[tokio::test]
 async fn two_runs_at_once_create_one_namespace_and_register_in_it() {
@@ -117,17 +83,6 @@ async fn namespace_that_another_party_has_created_since_the_list_was_read_is_use
     let calls = fleet.cloud_map.calls();
     let call = calls.iter().find(|call| call.operation == "CreateHttpNamespace");
     assert_eq!(call.map(|call| call.status), Some(400), "it was not there yet");
-}
-
-#[tokio::test]
-async fn answer_that_is_lost_creates_no_second_namespace() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
-    fleet.cloud_map.inject(Fault::on("CreateHttpNamespace", FaultKind::DropAfterEffect));
-    let report = sync(&creating(&fleet).await).await;
-    assert!(report.ok, "{report}");
-    assert_eq!(count(&fleet), 2, "the client tries again");
-    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
 }
 
 #[tokio::test]
@@ -262,4 +217,20 @@ async fn namespace_that_has_another_id_now_is_looked_for_at_once() {
         assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"], "{case}");
         settled(&fleet, &function).await;
     }
+}
+
+#[tokio::test]
+async fn what_is_created_has_the_tags_of_the_settings_beside_ours() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    fleet.web("cart", "team", &["10.0.1.2"]);
+    let settings = [("CREATE_NAMESPACES", "true"), ("CREATE_TAGS", "team=shop, cost-center=4711")];
+    let function = fleet.function_with(&settings).await;
+    converge(&fleet, &function).await;
+
+    let tags = [("cloud-map-sync/owner", OWNER), ("cost-center", "4711"), ("team", "shop")];
+    let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let namespace = fleet.cloud_map.namespace_view("team");
+    assert_eq!([&fleet.view("prod.local", "web").tags, &namespace.tags], [&tags, &tags]);
+    assert_eq!(fleet.view("team", "cart").tags, tags);
 }

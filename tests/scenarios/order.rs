@@ -16,42 +16,6 @@ async fn web() -> (Fleet, cloud_map_sync::function::Function) {
 }
 
 #[tokio::test]
-async fn registrations_are_finished_before_the_first_deregistration_is_begun() {
-    let (fleet, function) = web().await;
-    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
-    sync(&function).await;
-    let calls: Vec<String> =
-        fleet.cloud_map.calls().into_iter().map(|call| call.operation).collect();
-    let last = |operation: &str| calls.iter().rposition(|call| call == operation).expect("made");
-    let first = calls.iter().position(|call| call == "DeregisterInstance").expect("made");
-    let between = &calls[last("RegisterInstance")..first];
-    assert!(between.iter().any(|call| call == "GetOperation"), "{calls:?}");
-    assert!(between.iter().any(|call| call == "ListInstances"), "{calls:?}");
-}
-
-#[tokio::test]
-async fn names_swapped_between_two_services_end_swapped_and_never_empty() {
-    let fleet = Fleet::start().await;
-    fleet.web("a", "prod", &["10.0.1.1"]);
-    fleet.web("b", "prod", &["10.0.1.2"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    fleet.annotate("a", "hostname", "b");
-    fleet.annotate("b", "hostname", "a");
-
-    for _ in 0..2 {
-        sync(&function).await;
-        assert!(
-            !fleet.addresses("prod", "a").is_empty() && !fleet.addresses("prod", "b").is_empty()
-        );
-    }
-
-    settled(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "a"), ["10.0.1.2"]);
-    assert_eq!(fleet.addresses("prod", "b"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
 async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
     let (fleet, function) = web().await;
     // While the new pod is being registered the old one comes back.

@@ -1,7 +1,8 @@
 //! What the installation allows, and what it looks at.
 
-use crate::fleet::{Fleet, annotated, namespace_arn};
+use crate::fleet::{Fleet, annotated, give_pods, namespace_arn};
 use crate::run::{converge, settled, sync};
+use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::Headless;
 
 #[tokio::test]
@@ -66,4 +67,26 @@ async fn settled_after_removal(fleet: &Fleet, function: &cloud_map_sync::functio
     let report = sync(function).await;
     assert_eq!(report.counts.deregistered, 1, "{report}");
     settled(fleet, function).await;
+}
+
+fn without_namespace(name: &str) -> Headless {
+    Headless::new("shop", name).annotate("cloudmap.controller/hostname", name)
+}
+
+#[tokio::test]
+async fn clusters_default_namespace_comes_before_the_kubernetes_namespaces_name() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.cloud_map.namespace("shop", NamespaceKind::Http);
+    fleet.service(without_namespace("web"));
+    fleet.pods("web", &["10.0.1.1"]);
+    green.service(without_namespace("web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let clusters = r#"["green", {"cluster": "blue", "defaultNamespace": "prod.local"}]"#;
+    let function = fleet.function_with(&[("CLUSTERS", clusters)]).await;
+
+    converge(&fleet, &function).await;
+
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
+    assert_eq!(fleet.addresses("shop", "web"), ["10.0.2.1"]);
 }

@@ -114,15 +114,6 @@ async fn bad_records_unknown_clusters_and_unnamed_ones_are_dropped_and_the_rest_
 }
 
 #[tokio::test]
-async fn batch_of_nothing_usable_reads_and_writes_nothing() {
-    let fleet = two_clusters().await;
-    let records = [record("a", "x"), message("b", &scope("red", "web"))];
-    let answer = invoke(&fleet.function().await, &batch(&records)).await;
-    assert_eq!(failures(&answer), [""; 0]);
-    assert!(fleet.sandbox.aws().requests().is_empty());
-}
-
-#[tokio::test]
 async fn only_messages_whose_scope_failed_are_failed_back() {
     let fleet = two_clusters().await;
     let denied = FaultKind::AccessDenied;
@@ -156,19 +147,4 @@ async fn messages_of_a_cluster_that_cannot_be_read_are_failed_back_and_the_other
     assert_eq!(failures(&answer), ["blue", "every"]);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
-}
-
-#[tokio::test]
-async fn targeted_sync_leaves_other_services_as_they_are() {
-    let fleet = two_clusters().await;
-    let function = fleet.function().await;
-    invoke(&function, &json!({ "action": "sync" })).await;
-    for service in ["web", "cart"] {
-        fleet.pods(service, &["10.0.1.2"]);
-    }
-    fleet.cloud_map.forget_calls();
-
-    invoke(&function, &batch(&[message("a", &scope("blue", "cart"))])).await;
-
-    assert_eq!(writes(&fleet), ["RegisterInstance cart", "DeregisterInstance cart"]);
 }

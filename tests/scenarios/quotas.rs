@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, refs};
 use crate::run::{converge, sync};
 use testbed::cloud_map::{Behaviour, NamespaceKind, Quotas};
 
@@ -15,7 +15,7 @@ use testbed::cloud_map::{Behaviour, NamespaceKind, Quotas};
 const HALF: [(&str, &str); 1] = [("QUOTA_SHARE", "0.5")];
 
 /// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
-fn like_the_real_one(quotas: Quotas) -> Behaviour {
+pub fn like_the_real_one(quotas: Quotas) -> Behaviour {
     Behaviour {
         latency: Duration::from_millis(20),
         operation_delay: Duration::from_secs(2),
@@ -29,8 +29,7 @@ async fn services(services: usize, pods: usize) -> Fleet {
     let fleet = Fleet::start().await;
     for service in 0..services {
         let addresses: Vec<String> = (0..pods).map(|pod| format!("10.1.{service}.{pod}")).collect();
-        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        fleet.web(&format!("web-{service}"), "prod", &addresses);
+        fleet.web(&format!("web-{service}"), "prod", &refs(&addresses));
     }
     fleet
 }
@@ -182,4 +181,25 @@ async fn service_with_one_new_pod_does_not_wait_for_one_with_hundreds() {
 
     assert_eq!(report.counts.registered, 401, "{}", report.counts);
     assert!(done < 200, "{done} of the 400 were registered before it");
+}
+
+/// How long an operation takes is learnt for each kind by itself.
+#[tokio::test(start_paused = true)]
+async fn registrations_and_deregistrations_are_timed_apart() {
+    let fleet = services(1, 20).await;
+    let operations_take = |operation_delay| {
+        fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    };
+    let function = fleet.function().await;
+    operations_take(Duration::from_secs(3));
+    assert_eq!(sync(&function).await.counts.registered, 20);
+
+    operations_take(Duration::from_millis(50));
+    fleet.pods("web-0", &["10.1.0.1", "10.1.0.2"]);
+    fleet.cloud_map.forget_calls();
+    let start = Instant::now();
+    let report = sync(&function).await;
+    assert_eq!(report.counts.deregistered, 18, "{report}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(fleet.cloud_map.count("GetOperation"), 18);
 }

@@ -5,11 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER, annotated};
-use crate::run::{converge, held_back, plan, said_of, sync, writes};
+use crate::run::{converge, held_back, said_of, sync};
 use testbed::cloud_map::RecordType::{A, Aaaa};
-use testbed::cloud_map::{
-    Behaviour, Call, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind,
-};
+use testbed::cloud_map::{Behaviour, Call, NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::Pod;
 
 /// `web` in `prod.local`, created by the function with one pod; then its TTL is annotated.
@@ -24,21 +22,6 @@ async fn drifted(ttl: &str) -> Fleet {
 
 fn records(fleet: &Fleet, service: &str) -> Vec<(RecordType, i64)> {
     fleet.view("prod.local", service).dns.expect("DNS records").records
-}
-
-#[tokio::test]
-async fn annotated_ttl_is_planned_then_set_on_a_service_of_ours() {
-    let fleet = drifted("15").await;
-    let function = fleet.function().await;
-
-    let planned = plan(&function).await;
-    assert!(planned.to_string().contains("~ update     service  ttl 60 -> 15"), "{planned}");
-    assert_eq!(writes(&fleet), [""; 0]);
-
-    let report = converge(&fleet, &function).await;
-    assert_eq!(report.counts.updated, 1, "{report}");
-    assert_eq!(records(&fleet, "web"), [(A, 15)]);
-    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
 }
 
 #[tokio::test]
@@ -61,21 +44,6 @@ async fn update_says_again_all_that_it_would_delete() {
     assert_eq!(view.dns.expect("records").records, [(A, 15), (Aaaa, 15)]);
     assert_eq!(view.description.as_deref(), Some("cloud-map-sync: ours"));
     assert_eq!(view.health_check, Some(check));
-}
-
-#[tokio::test]
-async fn update_is_waited_for_and_its_failure_is_the_runs() {
-    let fleet = drifted("15").await;
-    let function = fleet.function().await;
-    let denied = FaultKind::OperationFails("ACCESS_DENIED");
-    fleet.cloud_map.inject(Fault::on("UpdateService", denied));
-
-    let report = sync(&function).await;
-
-    assert!(!report.ok && report.to_string().contains("ACCESS_DENIED"), "{report}");
-    assert_eq!(report.counts.failed, 1, "{report}");
-    converge(&fleet, &function).await;
-    assert_eq!(records(&fleet, "web"), [(A, 15)]);
 }
 
 /// What the other party sets is the annotated TTL, or yet another one.
@@ -113,4 +81,18 @@ async fn routing_policy_is_set_at_creation_and_only_reported_later() {
     assert_eq!(held_back(&report), ["RoutingPolicyFixed"], "{report}");
     let said = said_of(&report, "RoutingPolicyFixed");
     assert!(said.contains("WEIGHTED") && said.contains("MULTIVALUE"), "{said}");
+}
+
+#[tokio::test]
+async fn service_that_ecs_service_connect_manages_is_held_back() {
+    let fleet = Fleet::start().await;
+    let service = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+    fleet.cloud_map.tag(&service, "AmazonECSManaged", "true");
+    fleet.ecs_task(&service, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    fleet.web("web", "prod", &["10.0.1.1"]);
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(held_back(&report), ["ServiceConnect"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.9.1"]);
 }

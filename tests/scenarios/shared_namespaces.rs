@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, namespace_arn};
+use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of, settled, sync};
 use testbed::REGION;
 use testbed::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
@@ -18,38 +18,6 @@ async fn shared() -> (Fleet, String, String) {
     let id = fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT);
     let arn = format!("arn:aws:servicediscovery:{REGION}:{OTHER_ACCOUNT}:namespace/{id}");
     (fleet, id, arn)
-}
-
-#[tokio::test]
-async fn service_is_created_filled_and_cleaned_in_another_accounts_namespace() {
-    let (fleet, _, arn) = shared().await;
-    fleet.web("web", &arn, &["10.0.1.1", "10.0.1.2"]);
-    let function = fleet.function().await;
-
-    converge(&fleet, &function).await;
-
-    assert_eq!(fleet.addresses("platform.local", "web"), ["10.0.1.1", "10.0.1.2"]);
-    fleet.pods("web", &["10.0.1.2"]);
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("platform.local", "web"), ["10.0.1.2"]);
-    fleet.cluster.delete_service("shop", "web");
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("platform.local", "web"), [""; 0]);
-}
-
-#[tokio::test]
-async fn namespaces_of_one_name_in_two_accounts_are_distinguished_by_their_arns() {
-    let (fleet, id, arn) = shared().await;
-    let own = fleet.cloud_map.namespace("platform.local", NamespaceKind::DnsPrivate);
-    fleet.web("web", &namespace_arn(&own), &["10.0.1.1"]);
-    fleet.web("cart", &arn, &["10.0.2.1"]);
-
-    converge(&fleet, &fleet.function().await).await;
-
-    for (namespace, expected) in [(own, "web"), (id, "cart")] {
-        let services = fleet.cloud_map.services(&namespace).into_iter();
-        assert_eq!(services.map(|it| it.name).collect::<Vec<_>>(), [expected]);
-    }
 }
 
 #[tokio::test]

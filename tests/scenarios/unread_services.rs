@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, OWNER};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, sync};
-use cloud_map_sync::model::GuardState;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -151,39 +150,6 @@ async fn service_that_this_process_registered_in_is_a_failure_if_no_right_is_lef
 }
 
 #[tokio::test]
-async fn loss_beside_an_unread_service_is_held_until_that_is_read_and_is_no_sighting() {
-    let fleet = Fleet::start().await;
-    for (index, (name, pods)) in [("a", 10), ("b", 10), ("c", 3)].into_iter().enumerate() {
-        let pods: Vec<String> = (1..=pods).map(|pod| format!("10.0.{index}.{pod}")).collect();
-        fleet.web(name, "prod", &pods.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    fleet.cluster.delete_service("shop", "a");
-    fleet.cluster.delete_service("shop", "b");
-    unread(&fleet, "a", BROKEN);
-
-    let report = sync(&function).await;
-
-    assert_eq!(held_back(&report), ["Guard"], "{report}");
-    assert_eq!((report.counts.deregistered, report.counts.rewritten), (0, 0), "{report}");
-    let guard = report.clusters[0].guard.as_ref().expect("held");
-    assert_eq!(
-        (guard.state, guard.first_seen.as_ref()),
-        (GuardState::HeldUntilRead, None),
-        "{report}"
-    );
-    fleet.cloud_map.heal();
-    let report = sync(&function).await;
-    let guard = report.clusters[0].guard.as_ref().expect("held");
-    assert_eq!(
-        (guard.state, guard.loss, guard.later_look),
-        (GuardState::Held, 20, false),
-        "{report}"
-    );
-}
-
-#[tokio::test]
 async fn list_without_its_member_is_no_empty_list() {
     for (operation, member) in [
         ("ListNamespaces", "Namespaces"),
@@ -196,7 +162,7 @@ async fn list_without_its_member_is_no_empty_list() {
         converge(&fleet, &function).await;
         fleet.pods("web", &["10.0.1.2"]);
         fleet.cloud_map.forget_calls();
-        fleet.cloud_map.inject(Fault::on(operation, FaultKind::Lacks(member)).always());
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::Empty).always());
 
         let report = sync(&fleet.function().await).await;
 
@@ -214,7 +180,7 @@ async fn tags_without_their_member_are_no_missing_tags() {
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.annotate("web", "ttl", "15");
-    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Lacks("Tags")).always());
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Empty).always());
     let report = sync(&function).await;
     assert_eq!(held_back(&report), ["TagsUnreadable"], "{report}");
 }

@@ -5,9 +5,8 @@ use serde_json::json;
 
 use super::{SHOPS, Shops, guard, holds};
 use crate::queue::{batch, failures, message};
-use crate::run::{held_back, said_of, settled, sync, sync_service};
+use crate::run::{held_back, said_of, sync, sync_service};
 use cloud_map_sync::model::GuardState;
-use testbed::ROLE_ARN;
 use testbed::function::{TIMEOUT, event, invoke, invoke_until};
 
 #[tokio::test]
@@ -32,19 +31,6 @@ async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is
     for part in ["shop/cart", "12 of 12", "50 %", "(10)", "11:01:00Z", r#"{"action":"confirm""#] {
         assert!(line.contains(part), "{line:?} lacks {part}");
     }
-    assert_eq!(shops.registered(), 12);
-}
-
-#[tokio::test]
-async fn cluster_made_again_empty_under_its_name_keeps_its_instances() {
-    let mut shops = Shops::start().await;
-    let identity = shops.fleet.cluster.identity();
-    shops.fleet.cluster.stop();
-    shops.fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
-
-    shops.restart().await;
-    holds(&sync(&shops.function).await);
-
     assert_eq!(shops.registered(), 12);
 }
 
@@ -85,17 +71,4 @@ async fn message_about_a_service_that_a_full_sync_holds_takes_nothing_out() {
     assert_eq!((shops.registered(), shops.fleet.cloud_map.writes()), (12, 0));
     shops.fleet.web("new", "prod", &["10.9.0.1"]);
     assert_eq!(sync_service(&shops.function, "new").await.counts.registered, 1);
-}
-
-#[tokio::test]
-async fn policy_that_ends_no_claim_refuses_deletions_and_the_guard_holds_failed_pods() {
-    let mut shops = Shops::start().await;
-    let settings = [("POLICY", "upsert-only")];
-    shops.function = shops.fleet.function_with(&settings).await.with_clock(shops.clock.clock());
-    shops.fail_all();
-    holds(&sync(&shops.function).await);
-    settled(&shops.fleet, &shops.function).await;
-    shops.delete_all();
-    let report = sync(&shops.function).await;
-    assert_eq!(held_back(&report), ["Policy"; 12], "{report}");
 }

@@ -28,28 +28,6 @@ async fn same_loss_passes_after_the_wait_and_not_before() {
     settled(&shops.fleet, &shops.function).await;
 }
 
-/// With a schedule of half an hour no full sync comes within six times two minutes.
-#[tokio::test]
-async fn same_loss_passes_under_a_schedule_that_is_slower_than_six_waits() {
-    let mut shops = Shops::start().await;
-    let settings = [("GUARD_WAIT", "2m"), ("SCHEDULE_MINUTES", "30")];
-    shops.function = shops.fleet.function_with(&settings).await.with_clock(shops.clock.clock());
-    shops.delete_all();
-    holds(&sync(&shops.function).await);
-    shops.clock.advance(Duration::from_mins(30));
-    assert_eq!(sync(&shops.function).await.counts.deregistered, 12);
-}
-
-#[tokio::test]
-async fn wait_goes_on_in_another_process() {
-    let mut shops = Shops::start().await;
-    shops.delete_all();
-    holds(&sync(&shops.function).await);
-    shops.clock.advance(WAIT);
-    shops.restart().await;
-    assert_eq!(sync(&shops.function).await.counts.deregistered, 12);
-}
-
 #[tokio::test]
 async fn confirmed_loss_passes_at_once() {
     let shops = Shops::start().await;
@@ -64,16 +42,4 @@ async fn confirmed_loss_passes_at_once() {
     assert_eq!(response["clusters"][0]["guard"]["state"], "confirmed", "{response}");
     assert_eq!(shops.registered(), 0);
     settled(&shops.fleet, &shops.function).await;
-}
-
-#[tokio::test]
-async fn loss_is_confirmed_before_anybody_saw_it_and_for_one_run_alone() {
-    let shops = Shops::start().await;
-    shops.delete_all();
-    invoke(&shops.function, &json!({ "action": "confirm" })).await.response.expect("a report");
-    assert_eq!(shops.registered(), 0);
-    Shops::open(&shops.fleet);
-    assert_eq!(sync(&shops.function).await.counts.registered, 12);
-    shops.delete_all();
-    holds(&sync(&shops.function).await);
 }

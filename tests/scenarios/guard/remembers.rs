@@ -5,10 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{SHOPS, Shops, WAIT, guard, holds};
-use crate::fleet::{annotated, give_pods};
 use crate::queue::{batch, message};
 use crate::run::{plan, report, settled, sync, writes};
-use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::invoke;
 
 impl Shops {
@@ -162,51 +160,4 @@ async fn plan_and_dry_run_hold_and_remember_nothing() {
         shops.clock.advance(WAIT);
     }
     assert_eq!(shops.fleet.cloud_map.writes(), 0);
-}
-
-#[tokio::test]
-async fn loss_that_passes_and_fails_to_go_goes_at_the_next_run_and_waits_no_more() {
-    let shops = Shops::start().await;
-    shops.delete_all();
-    holds(&sync(&shops.function).await);
-    shops.clock.advance(WAIT);
-    let denied = Fault::on("DeregisterInstance", FaultKind::AccessDenied).always();
-    shops.fleet.cloud_map.inject(denied);
-    let report = sync(&shops.function).await;
-    // The instance with the note is not tried after that.
-    let counts = report.counts;
-    assert_eq!((counts.deregistered, counts.failed, counts.undone), (0, 11, 1), "{report}");
-
-    shops.fleet.cloud_map.heal();
-    let report = sync(&shops.function).await;
-    assert_eq!((report.counts.deregistered, shops.registered()), (12, 0), "{report}");
-    settled(&shops.fleet, &shops.function).await;
-}
-
-#[tokio::test]
-async fn two_clusters_remember_apart_in_the_same_services() {
-    let shops = Shops::start().await;
-    let green = shops.fleet.green().await;
-    for (index, name) in SHOPS.into_iter().enumerate() {
-        green.service(annotated(name, "prod", name));
-        let addresses = [1, 2, 3].map(|last| format!("10.8.{index}.{last}"));
-        give_pods(&green, name, &addresses.each_ref().map(String::as_str));
-    }
-    let function = shops.fleet.function().await.with_clock(shops.clock.clock());
-    sync(&function).await;
-    shops.delete_all();
-    sync(&function).await;
-    shops.clock.advance(WAIT / 2);
-    for name in SHOPS {
-        green.delete_service("shop", name);
-    }
-    sync(&function).await;
-    assert_eq!(shops.marks().len(), 2, "one of each cluster");
-
-    shops.clock.advance(WAIT / 2);
-    let report = sync(&function).await;
-    assert_eq!((report.counts.deregistered, shops.registered()), (12, 12), "{report}");
-    assert_eq!(shops.marks().len(), 1);
-    shops.clock.advance(WAIT / 2);
-    assert_eq!(sync(&function).await.counts.deregistered, 12);
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use super::{CLUSTERSET, exported, imported, in_full, pods, slices, sources, web, writes};
+use super::{exported, imported, in_full, join, pods, slices, sources, web, writes};
 use crate::fleet::{Fleet, OWNER};
 use crate::run::sync;
 use testbed::cloud_map::{Call, NamespaceKind};
@@ -39,12 +39,8 @@ impl Apart {
         fleet.sandbox.role(READER, None);
         let far = fleet.sandbox.add_cluster(identity, READER).await;
         let blue = fleet.cluster.clone();
-        for (cluster, id) in [(&blue, "blue"), (&far, "far")] {
-            cluster.serve_multi_cluster();
-            cluster.cluster_property("cluster.clusterset.k8s.io", id);
-            cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
-            cluster.namespace("shop");
-        }
+        join(&blue, "blue");
+        join(&far, "far");
         exported(&blue, web(), &["10.0.0.1"], OLD);
         exported(&far, web(), &["10.8.0.1"], YOUNG);
         Self { fleet, blue, far, arn }
@@ -173,26 +169,6 @@ async fn functions_that_know_nothing_of_each_other_join_their_clusters_in_one_re
         assert_eq!(imported(cluster, "web"), sources([("far", &["10.8.0.1:8080"])]));
     }
     assert!(cloud_map.violations().is_empty());
-}
-
-#[tokio::test]
-async fn id_that_the_cluster_of_another_function_has_is_refused_and_neither_loses_anything() {
-    let apart = Apart::start().await;
-    let one = apart.function(&json!(["blue"]), &[]).await;
-    converge(&one).await;
-    apart.far.cluster_property("cluster.clusterset.k8s.io", "blue");
-    let role = format!("arn:aws:iam::{ACCOUNT}:role/registry-writer");
-    apart.fleet.sandbox.role(&role, None);
-    let entry = apart.entry(&json!({ "registryRoleArn": role, "registryRegion": REGION }));
-    let other = apart.function(&json!([entry]), &[("OWNER_ID", "team-far")]).await;
-    apart.forget();
-
-    let report = sync(&other).await;
-
-    let far = report.clusters[0].multi_cluster.as_ref().expect("a report");
-    assert_eq!(far.obstacles[0].reason, "ClusterIdTaken", "{}", in_full(&report));
-    assert_eq!(apart.fleet.cloud_map.writes(), 0);
-    assert_eq!(imported(&apart.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
 }
 
 #[tokio::test]

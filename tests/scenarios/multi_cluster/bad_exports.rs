@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Members, condition, exported, imported, in_full, web};
-use crate::run::{report, sync};
-use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
+use super::{Members, condition, exported, service, web};
+use crate::fleet::refs;
+use testbed::kubernetes::{Export, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -18,10 +18,9 @@ fn addresses(count: usize) -> Vec<String> {
 }
 
 pub fn export_of_many(members: &Members, name: &str, count: usize) {
-    let service = ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+    let service = service(name);
     let addresses = addresses(count);
-    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-    exported(&members.blue, service, &addresses, CREATED);
+    exported(&members.blue, service, &refs(&addresses), CREATED);
 }
 
 /// Makes a Service of any type into one of type ExternalName.
@@ -68,31 +67,4 @@ async fn service_that_is_deleted_or_becomes_an_external_name_ends_its_export() {
             assert_eq!(cluster.service_import("shop", "web"), None);
         }
     }
-}
-
-#[tokio::test]
-async fn services_that_are_deleted_before_their_exports_are_held_by_the_guard() {
-    let members = Members::start().await;
-    for name in ["api", "cart"] {
-        export_of_many(&members, name, 8);
-    }
-    members.converge().await;
-    let before = ["api", "cart"].map(|name| imported(&members.green, name));
-    for name in ["api", "cart"] {
-        members.blue.delete_service("shop", name);
-    }
-
-    let held = sync(&members.function).await;
-
-    let guard = held.clusters[0].guard.as_ref();
-    assert!(guard.is_some_and(|guard| guard.state.holds()), "{}", in_full(&held));
-    assert_eq!(condition(&members.blue, "api", "Valid"), "False NoService");
-    assert_eq!(members.fleet.addresses("shop", "api").len(), 8);
-    assert_eq!(["api", "cart"].map(|name| imported(&members.green, name)), before);
-
-    let confirmed = report(&members.function, &json!({ "action": "confirm" })).await;
-    assert!(confirmed.ok, "{}", in_full(&confirmed));
-    assert_eq!(members.fleet.addresses("shop", "api"), [""; 0]);
-    assert_eq!(members.green.service_import("shop", "api"), None);
-    members.assert_settled().await;
 }

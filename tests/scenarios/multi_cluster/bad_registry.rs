@@ -1,5 +1,5 @@
 //! Records that cannot be used, and a Cloud Map of another account or read in part: nothing that rests on it leaves an
-//! import. `denials` has a Cloud Map that was emptied, and each call denied.
+//! import.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,11 @@ use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use super::{
-    Members, condition, exported, forget_what_is_ahead, imported, in_full, part, pods, sources,
-    web, writes,
+    Members, condition, exported, forget_what_is_ahead, imported, in_full, part, pods, service,
+    sources, web, writes,
 };
 use crate::run::{report, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, ServiceKind};
-use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 /// The record of `shop/web`.
@@ -22,7 +21,7 @@ const RECORD: &str = "export-7cb0d844a658ca77f191";
 async fn known_from_cloud_map() -> (Members, Function) {
     let members = Members::start().await;
     exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-    let cart = ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080);
+    let cart = service("cart");
     exported(&members.blue, cart, &["10.0.0.3"], CREATED);
     members.converge().await;
     forget_what_is_ahead(&members.green);
@@ -126,6 +125,24 @@ async fn cloud_map_of_another_account_takes_nothing_out_of_the_imports_and_gets_
     assert_eq!(imported(&members.green, "web"), web_of_blue());
     assert_eq!(members.fleet.addresses("shop", "web").len(), 2);
     members.converge().await;
+}
+
+#[tokio::test]
+async fn emptied_cloud_map_takes_nothing_out_of_the_imports_and_gets_nothing() {
+    let (members, _) = known_from_cloud_map().await;
+    let cloud_map = &members.fleet.cloud_map;
+    for namespace in ["shop", "clusterset.shop-set"] {
+        let id = cloud_map.find_namespace(namespace).expect("a namespace");
+        cloud_map.services(&id).iter().for_each(|it| cloud_map.remove_service(&it.id));
+    }
+
+    let report = sync(&members.function).await;
+    for cluster in ["blue", "green"] {
+        let obstacles = &part(&report, cluster).obstacles;
+        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+    }
+    assert_eq!(imported(&members.green, "web"), web_of_blue());
+    assert_eq!(members.fleet.addresses("shop", "web"), [""; 0]);
 }
 
 #[tokio::test]

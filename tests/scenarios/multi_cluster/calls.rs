@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::advance;
 
 use super::many::Many;
-use super::{exported, in_full, part, pods, web};
+use super::{exported, in_full, part, pods, service, web};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
 use testbed::function::invoke;
@@ -66,7 +66,7 @@ async fn pod_that_changed_costs_three_reads_there_and_three_reads_and_a_patch_in
 #[tokio::test(start_paused = true)]
 async fn message_about_a_service_without_an_export_lists_nothing() {
     let many = in_step(2).await;
-    many.clusters[0].service(ClusterIp::new("shop", "plain").port_of("TCP", "http", 80, 8080));
+    many.clusters[0].service(service("plain"));
 
     tell(&many.function, "plain").await;
 
@@ -78,47 +78,6 @@ async fn message_about_a_service_without_an_export_lists_nothing() {
         lists.collect::<Vec<_>>(),
         ["GET /api/v1/namespaces/shop", "GET services/derived-i907dlh7dv"]
     );
-}
-
-/// Three members, the same hundred exports in each, with ten endpoints and one port, in four namespaces.
-#[tokio::test(start_paused = true)]
-async fn converged_full_sync_of_a_new_process_costs_the_lists_and_no_write() {
-    let namespaces = ["one", "two", "three", "four"];
-    let many = Many::start(3, &namespaces, &[]).await;
-    for namespace in [&many.fleet.http, &many.fleet.dns] {
-        many.fleet.cloud_map.remove_namespace(namespace);
-    }
-    for index in 0..many.clusters.len() {
-        for export in 0..100 {
-            let (namespace, name) = (namespaces[export % 4], format!("web-{export}"));
-            let service = ClusterIp::new(namespace, &name).port_of("TCP", "http", 80, 8080);
-            let addresses: Vec<String> =
-                (0..10).map(|pod| format!("10.{index}.{export}.{pod}")).collect();
-            many.export(index, service, &addresses.iter().map(String::as_str).collect::<Vec<_>>());
-        }
-    }
-    let first = sync(&many.function).await;
-    assert!(first.ok, "{}", in_full(&first));
-    let cold = many.new_function().await;
-    sync(&cold).await;
-    many.forget();
-
-    let report = sync(&many.new_function().await).await;
-
-    assert!(report.ok, "{}", in_full(&report));
-    let instances: usize = namespaces.iter().map(|it| many.instances(it)).sum();
-    assert_eq!((instances, many.instances("clusterset.shop-set")), (3000, 303));
-    // A list of one namespace's services goes through the pages of all 103, and a member has two pages of records.
-    let calls = [("ListNamespaces", 1), ("ListServices", 10), ("ListInstances", 106)];
-    assert_eq!(many.cloud_map(), Many::of(&calls));
-    let of_annotations = "GET /api/v1/services?spec.clusterIP=None";
-    let once = ["GET /apis", "GET /openapi/v3/apis/multicluster.x-k8s.io/v1beta1"];
-    for index in 0..3 {
-        let mut asked = many.asked(index);
-        asked.retain(|it| it != of_annotations && !once.contains(&it.as_str()));
-        assert_eq!(asked.len(), 9, "{asked:#?}");
-        assert!(asked.iter().all(|it| it.starts_with("GET ")), "{asked:#?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

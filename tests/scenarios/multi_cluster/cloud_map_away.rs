@@ -5,18 +5,17 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{CLUSTERSET, Members, exported, imported, in_full, part, pods, sources, web, writes};
+use super::{
+    CLUSTERSET, Members, exported, imported, in_full, part, pods, service, sources, web, writes,
+};
+use crate::fleet::refs;
 use crate::run::{report, sync};
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::kubernetes::{ClusterIp, KubernetesServer};
+use testbed::kubernetes::KubernetesServer;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-02-01T00:00:00Z";
 const READS: [&str; 4] = ["ListNamespaces", "ListServices", "ListInstances", "GetInstance"];
-
-fn service(name: &str) -> ClusterIp {
-    ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080)
-}
 
 impl Members {
     /// blue, green and amber export `web`, and blue alone `cart`.
@@ -108,9 +107,8 @@ async fn import_does_not_end_and_keeps_type_and_properties_of_members_that_were_
 async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
     let members = Members::start().await;
     let eight: Vec<String> = (1..=8).map(|last| format!("10.0.0.{last}")).collect();
-    let eight: Vec<&str> = eight.iter().map(String::as_str).collect();
-    exported(&members.blue, web(), &eight, CREATED);
-    exported(&members.blue, service("cart"), &eight, CREATED);
+    exported(&members.blue, web(), &refs(&eight), CREATED);
+    exported(&members.blue, service("cart"), &refs(&eight), CREATED);
     members.converge().await;
     members.no_answers();
     for name in ["web", "cart"] {

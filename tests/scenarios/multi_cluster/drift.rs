@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Members, exported, imported, sources, web};
+use super::{Members, exported, imported, service, sources, web};
 use crate::drift::change_of;
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
 use testbed::function::invoke;
-use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -24,10 +23,6 @@ async fn deregister(members: &Members, service: &str, form: &str) {
     event["detail"]["requestParameters"]["instanceId"] = json!(id);
     let answer = invoke(&members.function, &batch(&[message("drift", &event)])).await;
     assert_eq!(failures(&answer), [""; 0]);
-}
-
-fn cart() -> ClusterIp {
-    ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080)
 }
 
 fn exports(members: &Members, service: &str) -> usize {
@@ -51,7 +46,7 @@ async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay(
     assert_eq!(members.fleet.cloud_map.instances(&endpoints).len(), 2);
     assert_eq!(imported(&members.green, "web"), all);
 
-    exported(&members.blue, cart(), &["10.0.0.3"], CREATED);
+    exported(&members.blue, service("cart"), &["10.0.0.3"], CREATED);
     members.converge().await;
     members.clock.advance(Duration::from_mins(1));
     members.fleet.cloud_map.forget_calls();

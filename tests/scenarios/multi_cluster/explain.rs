@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Members, exported, pods, web};
 use crate::fleet::annotated;
 use crate::run::sync;
-use testbed::kubernetes::{ClusterIp, Export, Headless, Pod};
+use testbed::kubernetes::{ClusterIp, Export, Pod};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
@@ -210,17 +210,6 @@ async fn service_that_is_annotated_and_exported_is_registered_twice() {
             "= import     Headless",
         ],
     );
-}
-
-#[tokio::test]
-async fn name_that_is_neither_exported_nor_imported_is_explained_as_before() {
-    let members = Members::start().await;
-    members.fleet.service(Headless::new("shop", "plain"));
-    let explanation = explain(&members, "blue", "plain").await;
-    assert!(!explanation.ok);
-    assert_lines(&explanation, &["! annotation cloudmap.controller/hostname is not set"]);
-    let explanation = explain(&members, "blue", "nobody").await;
-    assert_lines(&explanation, &["! service    not found in the cluster"]);
 }
 
 #[tokio::test]

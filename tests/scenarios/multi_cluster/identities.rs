@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, part, pods, sources, web};
+use super::{Members, exported, imported, in_full, part, pods, service, sources, web};
 use crate::queue::{batch, message};
 use crate::run::{report, sync};
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind, ServiceKind};
@@ -23,7 +23,7 @@ impl Members {
     async fn with_one_export_each() -> Self {
         let members = Self::start().await;
         exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        let cart = ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080);
+        let cart = service("cart");
         exported(&members.green, cart, &["10.1.0.1"], CREATED);
         members.converge().await;
         members
@@ -62,24 +62,6 @@ async fn report_has_the_objects_to_apply_for_a_cluster_without_an_id_or_a_cluste
         members.blue.cluster_property(CLUSTER, "blue");
         members.blue.cluster_property(CLUSTERSET, super::CLUSTERSET);
         members.converge().await;
-    }
-}
-
-#[tokio::test]
-async fn id_that_is_too_long_or_no_dns_label_is_reported_with_its_form() {
-    let long = "b".repeat(64);
-    for (property, value, form) in [
-        (CLUSTER, long.as_str(), "one DNS label, or two with a dot, of at most 63 characters"),
-        (CLUSTER, "Blue", "one DNS label"),
-        (CLUSTER, "a.b.c", "one DNS label"),
-        (CLUSTERSET, "shop set", "1 to 128 letters, digits"),
-    ] {
-        let members = Members::with_one_export_each().await;
-        members.blue.cluster_property(property, value);
-        let (reason, detail) = members.obstacle_of_blue("blue,green").await;
-        assert_eq!(reason, "InvalidIdentity", "{value}");
-        let told = format!("the ClusterProperty {property} is {value:?}, and must be {form}");
-        assert!(detail.contains(&told), "{detail}");
     }
 }
 

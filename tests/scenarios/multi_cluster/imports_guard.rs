@@ -7,9 +7,10 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{GuardReport, Report};
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, part, sources, web};
+use super::{Members, exported, imported, in_full, part, service, sources, web};
+use crate::fleet::refs;
 use crate::run::{plan, report, sync};
-use testbed::kubernetes::{ClusterIp, KubernetesServer};
+use testbed::kubernetes::KubernetesServer;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 /// `GUARD_WAIT`, unless it is set.
@@ -32,7 +33,7 @@ impl Members {
     fn amber_has_all(&self) {
         for (index, name) in NAMES.into_iter().enumerate() {
             let addresses = eight(index);
-            self.amber(name, &addresses.iter().map(String::as_str).collect::<Vec<_>>());
+            self.amber(name, &refs(&addresses));
         }
     }
 
@@ -138,10 +139,9 @@ async fn plan_and_dry_run_hold_and_note_nothing() {
 async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
     let members = Members::start().await;
     for (index, name) in NAMES.into_iter().enumerate() {
-        let service = ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+        let service = service(name);
         let addresses = eight(index);
-        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        exported(&members.blue, service, &addresses, CREATED);
+        exported(&members.blue, service, &refs(&addresses), CREATED);
     }
     members.converge().await;
     for name in NAMES {

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use cloud_map_sync::report::Report;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Members, exported, imported, in_full, part, pods, slices, sources, web, writes};
+use super::{Members, exported, imported, in_full, part, pods, service, sources, web, writes};
 use crate::run::sync;
-use testbed::kubernetes::{ClusterIp, Fault, FaultKind, Policy};
+use testbed::kubernetes::{Fault, FaultKind, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -25,10 +25,6 @@ fn failures(report: &Report) -> Vec<String> {
     let changes = serde_json::to_value(&part(report, "green").changes).expect("JSON");
     let failed = changes.as_array().into_iter().flatten().filter_map(|it| it["error"].as_str());
     failed.map(str::to_owned).collect()
-}
-
-fn cart() -> ClusterIp {
-    ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080)
 }
 
 #[tokio::test]
@@ -55,7 +51,7 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
         let members = Members::start().await;
         let before = members.green.put(object);
         exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        exported(&members.blue, cart(), &["10.0.0.2"], CREATED);
+        exported(&members.blue, service("cart"), &["10.0.0.2"], CREATED);
 
         let report = sync(&members.function).await;
         let again = sync(&members.function).await;
@@ -76,32 +72,6 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
         members.converge().await;
         assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
     }
-}
-
-#[tokio::test]
-async fn namespace_that_is_absent_or_terminating_has_no_import_and_is_no_failure() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.green.terminate_namespace("shop");
-    members.converge().await;
-    assert_eq!(members.green.service_import("shop", "web"), None);
-
-    assert!(members.green.delete("namespaces", "", "shop"));
-    members.converge().await;
-    assert_eq!(members.green.service_import("shop", "web"), None);
-    assert_eq!(
-        members
-            .green
-            .objects("namespaces", "")
-            .iter()
-            .filter(|it| it["metadata"]["name"] == "shop")
-            .count(),
-        0
-    );
-
-    members.green.namespace("shop");
-    members.converge().await;
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
 }
 
 /// The namespace of the members, excluded from imports.
@@ -142,7 +112,7 @@ impl Members {
         exported(&members.blue, web(), &["10.0.0.1"], CREATED);
         members.converge().await;
         pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
-        exported(&members.blue, cart(), &["10.0.0.3"], CREATED);
+        exported(&members.blue, service("cart"), &["10.0.0.3"], CREATED);
         members.fleet.web("mail", "prod", &["10.0.1.1"]);
         members
     }
@@ -207,25 +177,5 @@ async fn refusal_of_a_policy_is_one_line_with_the_rule() {
     assert_eq!(imported(&members.green, "web")["blue"].len(), 2, "other imports go on");
     members.assert_first_flow_is_unharmed();
     members.green.clear_faults();
-    members.assert_reached().await;
-}
-
-#[tokio::test]
-async fn api_server_that_limits_requests_is_waited_for() {
-    let members = Members::with_changes().await;
-    for (path, method) in [(SLICES, "PATCH"), (SERVICES, "POST")] {
-        members.green.fail(Fault::once(path, FaultKind::RetryAfter(1)).of_method(method));
-    }
-
-    let report = sync(&members.function).await;
-
-    assert!(report.ok, "{}", in_full(&report));
-    let refused: Vec<String> = writes(&members.green);
-    assert_eq!(refused.iter().filter(|it| it.ends_with(" 429")).count(), 2, "{refused:?}");
-    assert_eq!(
-        slices(&members.green, "cart")[0]["endpoints"][0]["addresses"][0],
-        Value::from("10.0.0.3")
-    );
-    members.assert_first_flow_is_unharmed();
     members.assert_reached().await;
 }

@@ -3,19 +3,11 @@
 use serde_json::Value;
 
 use super::bad_exports::{conditions, export_of_many};
-use super::{Members, condition, exported, imported, in_full, pods, slices, web};
+use super::{Members, condition, exported, imported, in_full, message_of, pods, slices, web};
 use crate::run::sync;
-use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, Export};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
-
-/// The message of a condition of a ServiceExport.
-fn message(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
-    let export = cluster.service_export("shop", name).expect("the export");
-    let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let found = conditions.iter().find(|it| it["type"] == kind).expect("the condition");
-    found["message"].as_str().unwrap_or_default().to_owned()
-}
 
 /// The import in green of an export of blue that green's own function knows from the record alone.
 async fn read_by_another_function(members: &Members) -> Value {
@@ -67,7 +59,7 @@ async fn labels_and_annotations_of_100_kb_are_left_out_by_every_member_and_repor
 
     let told = "labels and annotations are left out, since they do not fit";
     assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
-    assert_eq!(message(&members.blue, "web", "Ready"), told);
+    assert_eq!(message_of(&members.blue, "web", "Ready"), told);
     let here = members.green.service_import("shop", "web").expect("an import");
     let there = read_by_another_function(&members).await;
     for import in [here, there] {
@@ -90,7 +82,7 @@ async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
 
     assert!(report.to_string().contains("ExportTooLarge"), "{report}");
     assert_eq!(condition(&members.blue, "web", "Ready"), "False Failed");
-    let told = message(&members.blue, "web", "Ready");
+    let told = message_of(&members.blue, "web", "Ready");
     assert!(told.starts_with("ExportTooLarge: the properties of its 100 ports have "), "{told}");
     assert_eq!(condition(&members.blue, "api", "Ready"), "True Exported");
     let records = members.fleet.instances("clusterset.shop-set", "blue");
@@ -114,7 +106,7 @@ async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_repor
     assert_eq!(members.fleet.addresses("shop", "web").len(), 1000);
     assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
     assert_eq!(
-        message(&members.blue, "web", "Ready"),
+        message_of(&members.blue, "web", "Ready"),
         "ServiceFull: 1000 of 1001 instances fit: a Cloud Map service can have 1000, and 0 in it are not ours"
     );
     for cluster in [&members.blue, &members.green] {
@@ -143,7 +135,7 @@ async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
     assert_eq!(of_all.iter().filter(|it| *it == "True Exported").count(), 999);
     let held = of_all.iter().position(|it| it == "False Failed").expect("one is held back");
     assert_eq!(
-        message(&members.blue, &format!("web-{held:04}"), "Ready"),
+        message_of(&members.blue, &format!("web-{held:04}"), "Ready"),
         "TooManyExports: a cluster can have 999 exports"
     );
     members.blue.unexport("shop", &format!("web-{:04}", (held + 1) % 1000));

@@ -6,6 +6,7 @@ use cloud_map_sync::model::GuardState;
 use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, sources, web};
+use crate::fleet::refs;
 use crate::run::{report, sync};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -14,8 +15,7 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_confirmed() {
     let members = Members::start().await;
     let twelve: Vec<String> = (1..=12).map(|last| format!("10.1.0.{last}")).collect();
-    let twelve: Vec<&str> = twelve.iter().map(String::as_str).collect();
-    exported(&members.green, web(), &twelve, CREATED);
+    exported(&members.green, web(), &refs(&twelve), CREATED);
     members.converge().await;
     let endpoints = imported(&members.blue, "web");
     let arn = members.fleet.sandbox.cluster_arn("green");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 
 use super::{CLUSTERSET, in_full, writes};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, refs};
 use crate::run::sync;
 use testbed::clock::StandInClock;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
@@ -46,8 +46,7 @@ impl Many {
             clusters.push(cluster);
         }
         let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
-        let arns: Vec<&str> = arns.iter().map(String::as_str).collect();
-        fleet.cloud_map.watch_over(crate::fleet::OWNER, &arns);
+        fleet.cloud_map.watch_over(crate::fleet::OWNER, &refs(&arns));
         let own = [
             ("CLUSTERS", &*names.join(",")),
             ("MULTI_CLUSTER", "on"),

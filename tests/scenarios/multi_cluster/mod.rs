@@ -29,7 +29,6 @@ mod mended;
 mod messages;
 mod moving;
 mod obstacles;
-mod policies;
 mod purge;
 mod read_budget;
 mod refused;
@@ -76,12 +75,8 @@ impl Members {
     async fn start() -> Self {
         let fleet = Fleet::start().await;
         let (blue, green) = (fleet.cluster.clone(), fleet.green().await);
-        for (cluster, id) in [(&blue, "blue"), (&green, "green")] {
-            cluster.serve_multi_cluster();
-            cluster.cluster_property("cluster.clusterset.k8s.io", id);
-            cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
-            cluster.namespace("shop");
-        }
+        join(&blue, "blue");
+        join(&green, "green");
         let clock = StandInClock::new();
         let function = serving(&fleet, &clock, "blue,green", &[]).await;
         Self { fleet, blue, green, clock, function }
@@ -199,9 +194,21 @@ fn part<'a>(report: &'a Report, cluster: &str) -> &'a MultiClusterReport {
     found.and_then(|it| it.multi_cluster.as_ref()).expect("a report")
 }
 
-/// A Service `shop/web` of type ClusterIP: port 80 leads to 8080.
+/// A Service of `shop` of type ClusterIP: port 80 leads to 8080.
+pub fn service(name: &str) -> ClusterIp {
+    ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080)
+}
+
 pub fn web() -> ClusterIp {
-    ClusterIp::new("shop", "web").port_of("TCP", "http", 80, 8080)
+    service("web")
+}
+
+/// Makes a cluster a member that serves the API, with the namespace `shop`.
+fn join(cluster: &KubernetesServer, id: &str) {
+    cluster.serve_multi_cluster();
+    cluster.cluster_property("cluster.clusterset.k8s.io", id);
+    cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
+    cluster.namespace("shop");
 }
 
 /// Puts a Service with pods at these addresses into a cluster, and exports it.
@@ -278,13 +285,23 @@ pub fn forget_what_is_ahead(cluster: &KubernetesServer) {
 
 /// A condition of the ServiceExport: status and reason.
 pub fn condition(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
-    let export = cluster.service_export("shop", name).expect("the export");
-    let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let found = conditions.iter().find(|it| it["type"] == kind);
+    let found = found_condition(cluster, name, kind);
     found.map_or("none".to_owned(), |it| {
         let text = |key: &str| it[key].as_str().unwrap_or_default().to_owned();
         format!("{} {}", text("status"), text("reason"))
     })
+}
+
+/// The message of a condition of the ServiceExport.
+fn message_of(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
+    let found = found_condition(cluster, name, kind).expect("the condition");
+    found["message"].as_str().unwrap_or_default().to_owned()
+}
+
+fn found_condition(cluster: &KubernetesServer, name: &str, kind: &str) -> Option<Value> {
+    let export = cluster.service_export("shop", name).expect("the export");
+    let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|it| it["type"] == kind)
 }
 
 fn sources<const N: usize>(all: [(&str, &[&str]); N]) -> BTreeMap<String, BTreeSet<String>> {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Members, exported, imported, in_full, pods, sources, web, writes};
+use super::{Members, exported, imported, in_full, pods, service, sources, web, writes};
 use crate::fleet::Fleet;
 use crate::run::sync;
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
-use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const SERVICES: [&str; 6] = ["cart", "list", "mail", "pay", "user", "web"];
@@ -23,7 +22,7 @@ async fn endpoint_of_a_member_that_another_function_serves_leaves_with_the_next_
     let members = Members::start().await;
     fill(&members.fleet);
     for (index, name) in SERVICES.into_iter().enumerate() {
-        let service = ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+        let service = service(name);
         exported(&members.green, service, &[&format!("10.1.{index}.1")], CREATED);
     }
     members.converge().await;
@@ -52,7 +51,7 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
     let members = Members::start().await;
     fill(&members.fleet);
     for (index, name) in SERVICES.into_iter().enumerate() {
-        let service = ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+        let service = service(name);
         exported(&members.green, service.clone(), &[&format!("10.1.{index}.1")], CREATED);
         exported(&members.blue, service, &[&format!("10.0.{index}.9")], CREATED);
     }
@@ -107,12 +106,7 @@ async fn status_of_an_export_rests_on_no_failure_of_an_earlier_run() {
 async fn list_is_never_left_where_clusters_are_members() {
     let members = Members::start().await;
     fill(&members.fleet);
-    exported(
-        &members.green,
-        ClusterIp::new("shop", "web").port_of("TCP", "http", 80, 8080),
-        &["10.1.0.1"],
-        CREATED,
-    );
+    exported(&members.green, service("web"), &["10.1.0.1"], CREATED);
     members.converge().await;
     let cloud_map = &members.fleet.cloud_map;
     cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });

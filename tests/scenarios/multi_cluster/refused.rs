@@ -97,7 +97,7 @@ async fn each_of_several_new_imports_does_without_a_refused_value_at_once() {
     members.green.set_minor_version(32);
     let names = ["web", "api", "cart", "mail"];
     for (last, name) in names.iter().enumerate() {
-        let service = super::ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+        let service = super::service(name);
         let service = service.spec("trafficDistribution", "PreferSameZone");
         exported(&members.blue, service, &[&format!("10.0.0.{}", last + 1)], CREATED);
     }

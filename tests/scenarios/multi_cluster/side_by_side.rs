@@ -1,47 +1,14 @@
 //! The failures of AWS's controller (github.com/aws/aws-cloud-map-mcs-controller-for-k8s, `mcs` and the number of an
 //! issue), each as a test of this function. Others have theirs where the behaviour is: no conditions (mcs 196) in
-//! `story`, conflicts by the age of an export (mcs 196) in the tables of `clusterset::merge`, the calls of many exports
+//! `story`, conflicts and the type by the age of an export (mcs 196) in the tables of `clusterset::merge`, the calls of many exports
 //! (mcs 128) in `growth`, attributes of others (mcs 312) in the tables of the plan, stale endpoints of a dead cluster
 //! (mcs 140) in `purge`.
 
 use super::moving::Moving;
 use super::{Members, exported, imported, slices, sources, web};
-use crate::fleet::attributes;
 use testbed::kubernetes::Pod;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
-
-/// It takes the type of whichever endpoint is first when it makes the import, and never corrects it (mcs 196: the time
-/// of an export is stored and not used).
-#[tokio::test]
-async fn type_is_that_of_the_oldest_export_whichever_endpoint_comes_first() {
-    let moving = Moving::new(web()).await;
-    moving.aws.export();
-    let fleet = &moving.members.fleet;
-    let place = fleet.cloud_map.find_service("shop", "web").expect("amber's");
-    let mut headless = fleet.instances("shop", "web")["tcp-10_2_0_1-8080"].clone();
-    let younger = [
-        ("AWS_INSTANCE_IPV4", "10.3.0.1"),
-        ("CLUSTER_ID", "a-younger-one"),
-        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1770000000000"),
-        ("SERVICE_TYPE", "Headless"),
-    ];
-    headless.extend(attributes(&younger));
-    fleet.put(&place, "a-first", &headless);
-
-    moving.members.converge().await;
-
-    let kind = || {
-        let import = moving.members.green.service_import("shop", "web").expect("an import");
-        import["spec"]["type"].clone()
-    };
-    assert_eq!(kind(), "ClusterSetIP");
-    for id in ["tcp-10_2_0_1-8080", "tcp-10_2_0_2-8080"] {
-        fleet.cloud_map.withdraw(&place, id);
-    }
-    moving.members.converge().await;
-    assert_eq!(kind(), "Headless", "the export that decided is gone");
-}
 
 /// An endpoint stays in its slices as it was when it came (mcs 192, 270, 273).
 #[tokio::test]

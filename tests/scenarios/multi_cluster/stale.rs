@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use cloud_map_sync::report::Report;
 
-use super::{Members, exported, imported, in_full, part, sources, web};
+use super::{Members, exported, imported, in_full, part, service, sources, web};
+use crate::fleet::refs;
 use crate::run::{metric, sync};
-use testbed::kubernetes::ClusterIp;
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
@@ -17,7 +17,7 @@ impl Members {
         let members = Self::start().await;
         exported(&members.blue, web(), &["10.0.0.1"], YOUNG);
         exported(&members.green, web(), &["10.1.0.1"], OLD);
-        let cart = ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080);
+        let cart = service("cart");
         exported(&members.green, cart, &["10.1.0.2"], OLD);
         members.converge().await;
         members
@@ -105,12 +105,11 @@ async fn endpoints_of_an_expired_member_leave_only_the_imports_that_others_serve
 async fn member_that_is_read_after_a_pause_does_not_expire_though_the_guard_holds_its_exports() {
     let members = Members::start().await;
     for (third, name) in ["api", "cart"].into_iter().enumerate() {
-        let service = ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
+        let service = service(name);
         let addresses: Vec<String> = (1..=8).map(|last| format!("10.0.{third}.{last}")).collect();
-        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        exported(&members.blue, service, &addresses, OLD);
+        exported(&members.blue, service, &refs(&addresses), OLD);
     }
-    let api = ClusterIp::new("shop", "api").port_of("TCP", "http", 80, 8080);
+    let api = service("api");
     exported(&members.green, api, &["10.1.0.1"], YOUNG);
     members.converge().await;
     let before = imported(&members.green, "api");

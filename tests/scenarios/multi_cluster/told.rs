@@ -4,11 +4,10 @@ use cloud_map_sync::actions::status::{RunBy, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Members, condition, exported, pods, web};
+use super::{Members, condition, exported, message_of, pods, web};
 use crate::run::{plan, report, sync};
-use testbed::cloud_map;
 use testbed::function::invoke;
-use testbed::kubernetes::{ClusterIp, Export, Fault, FaultKind, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
@@ -30,14 +29,6 @@ fn events(cluster: &KubernetesServer) -> Vec<String> {
         format!("{} {object}: {}", text(&event["reason"]), text(&event["note"]))
     });
     events.collect()
-}
-
-/// The message of a condition of the ServiceExport.
-fn message(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
-    let export = cluster.service_export("shop", name).expect("the export");
-    let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let found = conditions.iter().find(|it| it["type"] == kind).expect("the condition");
-    found["message"].as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
@@ -70,21 +61,6 @@ async fn status_has_each_member_with_who_runs_it_its_heartbeat_exports_and_endpo
     let services: Vec<_> = registry.services.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(services, ["cart", "web"], "records are no services");
     assert_eq!(members.fleet.cloud_map.instances(&amber).len(), 1);
-}
-
-#[tokio::test]
-async fn status_says_which_members_records_were_not_read() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
-    members.converge().await;
-    let denied = cloud_map::Fault::on("ListInstances", cloud_map::FaultKind::AccessDenied);
-    members.fleet.cloud_map.inject(denied.always());
-
-    let status = status(&members).await;
-
-    let of_blue = &status.registries[0].clustersets[0].members[0];
-    assert!(!status.ok && of_blue.unread, "{status}");
-    assert!(of_blue.problems[0].contains("AccessDenied"), "{status}");
 }
 
 #[tokio::test]
@@ -153,7 +129,7 @@ async fn condition_that_turns_bad_is_an_event_on_the_export_once() {
         sync(&members.function).await;
     }
 
-    let conflict = message(&members.blue, "web", "Conflict");
+    let conflict = message_of(&members.blue, "web", "Conflict");
     let told = [
         "NoService ServiceExport lost: There is no Service of this name.".to_owned(),
         format!("PortConflict ServiceExport web: {conflict}"),
@@ -162,20 +138,6 @@ async fn condition_that_turns_bad_is_an_event_on_the_export_once() {
     of_blue.sort();
     assert_eq!(of_blue, told);
     assert_eq!(events(&members.green), told[1..]);
-}
-
-#[tokio::test]
-async fn plan_creates_no_event_and_a_refused_event_fails_nothing() {
-    let members = Members::start().await;
-    members.blue.put(Export::new("shop", "lost").created(OLD).into());
-    plan(&members.function).await;
-    assert_eq!(events(&members.blue), Vec::<String>::new());
-    members.blue.fail(Fault::always("/apis/events.k8s.io/", FaultKind::Status(403)));
-
-    let report = sync(&members.function).await;
-
-    assert!(report.ok, "{report}");
-    assert_eq!(condition(&members.blue, "lost", "Valid"), "False NoService");
 }
 
 #[tokio::test]
@@ -191,21 +153,9 @@ async fn labels_that_no_object_can_have_are_reported_in_ready() {
 
     assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
     let said = "labels \"a b\" and annotations \"x/y/z\" are left out of imports: no Kubernetes object can have them";
-    assert_eq!(message(&members.blue, "web", "Ready"), said);
+    assert_eq!(message_of(&members.blue, "web", "Ready"), said);
     assert!(report.to_string().contains(said), "{report}");
     let import = members.green.service_import("shop", "web").expect("an import");
     assert_eq!(import["metadata"]["labels"]["team"], "shop");
     assert_eq!(import["metadata"]["labels"]["a b"], Value::Null);
-}
-
-#[tokio::test]
-async fn schedule_tells_the_changes_in_the_clusters() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
-    let payload = json!({ "action": "sync" });
-    let made = report(&members.function, &payload).await;
-    assert_eq!(made.counts.imported, 10, "{made}");
-    let quiet = report(&members.function, &payload).await;
-    let quiet = serde_json::to_value(quiet.counts).expect("JSON");
-    assert_eq!(quiet.get("imported"), None, "as without a clusterset");
 }

@@ -8,11 +8,11 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use super::{AHEAD, Members, exported, imported, pods, sources, web};
+use super::{AHEAD, Members, exported, imported, pods, service, sources, web};
 use crate::run::sync;
 use testbed::cloud_map::Behaviour;
 use testbed::function::invoke_until;
-use testbed::kubernetes::{ClusterIp, KubernetesServer};
+use testbed::kubernetes::KubernetesServer;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -26,7 +26,7 @@ async fn ahead() -> Members {
     let operation_delay = Duration::from_hours(1);
     members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
     pods(&members.blue, "web", &["10.0.0.2"]);
-    let new = ClusterIp::new("shop", "new").port_of("TCP", "http", 80, 8080);
+    let new = service("new");
     exported(&members.green, new, &["10.1.0.2"], CREATED);
     let are_imported = async {
         let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");

@@ -6,17 +6,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
+use super::{Members, exported, imported, in_full, part, pods, service, sources, web, writes};
 use crate::run::report;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::gate::Gate;
-use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
-
-fn service(name: &str) -> ClusterIp {
-    ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080)
-}
 
 impl Members {
     /// blue exports `web` and `cart`, and amber, of AWS's controller, `web` and `mail`.

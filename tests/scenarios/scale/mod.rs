@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::give_pods;
+use crate::fleet::{give_pods, refs};
 use crate::queue::{batch, failures, message};
 use simulation::calls::{Fleet, Names, Process, Round};
 use simulation::deployment::{Deployment, SHARE, Time};
@@ -126,11 +126,7 @@ async fn replaced_pod_has_the_calls_of_the_formula() {
         invoke(&process, &payload).await;
         let addresses: Vec<String> =
             (2..=fleet.endpoints + 1).map(|pod| format!("10.0.0.{pod}")).collect();
-        give_pods(
-            &world.clusters[0],
-            "web-0",
-            &addresses.iter().map(String::as_str).collect::<Vec<_>>(),
-        );
+        give_pods(&world.clusters[0], "web-0", &refs(&addresses));
         world.forget();
 
         let answer = invoke(&process, &payload).await;

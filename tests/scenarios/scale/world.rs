@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::simulation::calls::{Calls, Fleet, Names, Process, Round};
-use crate::fleet::{OWNER, annotated, give_pods};
+use crate::fleet::{OWNER, annotated, give_pods, refs};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
 use testbed::clock::StandInClock;
@@ -65,7 +65,7 @@ impl World {
         let arns: Vec<String> =
             (0..self.fleet.clusters).map(|it| self.sandbox.cluster_arn(&name(it))).collect();
         for registry in &self.registries {
-            registry.watch_over(OWNER, &arns.iter().map(String::as_str).collect::<Vec<_>>());
+            registry.watch_over(OWNER, &refs(&arns));
             registry.behave(Behaviour { discovery_on_any_host: true, ..Behaviour::default() });
         }
         for (index, cluster) in self.clusters.iter().enumerate() {
@@ -90,8 +90,7 @@ impl World {
                     format!("10.{index}.{}.{}", number >> 8, number & 255)
                 };
                 let addresses: Vec<String> = (1..=self.fleet.endpoints).map(address).collect();
-                let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-                give_pods(cluster, &name, &addresses);
+                give_pods(cluster, &name, &refs(&addresses));
             }
         }
     }

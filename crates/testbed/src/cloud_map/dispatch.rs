@@ -112,13 +112,6 @@ impl State {
             Some(FaultKind::WrongType) => {
                 self.answer(output.map(of_wrong_types), Damage::None, Duration::ZERO)
             }
-            Some(FaultKind::Lacks(member)) => {
-                let lacking = output.map(|mut body| {
-                    body.as_object_mut().map(|body| body.remove(*member));
-                    body
-                });
-                self.answer(lacking, Damage::None, Duration::ZERO)
-            }
             _ => self.answer(output, Damage::None, Duration::ZERO),
         }
     }

@@ -51,8 +51,6 @@ pub enum FaultKind {
     Empty,
     /// It is done, and the answer's members have other types.
     WrongType,
-    /// It is done, and the answer lacks this member.
-    Lacks(&'static str),
     /// The operation is accepted and ends as FAIL with this ErrorCode.
     OperationFails(&'static str),
     /// The operation is accepted and ends as FAIL with ACCESS_DENIED, since the caller lacks this right in Route 53.
@@ -168,7 +166,6 @@ impl FaultKind {
                 | Self::Late(_)
                 | Self::Empty
                 | Self::WrongType
-                | Self::Lacks(_)
                 | Self::OperationFails(_)
                 | Self::OperationDenied(_)
                 | Self::OperationHangs

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::Value;
 
+use super::super::clock;
 use super::super::gate::access_key;
 use super::RequestLine;
 use super::access::User;
@@ -76,7 +77,7 @@ fn answer(world: &mut World, call: &Call, fault: Option<&FaultKind>) -> (Answer,
     if let Some(answer) = fault.and_then(|fault| injected(call, fault)) {
         return (answer, None);
     }
-    let user = match world.access.authenticate(&call.headers, &world.identity, world.now()) {
+    let user = match world.access.authenticate(&call.headers, &world.identity, clock::now()) {
         Ok(user) => user,
         Err(refusal) => return (Failure::unauthorized().into(), Some(refusal)),
     };

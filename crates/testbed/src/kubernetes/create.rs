@@ -25,7 +25,7 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     if world.store.get(write.resource, &write.target.namespace, &name).is_some() {
         return Err(Failure::already_exists(write.resource, &name));
     }
-    write.manager(world, "Update").created(&mut object);
+    write.manager("Update").created(&mut object);
     if write.is_dry_run() {
         return Ok(object);
     }

@@ -1,11 +1,9 @@
 //! The v1 Endpoints object as the endpoints controller writes it: one family, not-ready addresses in a separate list,
 //! no terminating pods, truncated at 1,000 addresses.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 
-use super::pod::Pod;
+use super::pod::{Pod, ports_of};
 
 const MAXIMUM_ADDRESSES: usize = 1000;
 
@@ -13,20 +11,15 @@ const MAXIMUM_ADDRESSES: usize = 1000;
 pub fn endpoints_of(service: &Value, pods: &[Pod]) -> Value {
     let published = service["spec"]["publishNotReadyAddresses"] == true;
     let family = service["spec"]["ipFamilies"][0].as_str().unwrap_or("IPv4");
-    let mut subsets: BTreeMap<String, Value> = BTreeMap::new();
     let included = pods.iter().filter(|pod| published || !pod.terminating);
     let included: Vec<_> =
         included.filter_map(|pod| Some((pod, pod.address_of(family)?))).collect();
+    let mut subset = Map::new();
     for (pod, address) in included.iter().take(MAXIMUM_ADDRESSES) {
-        let ports =
-            Value::from(pod.ports(service).into_iter().map(endpoint_port).collect::<Vec<_>>());
-        let subset = subsets.entry(ports.to_string()).or_insert_with(|| subset(&ports));
         let list = if published || pod.ready { "addresses" } else { "notReadyAddresses" };
+        let addresses = subset.entry(list).or_insert_with(|| json!([]));
         let entry = address_of(service, pod, address);
-        match subset[list].as_array_mut() {
-            Some(addresses) => addresses.push(entry),
-            None => subset[list] = json!([entry]),
-        }
+        addresses.as_array_mut().expect("a list").push(entry);
     }
     let mut endpoints = json!({
         "apiVersion": "v1", "kind": "Endpoints",
@@ -35,18 +28,18 @@ pub fn endpoints_of(service: &Value, pods: &[Pod]) -> Value {
             "labels": labels(service),
         },
     });
-    if !subsets.is_empty() {
-        endpoints["subsets"] = subsets.into_values().collect::<Vec<_>>().into();
+    if !subset.is_empty() {
+        let ports: Vec<Value> = ports_of(service).into_iter().map(endpoint_port).collect();
+        if !ports.is_empty() {
+            subset.insert("ports".to_owned(), ports.into());
+        }
+        endpoints["subsets"] = json!([subset]);
     }
     if included.len() > MAXIMUM_ADDRESSES {
         endpoints["metadata"]["annotations"] =
             json!({"endpoints.kubernetes.io/over-capacity": "truncated"});
     }
     endpoints
-}
-
-fn subset(ports: &Value) -> Value {
-    if ports.as_array().is_some_and(Vec::is_empty) { json!({}) } else { json!({"ports": ports}) }
 }
 
 /// Unlike in a slice, an unnamed port has no name member.

@@ -46,7 +46,7 @@ fn merge(target: &mut Value, patch: Value) {
 
 fn apply(world: &mut World, write: &Write<'_>, before: &Value) -> Result<Value, Failure> {
     let applied = write.object()?;
-    let manager = write.manager(world, "Apply");
+    let manager = write.manager("Apply");
     let merged = apply::merge(before, &applied, &manager);
     let mut object = before.clone();
     object["status"]["conditions"] = merged.conditions.into();
@@ -74,7 +74,7 @@ fn store(
     keep_other_part(&mut object, before, write);
     let object = validation::complete(world, write.resource, object, Some(before))?;
     write.admit(world, name, Some(before), Some(&object))?;
-    let object = noted(world, write, before, object, applied);
+    let object = noted(write, before, object, applied);
     Ok(world.keep_sent(write.resource, object))
 }
 
@@ -113,7 +113,6 @@ fn keep_other_part(object: &mut Value, before: &Value, write: &Write<'_>) {
 
 /// The object with its manager's entry; as it was, if the write changes nothing.
 fn noted(
-    world: &World,
     write: &Write<'_>,
     before: &Value,
     mut object: Value,
@@ -128,7 +127,7 @@ fn noted(
     if object == *before {
         return object;
     }
-    let manager = write.manager(world, "Update");
+    let manager = write.manager("Update");
     if !write.target.is_status() {
         manager.changed(&mut object, None);
         return object;

@@ -1,6 +1,5 @@
 //! The pods of a Service, with the fields that the endpoint controllers read.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -18,7 +17,6 @@ pub struct Pod {
     pub(super) hostname: Option<String>,
     pub(super) ready: bool,
     pub(super) terminating: bool,
-    container_ports: BTreeMap<(String, String), u16>,
 }
 
 impl Pod {
@@ -33,7 +31,6 @@ impl Pod {
             hostname: None,
             ready: true,
             terminating: false,
-            container_ports: BTreeMap::new(),
         };
         pod.address(address)
     }
@@ -87,37 +84,6 @@ impl Pod {
         self
     }
 
-    /// Names a TCP container port for Services that target it by name.
-    #[must_use]
-    pub fn container_port(mut self, name: &str, number: u16) -> Self {
-        self.container_ports.insert(("TCP".to_owned(), name.to_owned()), number);
-        self
-    }
-
-    /// Its ports under the Service's port names. A named target that the pod lacks leaves that port
-    /// out, as the controllers do.
-    pub(super) fn ports(&self, service: &Value) -> Vec<Value> {
-        let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-        ports.iter().filter_map(|port| self.port(port)).collect()
-    }
-
-    fn port(&self, port: &Value) -> Option<Value> {
-        let protocol = port["protocol"].as_str().unwrap_or("TCP");
-        let number = match &port["targetPort"] {
-            Value::String(name) => {
-                Value::from(*self.container_ports.get(&(protocol.to_owned(), name.clone()))?)
-            }
-            Value::Null => port["port"].clone(),
-            number => number.clone(),
-        };
-        let name = port["name"].as_str().unwrap_or_default();
-        let mut found = json!({"name": name, "port": number, "protocol": protocol});
-        if let Some(protocol) = port["appProtocol"].as_str() {
-            found["appProtocol"] = protocol.into();
-        }
-        Some(found)
-    }
-
     /// Its first address of a family.
     pub(super) fn address_of(&self, family: &str) -> Option<String> {
         let wanted = |address: &&IpAddr| address.is_ipv6() == (family == "IPv6");
@@ -157,4 +123,25 @@ impl Pod {
     pub(super) fn reference(&self, namespace: &Value) -> Value {
         json!({"kind": "Pod", "namespace": namespace, "name": self.name, "uid": self.uid})
     }
+}
+
+/// The ports of a Service's pods under the Service's names. No pod here names its ports, so a target by name is left out,
+/// as the controllers do.
+pub(super) fn ports_of(service: &Value) -> Vec<Value> {
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    let ports = ports.filter(|port| !port["targetPort"].is_string());
+    ports.map(of_pods).collect()
+}
+
+fn of_pods(port: &Value) -> Value {
+    let target = Some(&port["targetPort"]).filter(|it| !it.is_null());
+    let mut found = json!({
+        "name": port["name"].as_str().unwrap_or_default(),
+        "port": target.unwrap_or(&port["port"]),
+        "protocol": port["protocol"].as_str().unwrap_or("TCP"),
+    });
+    if let Some(protocol) = port["appProtocol"].as_str() {
+        found["appProtocol"] = protocol.into();
+    }
+    found
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::clock;
 use super::status::Failure;
 use super::world::World;
 use super::writes::Write;
@@ -20,7 +21,7 @@ pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     write.admit(world, name, Some(&object), None)?;
     if is_held(&object) {
         if object["metadata"]["deletionTimestamp"].is_null() {
-            let now = world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             object["metadata"]["deletionTimestamp"] = now.into();
             object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         }

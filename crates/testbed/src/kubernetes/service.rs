@@ -102,12 +102,6 @@ impl Headless {
         self
     }
 
-    /// Publishes addresses of pods that are not ready.
-    #[must_use]
-    pub fn publish_not_ready(self) -> Self {
-        self.spec("publishNotReadyAddresses", true)
-    }
-
     /// Without a selector no controller writes slices: tests put their own. The API server gives such a Service both
     /// families, also in a cluster with one.
     #[must_use]

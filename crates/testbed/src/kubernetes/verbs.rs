@@ -1,8 +1,6 @@
 //! The verbs with which tests change a cluster: its Services and pods, its access entries, the APIs that it serves and
 //! its faults.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::super::gate::Gate;
@@ -127,11 +125,6 @@ impl KubernetesServer {
     /// Sets the version to `1.<minor>`: below 31 Services cannot be selected by spec.clusterIP.
     pub fn set_minor_version(&self, minor: u32) {
         self.world().minor = minor;
-    }
-
-    /// Puts the server's clock ahead, so that tokens grow old without waiting.
-    pub fn put_clock_ahead(&self, by: Duration) {
-        self.world().clock_ahead = by;
     }
 }
 

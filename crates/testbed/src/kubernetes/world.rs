@@ -2,12 +2,9 @@
 //! Service or of its pods the objects of the endpoint controllers are updated.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::clock;
 use super::super::gate::Gate;
 use super::access::Access;
 use super::allocation::{Allocator, carry_over, is_headless};
@@ -43,8 +40,6 @@ pub struct World {
     pub shows_pods: bool,
     /// The server's version is 1.<minor>.
     pub minor: u32,
-    /// How far the server's clock is ahead.
-    pub clock_ahead: Duration,
     /// The pods of Services, by namespace and name.
     pub pods: BTreeMap<(String, String), Vec<Pod>>,
     /// The imports that always have a ready endpoint.
@@ -67,16 +62,10 @@ impl World {
             addresses: Allocator::default(),
             shows_pods: false,
             minor: 33,
-            clock_ahead: Duration::ZERO,
             pods: BTreeMap::new(),
             ready: Ready::default(),
             gate: None,
         }
-    }
-
-    /// The server's clock.
-    pub fn now(&self) -> Timestamp {
-        clock::now() + self.clock_ahead
     }
 
     /// Whether a resource is served in a version.

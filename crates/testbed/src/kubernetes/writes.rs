@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::clock;
 use super::access::User;
 use super::managers::Manager;
 use super::resource::{ENDPOINT_SLICES, Resource, SERVICE_IMPORTS, Target};
@@ -101,7 +102,7 @@ impl Write<'_> {
     }
 
     /// The field manager: as named, or else the program of the user agent.
-    pub fn manager(&self, world: &World, operation: &'static str) -> Manager<'_> {
+    pub fn manager(&self, operation: &'static str) -> Manager<'_> {
         let agent = self.header("user-agent").split('/').next().unwrap_or_default();
         let named = self.parameters.field_manager.as_str();
         Manager {
@@ -109,7 +110,7 @@ impl Write<'_> {
             operation,
             subresource: &self.target.subresource,
             api_version: self.resource.api_version_of(&self.target.version),
-            time: world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            time: clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }
     }
 

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::{condition, exported, imported, in_full, pods, sources, web, writes};
+use super::super::{condition, exported, imported, in_full, pods, service, sources, web, writes};
 use super::{LATER, Moving, obstacle};
 use crate::run::{report, said_of, sync};
-use testbed::kubernetes::ClusterIp;
 
 #[tokio::test]
 async fn export_without_adoption_is_held_back_and_served_clusters_import_what_was_read() {
@@ -36,7 +35,7 @@ async fn nothing_is_imported_into_a_cluster_whose_exports_belong_to_awss_control
     let moving = Moving::new(web()).await;
     let Moving { members, amber, aws, function } = &moving;
     aws.export();
-    let api = ClusterIp::new("shop", "api").port_of("TCP", "http", 80, 8080);
+    let api = service("api");
     exported(&members.blue, api, &["10.0.0.1"], LATER);
 
     let synced = sync(function).await;

@@ -9,7 +9,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
-use super::{CLUSTERSET, Members, exported, in_full, web, writes};
+use super::{CLUSTERSET, Members, exported, in_full, join, service, web, writes};
 use crate::fleet::OWNER;
 use crate::run::{report, sync};
 use testbed::aws_controller::AwsController;
@@ -35,7 +35,7 @@ impl Moving {
 
     async fn in_step() -> Self {
         let moving = Self::new(web()).await;
-        let api = ClusterIp::new("shop", "api").port_of("TCP", "http", 80, 8080);
+        let api = service("api");
         exported(&moving.members.blue, api, &["10.0.0.1"], LATER);
         moving.members.converge().await;
         moving.aws.run();
@@ -48,10 +48,7 @@ impl Moving {
         let members = Members::start().await;
         let sandbox = members.fleet.sandbox.clone().cluster("amber").await;
         let amber = sandbox.kubernetes("amber");
-        amber.serve_multi_cluster();
-        amber.cluster_property("cluster.clusterset.k8s.io", "amber");
-        amber.cluster_property("clusterset.k8s.io", CLUSTERSET);
-        amber.namespace("shop");
+        join(&amber, "amber");
         let arns = ["blue", "green", "amber"].map(|cluster| sandbox.cluster_arn(cluster));
         members.fleet.cloud_map.watch_over(OWNER, &arns.each_ref().map(String::as_str));
         exported(&amber, web, &["10.2.0.1", "10.2.0.2"], CREATED);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{condition, imported, in_full, pods, sources, writes};
 use super::{Moving, obstacle};
-use crate::fleet::{OWNER, attributes};
+use crate::fleet::OWNER;
 use crate::run::report;
 use testbed::cloud_map::{Fault, FaultKind};
 
@@ -87,27 +87,6 @@ async fn cluster_moves_over_without_a_gap_and_is_an_ordinary_one_then() {
     moving.converge(&moving.function).await;
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.2.0.2", "10.2.0.3"]);
     moving.assert_no_gap();
-}
-
-#[tokio::test]
-async fn instances_of_other_clusters_and_of_no_owner_stay_as_they_are() {
-    let moving = Moving::start().await;
-    let fleet = &moving.members.fleet;
-    let place = moving.place("web");
-    let mut of_violet = fleet.instances("shop", "web")["tcp-10_2_0_1-8080"].clone();
-    of_violet.insert("CLUSTER_ID".into(), "violet".into());
-    fleet.put(&place, "tcp-10_3_0_1-8080", &of_violet);
-    let by_hand = attributes(&[("AWS_INSTANCE_IPV4", "10.2.0.1"), ("CLUSTER_ID", "amber")]);
-    fleet.put(&place, "by-hand", &by_hand);
-    moving.take_finalizers_off();
-    moving.allow_adoption("web");
-
-    let report = moving.adopt().await;
-
-    assert_eq!((report.ok, report.counts.adopted), (true, 2), "{}", in_full(&report));
-    moving.converge(&moving.function).await;
-    let instances = fleet.instances("shop", "web");
-    assert_eq!((&instances["tcp-10_3_0_1-8080"], &instances["by-hand"]), (&of_violet, &by_hand));
 }
 
 /// A marked instance without a record counts for nobody, so an instance without its record stays AWS's.
