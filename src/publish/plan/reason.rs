@@ -23,15 +23,6 @@ pub struct HeldBack {
     pub reason: Reason,
 }
 
-impl HeldBack {
-    /// Whether the Service of `other` holds the name by now that it was held back from.
-    pub(super) fn gives_name_to(&self, other: &Self) -> bool {
-        let Reason::DomainConflict { holder, .. } = &self.reason else { return false };
-        let is_conflict = matches!(other.reason, Reason::DomainConflict { .. });
-        is_conflict && *holder == other.service && self.place == other.place
-    }
-}
-
 /// The reason for which a request is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reason {

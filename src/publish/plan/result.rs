@@ -44,7 +44,7 @@ impl Plan {
     /// Adds the reasons that were found while the plan was carried out. A name may have passed on to a Service that it was
     /// held back from.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
-        self.held_back.retain(|line| !held_back.iter().any(|later| later.gives_name_to(line)));
+        self.held_back.retain(|line| !held_back.iter().any(|later| has_passed(line, later)));
         self.held_back.extend(held_back);
         self.held_back.sort();
         self.held_back.dedup();
@@ -222,4 +222,11 @@ impl Plan {
             }
         }
     }
+}
+
+/// Whether the Service that kept another one out of a name is kept out by that one now.
+fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {
+    let Reason::DomainConflict { holder, .. } = &later.reason else { return false };
+    let is_conflict = matches!(line.reason, Reason::DomainConflict { .. });
+    is_conflict && *holder == line.service && later.place == line.place
 }
