@@ -360,7 +360,9 @@ pub fn at_rest(scene: &Scene) -> Result<(), String> {
         same(&there, &exporters.iter().flat_map(pods).collect(), "addresses in Cloud Map")?;
         conditions(scene, number, &exporters)?;
     }
-    (0..CLUSTERS.len()).try_for_each(|it| labels(scene.cluster(it)))?;
+    // Where another client's object is in the way, what is left of an import stays as it is.
+    let is_free = |of: &usize| !clusterset.in_the_way.keys().any(|(cluster, _)| cluster == of);
+    (0..CLUSTERS.len()).filter(is_free).try_for_each(|it| labels(scene.cluster(it)))?;
     annotated(scene)?;
     records(scene)
 }
