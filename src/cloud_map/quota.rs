@@ -96,7 +96,7 @@ impl Call {
 
 /// The concurrency limit of all calls together. Each has its own connection, and a function on Lambda has 1,024 file
 /// descriptors.
-const MAX_CONCURRENCY: usize = 64;
+pub(super) const MAX_CONCURRENCY: usize = 64;
 /// A rate beyond reach.
 const UNLIMITED: Rate = Rate { per_second: 1e6, burst: 1e6 };
 

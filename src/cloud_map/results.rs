@@ -4,16 +4,18 @@
 //!   once: an account may create five a second, and each refused creation costs reads besides.
 //! - The registrations of new instances that namespaces admit. No API reports the remaining capacity of a namespace, and a
 //!   refused call counts against the rate limit of the account. So the first registration in a namespace is made alone,
-//!   each accepted one raises the concurrency by three, and after a refusal this invocation makes no more.
+//!   each accepted one raises the concurrency by three, up to that of all calls, and after a refusal this invocation makes
+//!   no more.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::namespace::NewNamespaces;
+use super::quota::MAX_CONCURRENCY;
 use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 
 /// The results of calls that all turns of an invocation share.
@@ -95,8 +97,8 @@ impl Created {
     }
 }
 
-/// The slots that an accepted registration adds: with its own it makes room for four. Their number
-/// needs no limit, since the quotas limit all calls.
+/// The slots that an accepted registration adds, with its own room for four, until there are so many as calls go at once:
+/// more registrations would wait there, each with its request in memory.
 const MORE: usize = 3;
 
 /// The admissions of one invocation, by namespace.
@@ -109,6 +111,7 @@ pub struct Admissions {
 #[derive(Debug)]
 struct NamespaceAdmission {
     slots: Arc<Semaphore>,
+    given: AtomicUsize,
     refused: OnceLock<String>,
 }
 
@@ -148,7 +151,7 @@ impl Admissions {
         let mut all = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let (slots, refused) = (Arc::new(Semaphore::new(1)), OnceLock::new());
-            Arc::new(NamespaceAdmission { slots, refused })
+            Arc::new(NamespaceAdmission { slots, given: AtomicUsize::new(1), refused })
         };
         all.entry(id.to_owned()).or_insert_with(new).clone()
     }
@@ -156,7 +159,11 @@ impl Admissions {
 
 impl Admission {
     pub fn accepted(self) {
-        self.namespace.slots.add_permits(MORE);
+        let NamespaceAdmission { slots, given, .. } = &*self.namespace;
+        let more = |it: usize| (it < MAX_CONCURRENCY).then_some(it + MORE);
+        if given.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
+            slots.add_permits(MORE);
+        }
     }
 
     /// Cloud Map refused the registration because the namespace is full.
@@ -225,6 +232,16 @@ mod tests {
         next().accepted();
         assert!(admit().expect("at once").is_err());
         assert!(admissions.admit("ns-2").now_or_never().is_some_and(|it| it.is_ok()));
+    }
+
+    #[tokio::test]
+    async fn no_more_registrations_are_admitted_than_calls_go_at_once() {
+        let admissions = Admissions::default();
+        for _ in 0..MAX_CONCURRENCY {
+            admissions.admit("ns-1").await.expect("admitted").accepted();
+        }
+        let admit = |_| admissions.admit("ns-1").now_or_never();
+        assert_eq!((0..2 * MAX_CONCURRENCY).map_while(admit).collect::<Vec<_>>().len(), 64);
     }
 
     #[tokio::test]
