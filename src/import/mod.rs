@@ -23,12 +23,11 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use crate::clusterset::id;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
     About, ClusterId, Family, Member, Notice, Outcome, Policy, RefusedField, Selection, ServiceRef,
-    Timestamp, Tone, join,
+    Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
@@ -133,7 +132,7 @@ impl Importing<'_> {
             let left = self.objects.beside(&names).into_iter();
             let is_left = |it: &ServiceRef| {
                 let objects = self.objects.present(it);
-                it.name.starts_with(id::DERIVED) && objects.is_ok_and(|it| it.is_orphaned())
+                is_derived_service(&it.name) && objects.is_ok_and(|it| it.is_orphaned())
             };
             let left = left.filter(is_left);
             names.extend(left.map(|it| members.name_of(&it).cloned().unwrap_or(it)));

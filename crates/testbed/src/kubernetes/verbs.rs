@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::gate::Gate;
 use super::resource::{EVENTS, RESOURCES, Resource, SERVICES};
+use super::world::{place_of, resource_of};
 use super::{Fault, KubernetesServer, Pod, Right};
 
 impl KubernetesServer {
@@ -44,14 +45,14 @@ impl KubernetesServer {
 
     /// The object of the same kind, namespace and name.
     pub fn find(&self, object: &Value) -> Option<Value> {
-        let (resource, namespace, name) = place_of(object);
-        self.world().store.get(resource, &namespace, &name).map(|found| (*found).clone())
+        let (namespace, name) = place_of(object);
+        self.world().store.get(resource_of(object), &namespace, &name).map(|found| (*found).clone())
     }
 
     /// Deletes the object of the same kind, namespace and name; false where there was none.
     pub fn delete_object(&self, object: &Value) -> bool {
-        let (resource, namespace, name) = place_of(object);
-        self.world().delete(resource, &namespace, &name)
+        let (namespace, name) = place_of(object);
+        self.world().delete(resource_of(object), &namespace, &name)
     }
 
     /// Objects of a resource in a namespace, or everywhere where it is empty.
@@ -126,14 +127,6 @@ impl KubernetesServer {
     pub fn set_minor_version(&self, minor: u32) {
         self.world().minor = minor;
     }
-}
-
-fn place_of(object: &Value) -> (&'static Resource, String, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-    let resource = Resource::of_object(&version, &kind).expect("a kind that the sandbox serves");
-    let metadata = &object["metadata"];
-    (resource, text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
 fn resource_named(plural: &str) -> &'static Resource {

@@ -79,10 +79,7 @@ impl World {
     /// Writes an object of a kind that is served and lets the controllers follow. Tests may write what the server would
     /// refuse of a client.
     pub fn put(&mut self, object: Value) -> Value {
-        let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
-        let resource = Resource::of_object(version.unwrap_or_default(), kind.unwrap_or_default());
-        let resource =
-            resource.unwrap_or_else(|| panic!("the sandbox serves no {version:?} {kind:?}"));
+        let resource = resource_of(&object);
         let object = if *resource == SERVICES {
             self.with_addresses(with_defaults(object))
         } else if resource.custom {
@@ -159,4 +156,11 @@ impl World {
 pub fn place_of(object: &Value) -> (String, String) {
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
     (text("namespace"), text("name"))
+}
+
+/// The resource of an object of a kind that the sandbox serves.
+pub fn resource_of(object: &Value) -> &'static Resource {
+    let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+    let resource = Resource::of_object(version.unwrap_or_default(), kind.unwrap_or_default());
+    resource.unwrap_or_else(|| panic!("the sandbox serves no {version:?} {kind:?}"))
 }

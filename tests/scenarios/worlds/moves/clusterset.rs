@@ -191,7 +191,7 @@ fn import_is_deleted() -> impl Strategy<Value = Move> {
         let left = if are_left { ", and leaves what it owns" } else { "" };
         let sentence = format!("a person deletes ServiceImport {}{left}", named(place));
         Move::new(sentence, move |scene| {
-            if scene.world.clusterset.in_the_way.contains_key(&place) {
+            if scene.has_foreign(place) {
                 return;
             }
             let (server, name) = (scene.cluster(place.0).clone(), EXPORTED[place.1]);
@@ -214,9 +214,8 @@ fn import_is_edited() -> impl Strategy<Value = Move> {
         let sentence = format!("a person writes other ports into ServiceImport {}", named(place));
         Move::new(sentence, move |scene| {
             let server = scene.cluster(place.0);
-            let is_foreign = scene.world.clusterset.in_the_way.contains_key(&place);
             let import = server.service_import(SHOP, EXPORTED[place.1]);
-            let Some(mut import) = import.filter(|_| !is_foreign) else { return };
+            let Some(mut import) = import.filter(|_| !scene.has_foreign(place)) else { return };
             import["spec"]["ports"] = json!([{"name": "by-hand", "port": 7, "protocol": "TCP"}]);
             import["spec"]["sessionAffinity"] = "ClientIP".into();
             server.put(import);
@@ -229,9 +228,8 @@ fn derived_service_is_deleted() -> impl Strategy<Value = Move> {
         let sentence = format!("a person deletes the derived Service of {}", named(place));
         Move::new(sentence, move |scene| {
             let server = scene.cluster(place.0);
-            let is_foreign = scene.world.clusterset.in_the_way.contains_key(&place);
             let derived = derived(server, EXPORTED[place.1]);
-            if let Some(derived) = derived.filter(|_| !is_foreign) {
+            if let Some(derived) = derived.filter(|_| !scene.has_foreign(place)) {
                 server.delete_service(SHOP, &derived);
                 scene.imports.unsettle_derived(place.1);
             }
@@ -474,6 +472,11 @@ fn object_of_another_client() -> impl Strategy<Value = Move> {
 }
 
 impl Scene {
+    /// Whether another client's object has the place of one of an import.
+    fn has_foreign(&self, place: (usize, usize)) -> bool {
+        self.world.clusterset.in_the_way.contains_key(&place)
+    }
+
     /// The Kubernetes namespace of a cluster takes nothing new, then goes with all in it, and then is there again.
     pub fn go_on(&mut self, cluster: usize) {
         let (server, clusterset) = (self.cluster(cluster).clone(), &mut self.world.clusterset);

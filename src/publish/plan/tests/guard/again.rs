@@ -181,7 +181,7 @@ fn note_of_a_plan_that_is_old_when_its_turn_begins_is_written_all_the_same() {
     let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
     let scope = turn.refresh(changes.clone());
     let mut read = turn.observation.clone().reread(&scope);
-    // Somebody else writes to the instance meanwhile.
+    // Another party writes to the instance meanwhile.
     let instance = changes[0].instance().expect("an instance").to_owned();
     let service = read.registry.services.get_mut(&key("http/a")).expect("a service");
     let all = service.instances.as_mut().expect("they were read");
