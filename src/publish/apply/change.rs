@@ -1,7 +1,7 @@
 //! One change, one call and its effect. Nothing is decided here: each answer only becomes the effect on the change. The
 //! calls that create and delete are in `service`.
 
-use super::{Calls, Lead, TurnCalls};
+use super::{Calls, Permitted, TurnCalls};
 use crate::cloud_map::{Accepted, Call, Class, Ended, Error, Permit};
 use crate::model::{NamespaceKind, Outcome, ServiceKey};
 use crate::publish::passes::Effect;
@@ -10,66 +10,54 @@ use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
 impl TurnCalls<'_> {
-    /// Makes one change. Other changes wait for the answer that `lead` gets.
-    pub(super) async fn make(&self, change: &Change, lead: Option<&Lead>) -> Effect {
-        let effect = self.make_leading(change, lead).await;
-        if let Some(lead) = lead {
-            // Without an answer each other change makes its own call.
-            _ = lead.set(true);
+    /// Makes one change.
+    pub(super) async fn make(&self, change: &Change, call: Option<Permitted<'_>>) -> Effect {
+        match call {
+            Some(permitted) => {
+                let made = self.make_call(change, permitted);
+                self.calls.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
+            }
+            None => self.make_place(change).await,
         }
-        effect
     }
 
-    async fn make_leading(&self, change: &Change, lead: Option<&Lead>) -> Effect {
+    /// Creates a namespace, or a service with the namespace that it needs.
+    async fn make_place(&self, change: &Change) -> Effect {
         let deadline = self.calls.deadline;
-        // This comes before the wait for a permit: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
-            let namespace = deadline.until_end(Box::pin(self.namespace(name))).await;
+            let namespace = deadline.until_end(self.namespace(name)).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
                 return without_namespace(change, effect);
             }
         }
-        if let Change::CreateService { place, service } = change {
-            let created = Box::pin(self.create(place, service));
-            return deadline.until_end(created).await.unwrap_or_else(|_| late(change));
+        let Change::CreateService { place, service } = change else {
+            return Effect::Is(Outcome::Applied);
+        };
+        let created = deadline.until_end(self.create(place, service)).await;
+        created.unwrap_or_else(|_| late(change))
+    }
+
+    async fn make_call(&self, change: &Change, permitted: Permitted<'_>) -> Effect {
+        let Permitted { arn, permit, admission } = permitted;
+        if let Some(effect) = self.contradiction(&permit, change, arn).await {
+            return effect;
         }
-        // Many changes wait here for their call, so the time is checked when the call may be made. The namespace is
-        // known to exist at this point.
-        let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
-        let key = &change.place().key;
-        let Some(arn) = self.services.get(key) else {
-            return self.turn.without_service(key);
-        };
-        let permit = Box::pin(self.permit(call, change));
-        let (permit, admission) = match deadline.until_stop(permit).await {
-            Ok(Ok(permit)) if deadline.is_open() => permit,
-            Ok(Err(effect)) => return effect,
-            _ => return Effect::Is(Outcome::out_of_time()),
-        };
-        // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
-        let made = Box::pin(async {
-            if let Some(effect) = self.contradiction(&permit, change, arn).await {
-                return effect;
+        // An operation takes much longer than its call, whose request is then no longer in memory.
+        let called = Box::pin(self.call(permit, change, arn)).await;
+        _ = self.is_free.set(!matches!(called, Ok(Some(Accepted::Busy(_)))));
+        let called = called.map_err(|error| self.refusal(change, &error));
+        if let Some(admission) = admission {
+            match &called {
+                Ok(_) => admission.accepted(),
+                Err(Effect::Full(message)) => admission.refused(message),
+                Err(_) => drop(admission),
             }
-            let called = Box::pin(self.call(permit, change, arn)).await;
-            if let Some(lead) = lead {
-                _ = lead.set(!matches!(called, Ok(Some(Accepted::Busy(_)))));
-            }
-            let called = called.map_err(|error| self.refusal(change, &error));
-            if let Some(admission) = admission {
-                match &called {
-                    Ok(_) => admission.accepted(),
-                    Err(Effect::Full(message)) => admission.refused(message),
-                    Err(_) => drop(admission),
-                }
-            }
-            match called {
-                Ok(Some(accepted)) => self.finish(accepted, change).await,
-                Ok(None) => Effect::Is(Outcome::Applied),
-                Err(effect) => effect,
-            }
-        });
-        deadline.until_end(made).await.unwrap_or_else(|_| late(change))
+        }
+        match called {
+            Ok(Some(accepted)) => self.finish(accepted, change).await,
+            Ok(None) => Effect::Is(Outcome::Applied),
+            Err(effect) => effect,
+        }
     }
 
     /// Makes the call. Returns the operation that Cloud Map accepted, if the call begins one.
@@ -201,7 +189,7 @@ impl TurnCalls<'_> {
 }
 
 /// The call that makes a change; creating a namespace or a service has taken calls of its own.
-fn call_of(change: &Change) -> Option<Call> {
+pub(super) fn call_of(change: &Change) -> Option<Call> {
     match change {
         Change::CreateNamespace { .. } | Change::CreateService { .. } => None,
         Change::UpdateService { .. } => Some(Call::UpdateService),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
-use tokio::sync::{Mutex, SetOnce};
+use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
 use crate::cloud_map::{Admission, Call, CloudMap, Permit, SharedResults, Token};
@@ -22,6 +22,7 @@ use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};
 use crate::time::Deadline;
 
+use change::call_of;
 pub use service::delete;
 
 /// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
@@ -50,47 +51,53 @@ struct TurnCalls<'a> {
     turn: &'a Turn<'a>,
     /// The ARN of every Cloud Map service that exists.
     services: BTreeMap<ServiceKey, String>,
-    pace: Mutex<Pace>,
+    /// The answer to the first call: whether no other run was at the same instance.
+    is_free: SetOnce<bool>,
 }
 
-/// Makes changes of a turn side by side; the first registration has its token if the turn has just begun. The others
-/// wait for the answer to it: if another run is at the Service, only that one meets it, and the rest is not made twice.
+/// Makes changes of a turn, all by calls of one kind. They get their permits one after the other, so that only those
+/// under way take memory, and are made side by side. The first registration has its token if the turn has just begun.
+/// The others wait for the answer to it: if another run is at the Service, only that one meets it, and the rest is not
+/// made twice.
 pub async fn apply<'a>(
     calls: Calls<'a>,
     turn: &'a Turn<'a>,
     changes: Vec<Change>,
     token: Option<Token>,
 ) -> Vec<(Change, Effect)> {
-    let leads = changes.first().is_some_and(|it| it.stage() == Stage::Register);
     let services = turn.observation.registry.services.iter();
     let services = services.map(|(key, service)| (key.clone(), service.arn.clone())).collect();
-    // No other turn begins before the calls of this one have their tokens.
+    let of_turn = &TurnCalls { calls, turn, services, is_free: SetOnce::new() };
     let is_next = token.is_some();
-    let pace = Mutex::new(Pace { token, read: calls.observed, wanted: Ok(None) });
-    let (of_turn, lead) = (&TurnCalls { calls, turn, services, pace }, &Lead::new());
-    let is_free = &|| async {
-        let _waiting = is_next.then(|| calls.cloud_map.plan(Call::RegisterInstance));
-        *lead.wait().await
-    };
-    stream::iter(changes.into_iter().enumerate())
-        .map(|(index, change)| async move {
-            let effect = match (leads, index) {
-                (true, 0) => of_turn.make(&change, Some(lead)).await,
-                (true, _) if !is_free().await => Effect::Contested,
-                _ => of_turn.make(&change, None).await,
-            };
-            (change, effect)
-        })
-        .buffer_unordered(SIDE_BY_SIDE)
-        .collect()
-        .await
+    let pace = Pace { is_next, has_begun: false, token, read: calls.observed, wanted: Ok(None) };
+    stream::unfold((changes.into_iter(), pace), |(mut changes, mut pace)| async move {
+        let change = changes.next()?;
+        let permitted = of_turn.permitted(&mut pace, &change).await;
+        Some(((change, permitted), (changes, pace)))
+    })
+    .map(|(change, permitted)| async move {
+        let effect = match permitted {
+            Ok(permitted) => Box::pin(of_turn.make(&change, permitted)).await,
+            Err(effect) => effect,
+        };
+        // Without an answer each other change makes its own call.
+        _ = of_turn.is_free.set(true);
+        (change, effect)
+    })
+    .buffer_unordered(SIDE_BY_SIDE)
+    .collect()
+    .await
 }
 
 /// A registration rests on a read that is not older: pods come and go, and other runs register.
 pub const FRESH: Duration = Duration::from_secs(5);
 
-/// The last look at the endpoints of a turn.
+/// What the calls of a turn have had, and the last look at its endpoints.
 struct Pace {
+    /// Whether no other turn begins before the calls of this one have their tokens.
+    is_next: bool,
+    /// Whether a registration has its permit.
+    has_begun: bool,
     /// The token of the first registration.
     token: Option<Token>,
     /// The start of the last read.
@@ -113,41 +120,67 @@ impl Pace {
     }
 }
 
+/// The parts of a call that may be made.
+struct Permitted<'a> {
+    arn: &'a str,
+    permit: Permit<'a>,
+    /// The admission of its new instance.
+    admission: Option<Admission>,
+}
+
 impl TurnCalls<'_> {
-    /// Waits until the call of a change may be made.
+    /// Waits until the call of a change may be made. There is none if the change takes calls of its own.
+    async fn permitted(
+        &self,
+        pace: &mut Pace,
+        change: &Change,
+    ) -> Result<Option<Permitted<'_>>, Effect> {
+        let Calls { cloud_map, deadline, .. } = self.calls;
+        let Some(call) = call_of(change) else { return Ok(None) };
+        let key = &change.place().key;
+        let Some(arn) = self.services.get(key) else { return Err(self.turn.without_service(key)) };
+        let is_registration = change.stage() == Stage::Register;
+        if is_registration && std::mem::replace(&mut pace.has_begun, true) {
+            let _waiting = pace.is_next.then(|| cloud_map.plan(call));
+            if !*self.is_free.wait().await {
+                return Err(Effect::Contested);
+            }
+        }
+        match deadline.until_stop(self.permit(pace, call, change)).await {
+            Ok(Ok((permit, admission))) if deadline.is_open() => {
+                Ok(Some(Permitted { arn, permit, admission }))
+            }
+            Ok(Err(effect)) => Err(effect),
+            _ => Err(Effect::Is(Outcome::out_of_time())),
+        }
+    }
+
     async fn permit(
         &self,
+        pace: &mut Pace,
         call: Call,
         change: &Change,
     ) -> Result<(Permit<'_>, Option<Admission>), Effect> {
         let Calls { cloud_map, results, look, .. } = self.calls;
-        if change.stage() != Stage::Register {
-            return Ok((cloud_map.permit(call).await, None));
-        }
-        let mut pace = self.pace.lock().await;
         pace.refuse(change)?;
         let token = match pace.token.take() {
             Some(token) => token,
             None => cloud_map.token(call).await,
         };
-        if pace.read.elapsed() >= FRESH {
+        if change.stage() == Stage::Register && pace.read.elapsed() >= FRESH {
             pace.read = Instant::now();
             pace.wanted = look().await.map(|read| self.turn.registrations_on(read));
             pace.refuse(change)?;
         }
+        let _waiting = cloud_map.plan(call);
         let admission = match change {
             // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
             Change::Register { place, .. } if !self.knows_full(&place.key) => {
-                let _waiting = cloud_map.plan(call);
                 let admitted = results.admissions.admit(&place.key.namespace).await;
                 Some(admitted.map_err(Effect::Full)?)
             }
             _ => None,
         };
-        drop(pace);
         Ok((cloud_map.permit_with(token).await, admission))
     }
 }
-
-/// The answer to the first registration: whether no other run was at the same instance.
-type Lead = SetOnce<bool>;
