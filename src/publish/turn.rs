@@ -4,6 +4,7 @@
 //! The order in which the turns of a run begin needs no memory between runs, only the clock: runs that are cut short do not
 //! leave the same Services for last, and overlapping runs are seldom at the same one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -172,8 +173,9 @@ impl Shell<'_> {
         let token = token
             .and_then(of_registration)
             .filter(|_| first_call(&changes) == Some(Call::RegisterInstance));
-        let (execution, made_for) = (self.execution, self.turn.made_for(&changes));
-        let look = || read_again(execution, made_for.clone()).boxed();
+        let services: BTreeSet<_> = changes.iter().map(|it| self.turn.service(it)).collect();
+        let services = services.into_iter().cloned().collect();
+        let look = || read_again(self.execution, self.turn.read_last(&services)).boxed();
         let calls = Calls {
             cloud_map: &self.cloud_map,
             results: &registry.results,

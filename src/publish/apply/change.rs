@@ -17,7 +17,7 @@ impl TurnCalls<'_> {
                 let made = self.make_call(change, permitted);
                 self.calls.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
             }
-            None => self.make_place(change).await,
+            None => Box::pin(self.make_place(change)).await,
         }
     }
 
@@ -104,7 +104,8 @@ impl TurnCalls<'_> {
         let Change::Rewrite { place, instance, adopted: Some(adopted), .. } = change else {
             return None;
         };
-        match self.calls.cloud_map.instance(permit, arn, place, instance).await {
+        let now = Box::pin(self.calls.cloud_map.instance(permit, arn, place, instance));
+        match now.await {
             Ok(Some(now)) if now == adopted.present => None,
             Ok(_) => {
                 let (instance, why) = (instance.clone(), NotAdopted::Changed);

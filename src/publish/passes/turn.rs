@@ -101,9 +101,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The Services that changes are made for, as they were read last.
-    pub fn made_for(&self, changes: &[Change]) -> Desired {
-        self.observation.desired_of(changes.iter().map(|change| self.service(change)))
+    /// Services as they were read last.
+    pub fn read_last(&self, services: &BTreeSet<ServiceRef>) -> Desired {
+        self.observation.desired_of(services.iter())
     }
 
     /// The Service that a change of the turn is made for.
