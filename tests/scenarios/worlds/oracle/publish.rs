@@ -414,6 +414,9 @@ impl View<'_> {
             let standing = self.standing(self.rest, key);
             let of_left = left.iter().filter_map(|(it, _)| standing.get(NAMES[*it])).flatten();
             let of_left: BTreeSet<Entry> = of_left.cloned().collect();
+            // `create-only` takes none of them out.
+            let is_kept = self.world.settings.policy == "create-only";
+            let most = most.max(if is_kept { stood.intersection(&wanted).count() } else { 0 });
             return now.is_subset(&(&wanted | &may))
                 && !now.is_disjoint(&wanted)
                 && now.intersection(&wanted).filter(|it| !of_left.contains(*it)).count() <= most;
