@@ -41,6 +41,8 @@ pub(super) struct Clusterset {
     standing: Standing,
     /// The exports that take part only if nothing could be read.
     unregistered: Vec<(ClusterId, Overlay)>,
+    /// The number of clusters that state an id, exports or not.
+    stated: BTreeMap<ClusterId, usize>,
     /// What any of its clusters imports.
     selection: Option<Selection>,
 }
@@ -96,6 +98,7 @@ fn own_record(offer: Option<&Offer>) -> OwnRecord {
 impl Clusterset {
     fn add(&mut self, joined: &Joined, offer: Option<Offer>) {
         let cluster = joined.member.cluster.clone();
+        *self.stated.entry(cluster.clone()).or_default() += 1;
         match offer {
             Some(Offer::Exports(overlay)) => {
                 self.served.overlays.insert(cluster, overlay);
@@ -160,13 +163,8 @@ impl Clusterset {
     /// Adds the exports that could not be published. Two clusters that state the same id are left out: only Cloud Map
     /// shows which of them holds it.
     fn add_unregistered(&mut self) {
-        let unregistered = std::mem::take(&mut self.unregistered);
-        let stated = |cluster: &ClusterId| {
-            unregistered.iter().filter(|(other, _)| other == cluster).count()
-                + usize::from(self.served.overlays.contains_key(cluster))
-        };
-        let unique: Vec<_> =
-            unregistered.iter().filter(|(cluster, _)| stated(cluster) == 1).cloned().collect();
+        let mut unique = std::mem::take(&mut self.unregistered);
+        unique.retain(|(cluster, _)| self.stated[cluster] == 1);
         self.served.overlays.extend(unique);
     }
 

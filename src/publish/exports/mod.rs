@@ -182,7 +182,10 @@ impl Exporting<'_> {
             self.offer(Offer::Exports(overlay));
         }
         // Since the exports were read the records may have been, after many calls, with one of an export that began meanwhile.
-        let ended = world.without_claims(kept.ended(&observed, &plan, selection)).await?;
+        let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
+        let ended = kept.ended(&observed, &denied, &plan, selection).into_iter();
+        let (of_denied, ended): (_, BTreeSet<_>) = ended.partition(|it| denied.contains(it));
+        let ended = &world.without_claims(ended).await? | &of_denied;
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world);
@@ -195,7 +198,12 @@ impl Exporting<'_> {
         let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
         let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
         if has_cluster_record && !is_held && report.is_complete() {
-            report = report.with(kept.take_former_away(&outcomes, options).await);
+            let has_none = |service: &ServiceRef| {
+                use ExportOutcome::{Failed, HeldBack, TimeRanOut};
+                !denied.contains(service)
+                    && matches!(outcomes.get(service), Some(Failed(_) | HeldBack(_) | TimeRanOut))
+            };
+            report = report.with(kept.take_former_away(has_none, options).await);
         }
         let claimed = Claimed::of(observation, leaving);
         let overlay = self.overlay(exported(&held_back)).judged(report.guard.as_ref());
@@ -261,7 +269,7 @@ impl Exporting<'_> {
         }
         // A plan writes none.
         self.offer(if kept.has_cluster_record() {
-            report = report.with(kept.take_former_away(&BTreeMap::new(), options).await);
+            report = report.with(kept.take_former_away(|_| false, options).await);
             Offer::Exports(overlay.clone())
         } else {
             Offer::Unrecorded
@@ -368,9 +376,8 @@ pub async fn in_cluster(
 
 /// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.
 fn allowed(mut desired: Desired, observation: &Observation, held_back: &[HeldBack]) -> Desired {
-    let denied = held_back.iter().filter(|line| matches!(line.reason, Reason::NotAllowed(_)));
-    for line in denied {
-        desired.services.remove(&line.service);
+    for service in denied(held_back) {
+        desired.services.remove(service);
     }
     for (service, published) in &mut desired.services {
         let Ok(Some(rule)) = observation.rule(service) else { continue };
@@ -380,6 +387,12 @@ fn allowed(mut desired: Desired, observation: &Observation, held_back: &[HeldBac
         }
     }
     desired
+}
+
+/// The exports that `NAME_POLICY` denies.
+fn denied(held_back: &[HeldBack]) -> impl Iterator<Item = &ServiceRef> {
+    let denied = held_back.iter().filter(|line| matches!(line.reason, Reason::NotAllowed(_)));
+    denied.map(|line| &line.service)
 }
 
 /// Writes the guard's note about a loss of imports to the record of a member, which a full sync has just read whole, or

@@ -112,11 +112,12 @@ impl<'w> Kept<'w> {
         !self.has_cluster_record() && self.former.services.is_empty()
     }
 
-    /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
-    /// exported until they go.
+    /// The Services with a record that are not exported any more, or are `denied`. A Service of which the guard holds
+    /// instances is exported until they go.
     pub(super) fn ended(
         &self,
         observed: &Observation,
+        denied: &BTreeSet<ServiceRef>,
         plan: &Plan,
         selection: &Selection,
     ) -> BTreeSet<ServiceRef> {
@@ -126,7 +127,7 @@ impl<'w> Kept<'w> {
         let mut ended: BTreeSet<ServiceRef> = self.exports().collect();
         ended.retain(|service| {
             selection.contains(service)
-                && !exported.contains_key(service)
+                && (!exported.contains_key(service) || denied.contains(service))
                 && !held.contains(service)
         });
         ended

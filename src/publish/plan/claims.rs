@@ -130,8 +130,8 @@ impl Holders {
         self.services.iter().filter(|(_, claims)| claims.is_unclear).map(|(service, _)| service)
     }
 
-    /// Whether the claims of the Service cannot be read. Its instances stay then, and no other Service gets their
-    /// names.
+    /// Whether the claims of the Service cannot be read. Its instances stay then, and no Service that has
+    /// none under their names gets these.
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
         self.services.get(service).is_some_and(|claims| claims.is_unclear)
     }
@@ -187,11 +187,13 @@ impl ServiceClaims {
 }
 
 impl Claimants {
-    /// Decides which of them hold the key. An unclear Service with instances there may claim it, too.
+    /// Decides which of them hold the key. An unclear Service with instances there may claim it, too, if none of them
+    /// has any.
     ///
     /// The oldest is not always the holder. If shop/web is found under `web`, and the older shop/cart asks for `web` as
     /// well, clients of `web` would reach other pods from one sync to the next: so a Service with instances there keeps it.
-    /// Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get it back.
+    /// Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get it back. But if both
+    /// have instances there, those of shop/cart would lead to pods that are gone until the error is mended.
     fn settle(
         &mut self,
         observation: &Observation,
@@ -199,18 +201,17 @@ impl Claimants {
         is_unclear: impl Fn(&ServiceRef) -> bool,
     ) {
         let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
-        let unclear = marked.iter().filter(|it| is_unclear(it));
-        let unclear = unclear.filter(|it| observation.permit(it, key).is_ok());
+        // Those that came under the name before stay, though the annotations of another one cannot be read any more.
+        let is_settled = !self.all.is_disjoint(&marked);
+        let may_claim = |it: &&ServiceRef| is_unclear(it) && observation.permit(it, key).is_ok();
+        let unclear = marked.iter().filter(|_| !is_settled).filter(may_claim);
         let unclear: Vec<ServiceRef> = unclear.cloned().collect();
-        // Those that came under the name before stay, though the annotations of one cannot be read any more.
-        let settled = unclear.is_empty() || !self.all.is_disjoint(&marked);
-        if settled && self.all.iter().all(|service| shares(observation, service)) {
+        if unclear.is_empty() && self.all.iter().all(|service| shares(observation, service)) {
             self.holders = self.all.iter().cloned().collect();
             self.holders.sort_by_key(|service| age(observation, service));
         } else {
-            let claimants = self.all.iter().filter(|it| !is_unclear(it));
             let (sharing, alone): (Vec<&ServiceRef>, Vec<&ServiceRef>) =
-                claimants.partition(|service| shares(observation, service));
+                self.all.iter().partition(|service| shares(observation, service));
             self.alone = sharing.first().and_then(|_| FirstNames::of(alone));
             self.all.extend(unclear);
             // The present holders come first: `false` sorts before `true`.

@@ -53,9 +53,9 @@ pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>
     asked.collect()
 }
 
-/// Whether the claims of every Service are known.
+/// Whether the claims of every Service are known, with the namespaces of their names.
 pub fn is_clear(observation: &Observation) -> bool {
-    observation.desired.services.values().all(|service| service.claims.is_ok())
+    observation.holders.unclear().next().is_none()
 }
 
 /// Whether an instance of ours is registered under the key.

@@ -3,7 +3,7 @@
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, part, sources, web};
+use super::{Members, condition, exported, imported, in_full, part, sources, web};
 use crate::run::sync;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -60,4 +60,24 @@ async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
     let report = sync(&function).await;
 
     assert_eq!(members.green.service_import("shop", "web"), None, "{}", in_full(&report));
+    assert_eq!(condition(&members.blue, "web", "Ready"), "False Failed");
+    // A function that does not read the exporter goes by its records.
+    sync(&members.serving("green", &[]).await).await;
+    assert_eq!(members.green.service_import("shop", "web"), None);
+}
+
+#[tokio::test]
+async fn export_that_is_not_allowed_any_more_keeps_no_record_under_a_former_id() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    sync(&members.serving("blue,green", &[]).await).await;
+    members.blue.cluster_property("cluster.clusterset.k8s.io", "navy");
+    let names = policy("blue", "api", &["10.0.0.0/8"]);
+    let function = members.serving("blue", &[("NAME_POLICY", &names)]).await;
+
+    let report = sync(&function).await;
+
+    sync(&members.serving("green", &[]).await).await;
+    let import = members.green.service_import("shop", "web");
+    assert_eq!(import, None, "{}", in_full(&report));
 }

@@ -144,21 +144,26 @@ async fn cluster_that_was_no_member_before_exports_and_imports_nothing() {
 
 #[tokio::test]
 async fn two_clusters_with_one_id_are_not_followed() {
-    let members = Members::exporting().await;
-    members.no_answers();
-    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
-    members.green.cluster_property("clusterset.k8s.io", CLUSTERSET);
-    pods(&members.blue, "web", &["10.0.0.3"]);
-    pods(&members.green, "web", &["10.1.0.3"]);
+    for scope in [
+        json!({ "action": "sync" }),
+        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" }),
+    ] {
+        let members = Members::exporting().await;
+        members.no_answers();
+        members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+        members.green.cluster_property("clusterset.k8s.io", CLUSTERSET);
+        pods(&members.blue, "web", &["10.0.0.3"]);
+        pods(&members.green, "web", &["10.1.0.3"]);
 
-    members.away(&json!({ "action": "sync" })).await;
+        members.away(&scope).await;
 
-    for cluster in members.clusters() {
-        let expected = sources([
-            ("blue", &["10.0.0.1:8080", "10.0.0.2:8080"]),
-            ("green", &["10.1.0.1:8080"]),
-            ("amber", &["10.2.0.1:8080"]),
-        ]);
-        assert_eq!(imported(cluster, "web"), expected);
+        for cluster in members.clusters() {
+            let expected = sources([
+                ("blue", &["10.0.0.1:8080", "10.0.0.2:8080"]),
+                ("green", &["10.1.0.1:8080"]),
+                ("amber", &["10.2.0.1:8080"]),
+            ]);
+            assert_eq!(imported(cluster, "web"), expected, "{scope}");
+        }
     }
 }

@@ -121,6 +121,7 @@ impl Scene {
             scene.other_settings = story.other_settings;
             scene.is_long = story.is_long;
             scene.most_reads = story.most_reads;
+            scene.world.has_few_reads = story.most_reads.is_some();
             scene.behave(|it| {
                 it.operation_delay = time(story.operation_delay);
                 it.list_lag = time(story.list_lag);

@@ -34,6 +34,8 @@ pub struct World {
     pub services: BTreeMap<(usize, usize), Service>,
     pub namespaces: Vec<Namespace>,
     pub settings: Settings,
+    /// Whether no process has the time to read all of Cloud Map in one run.
+    pub has_few_reads: bool,
     /// What is exported, beside the Services.
     pub clusterset: Clusterset,
     /// What claims of a name ever asked of its records: ("IPv4", "IPv6", both in one endpoint, "SRV").

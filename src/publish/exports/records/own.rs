@@ -1,7 +1,7 @@
 //! The record of a cluster itself, and those that it has under ids of before: the first one is written before those of its
 //! exports, a full sync writes the heartbeat again, and the former ones go at the end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Kept, RecordsById};
 use crate::clusterset::conditions::ExportOutcome;
@@ -113,19 +113,15 @@ impl Kept<'_> {
         self.apply(&records, options).await.report
     }
 
-    /// Takes the records under other ids away, those of exports first, or plans it. That of an export without a record under
-    /// the present id stays, and those of an importing function are moved by the one that publishes. Instances that the
+    /// Takes the records under other ids away, those of exports first, or plans it. That of an export that `has_none` under
+    /// the present id, and is to have one, stays, and those of an importing function are moved by the one that publishes. Instances that the
     /// policy leaves under such an id count by its records.
     pub(in crate::publish::exports) async fn take_former_away(
         &mut self,
-        outcomes: &BTreeMap<ServiceRef, ExportOutcome>,
+        has_none: impl Fn(&ServiceRef) -> bool,
         options: Options,
     ) -> ClusterReport {
         let Self { world, former, only_imports, .. } = self;
-        let has_none = |service: &ServiceRef| {
-            use ExportOutcome::{Failed, HeldBack, TimeRanOut};
-            matches!(outcomes.get(service), Some(Failed(_) | HeldBack(_) | TimeRanOut))
-        };
         let stays = |id: &str, record: &Attributes| {
             let mut service = world.owner.service_of(record).into_iter();
             id != CLUSTER_RECORD && (*only_imports || service.any(|it| has_none(&it)))

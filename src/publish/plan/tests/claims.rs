@@ -227,8 +227,10 @@ fn those_who_share_a_name_that_is_held_by_one_are_none() {
 }
 
 #[test]
-fn claims_are_clear_if_no_annotation_is_wrong() {
-    let world = || World::new().service(service("shop/web", "http/web"));
-    assert!(is_clear(&World::new().0) && is_clear(&world().0));
-    assert!(!is_clear(&world().service(service("shop/mail", "http/mail").mistaken()).0));
+fn claims_are_clear_if_no_annotation_is_wrong_and_each_namespace_is_known() {
+    let web = || World::new().service(service("shop/web", "http/web"));
+    let clear = |world: World| is_clear(&world.observed(&Selection::Everything));
+    assert!(clear(World::new()) && clear(web()));
+    assert!(!clear(web().service(service("shop/mail", "http/mail").mistaken())));
+    assert!(!clear(web().service(service("shop/mail", "nowhere/mail"))));
 }

@@ -160,7 +160,9 @@ impl Ledger {
             let agreed = agreed(&scene.world.clusterset, name, (own, self.has_amber));
             let has_changed = self.agreed.get(&name) != Some(&agreed);
             self.changed.extend(has_changed.then_some(name));
-            let is_settled = !self.changed.contains(&name) && !self.unsettled.contains(&name);
+            // A headless import has no derived Service.
+            let unsettled = [&self.changed, &self.unsettled, &self.headless];
+            let is_settled = unsettled.iter().all(|it| !it.contains(&name));
             for (cluster, place) in CLUSTERS.into_iter().enumerate() {
                 let (server, was) = (scene.cluster(cluster), self.derived.remove(&(cluster, name)));
                 let (known, was) = was.unzip();

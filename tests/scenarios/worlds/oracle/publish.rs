@@ -118,8 +118,8 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
 }
 
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
-// only one that has a service of the name; then the cluster's instances; then the account. Without an answer nothing is
-// registered. Messages know the Service's instances alone.
+// only one that has a service of the name; then the cluster's instances; then the account. Without an answer the Service
+// goes where all those of the cluster went that had one; else nothing is registered. Messages know the Service's instances alone.
 impl View<'_> {
     /// The namespace of a name that a Service claims, if the rules have one.
     fn namespace(&self, service: usize, claim: &Claim, name: &str) -> Option<String> {
@@ -128,7 +128,7 @@ impl View<'_> {
             return Some(only.id.clone());
         }
         let ids: BTreeSet<&String> = candidates.iter().map(|it| &it.id).collect();
-        let holds = |service: Option<&str>, name: Option<&str>| -> BTreeSet<&String> {
+        let holds = |registry: &Registry, service: Option<&str>, name: Option<&str>| {
             let is_marked = |attributes: &Attributes| {
                 marks(self.world, attributes).is_some_and(|(cluster, it)| {
                     cluster == self.cluster && service.is_none_or(|service| service == it)
@@ -138,24 +138,28 @@ impl View<'_> {
                 let is_named = name.is_none_or(|name| name == key.1);
                 is_named && ids.contains(&key.0) && held.instances.values().any(is_marked)
             };
-            self.start.iter().filter(has).map(|(key, _)| &key.0).collect()
+            registry.iter().filter(has).map(|(key, _)| key.0.clone()).collect::<BTreeSet<_>>()
         };
-        let own = NAMES[service];
-        let by_own = holds(Some(own), Some(name)).into_iter().chain(holds(Some(own), None)).next();
-        let only = |found: Vec<&String>| match found[..] {
-            [only] => Some(only.clone()),
-            _ => None,
+        let own = Some(NAMES[service]);
+        let by_own = |registry| {
+            let mut all = [Some(name), None].into_iter().flat_map(|it| holds(registry, own, it));
+            all.next()
         };
-        let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name))).copied();
-        let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| &it.id);
+        // Who reads all of Cloud Map only in several runs chooses by what stands then.
+        let later = || by_own(self.rest).filter(|_| self.world.has_few_reads);
+        let by_own = by_own(self.start).or_else(later);
+        let only = |found: BTreeSet<String>| found.first().filter(|_| found.len() == 1).cloned();
+        let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name)));
+        let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| it.id.clone());
         if !self.is_whole {
-            return by_own.cloned();
+            return by_own;
         }
         by_own
-            .cloned()
-            .or_else(|| only(named.collect()))
-            .or_else(|| only(holds(None, None).into_iter().collect()))
+            .or_else(|| only(named.map(|it| (*it).clone()).collect()))
+            .or_else(|| only(holds(self.start, None, None)))
             .or_else(|| only(of_account.collect()))
+            // The next sync finds those that have got theirs meanwhile.
+            .or_else(|| only(holds(self.rest, None, None)))
     }
 
     /// The keys that a Service claims; none while the namespace of one of its names is ambiguous.
@@ -300,7 +304,7 @@ impl View<'_> {
     }
 
     /// Whether a key is claimed, and nobody has a mistake in a claim to it. Whoever claims what cannot be made out keeps what
-    /// it stood under.
+    /// it stood under, and the name if no claimant stood there.
     fn is_clear(&self, key: &Key) -> bool {
         let claimants = self.claimants(key);
         let keeps = |(name, it): (usize, &Service)| {
@@ -308,7 +312,7 @@ impl View<'_> {
         };
         !claimants.is_empty()
             && claimants.iter().all(|(_, it)| it.claim.bad.is_none())
-            && !self.left(key).any(keeps)
+            && (self.holder(key).is_some() || !self.left(key).any(keeps))
     }
 
     fn names(&self) -> Result<(), String> {
@@ -415,6 +419,9 @@ impl View<'_> {
             let standing = self.standing(self.rest, key);
             let of_left = left.iter().filter_map(|(it, _)| standing.get(NAMES[*it])).flatten();
             let of_left: BTreeSet<Entry> = of_left.cloned().collect();
+            // `create-only` takes none of them out.
+            let is_kept = self.world.settings.policy == "create-only";
+            let most = most.max(if is_kept { stood.intersection(&wanted).count() } else { 0 });
             return now.is_subset(&(&wanted | &may))
                 && !now.is_disjoint(&wanted)
                 && now.intersection(&wanted).filter(|it| !of_left.contains(*it)).count() <= most;
@@ -509,7 +516,7 @@ impl View<'_> {
             && keys.iter().all(|key| {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
-                let is_alone = self.claimants(key).len() == 1;
+                let is_alone = self.claimants(key).len() == 1 && self.is_clear(key);
                 let fits = self.wanted(key, &all, false).len() >= parts(&all).len();
                 if ready.is_empty() {
                     return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
