@@ -4,13 +4,12 @@
 pub mod token;
 
 use aws_sdk_eks::Client;
-use aws_sdk_eks::error::ProvideErrorMetadata;
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::Cluster as Description;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::error::chain;
+use crate::error::{answer_of, chain};
 use crate::model::{ClusterArn, EksCluster, Existence};
 
 /// A cluster could not be described.
@@ -43,15 +42,7 @@ pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> 
             cluster: name.to_owned(),
             region: client.config().region().map(ToString::to_string).unwrap_or_default(),
         },
-        Some(service) => {
-            let code = service.code().unwrap_or("unknown error");
-            let message = format!("{code}: {}", service.message().unwrap_or("no message"));
-            Error::Describe { cluster: name.to_owned(), message }
-        }
-        None => {
-            let message = chain(&error);
-            Error::Describe { cluster: name.to_owned(), message }
-        }
+        _ => Error::Describe { cluster: name.to_owned(), message: answer_of(&error) },
     })?;
     let description = answer.cluster.unwrap_or_else(|| Description::builder().build());
     let status = description.status.as_ref().map_or("unknown", |status| status.as_str()).to_owned();

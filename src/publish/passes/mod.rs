@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::model::{CloudMapService, Outcome, Registry, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, GuardBaseline, Holders, InTurn, Observation, Plan, Reason, RefusedChange, in_turns,
+    Change, GuardBaseline, Holders, InTurn, Observation, Plan, Reason, in_turns,
 };
 
 pub use outcome::{Effect, Results, SettledChange};
@@ -133,12 +133,8 @@ impl Turn<'_> {
                     let arn = created.arn.clone();
                     self.record(change, Effect::Created(arn));
                 }
-                // The whole sync may have a place for it.
-                (Change::Register { .. }, Some(Err(Reason::QuotaExceeded(message)))) => {
-                    self.leave(change, RefusedChange::Full(message.clone()));
-                }
                 (_, Some(Ok(outcome))) => self.record(change, Effect::Is(outcome.clone())),
-                (_, Some(Err(reason))) => self.record(change, Effect::HeldBack(reason.clone())),
+                (_, Some(Err(reason))) => self.leave(change, reason.clone()),
             }
         }
     }

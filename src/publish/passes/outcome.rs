@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{CloudMapService, Outcome, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, RefusedChange, Stage};
+use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, Stage};
 
 /// The outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +28,10 @@ pub enum Effect {
 
 impl Effect {
     /// The answer of Cloud Map, if it has refused the change and would do so again.
-    pub fn refused(&self) -> Option<RefusedChange> {
+    pub fn refused(&self) -> Option<Reason> {
         match self {
-            Self::Full(message) => Some(RefusedChange::Full(message.clone())),
-            Self::HeldBack(reason) => Some(RefusedChange::HeldBack(reason.clone())),
+            Self::Full(message) => Some(Reason::QuotaExceeded(message.clone())),
+            Self::HeldBack(reason) => Some(reason.clone()),
             _ => None,
         }
     }

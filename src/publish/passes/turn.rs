@@ -8,8 +8,8 @@ use super::outcome::{Effect, Results, TurnRecord};
 use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RefusedChange,
-    RereadScope, Stage, Task, has_ours,
+    Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RereadScope,
+    Stage, Task, has_ours,
 };
 
 /// The next step of a turn.
@@ -174,10 +174,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Leaves out a change that was refused before, with the outcome that it had then.
-    pub fn leave(&mut self, change: Change, refused: RefusedChange) {
+    pub fn leave(&mut self, change: Change, refused: Reason) {
         match refused {
-            RefusedChange::HeldBack(reason) => self.settle(change, Err(reason)),
-            RefusedChange::Full(message) => self.record(change, Effect::Full(message)),
+            Reason::QuotaExceeded(message) if change.is_registration() => {
+                self.record(change, Effect::Full(message));
+            }
+            reason => self.settle(change, Err(reason)),
         }
     }
 

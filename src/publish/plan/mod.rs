@@ -81,7 +81,7 @@ pub use part::{
 };
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
-pub use refusals::{Refusals, RefusedChange};
+pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
 pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
 pub use rules::{Denial, NamePermit, SetBy};
