@@ -26,7 +26,7 @@ use super::observe::{self, World};
 use super::plan::{
     Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
 };
-use super::{Execution, Options, Published, Task, carry_out, carry_out_plan};
+use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::error::chain;
@@ -185,9 +185,9 @@ impl Exporting<'_> {
         let ended = world.without_claims(kept.ended(&observed, &plan, selection)).await?;
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
-        let execution = Execution::of_cluster(Task::Sync, world);
+        let execution = Execution::of_cluster(Task::Sync, world, options);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&execution, &observed, plan, options).await;
+            execution.carry_out_plan(&observed, plan).await;
         world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
@@ -226,8 +226,9 @@ impl Exporting<'_> {
         let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
         let recorded = recorded.map(|(service, _)| service.clone()).collect();
         let adoption = ExportAdoption { member: member.clone(), recorded };
-        let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
-        let adopted = carry_out(&execution, &observed, options).await.report;
+        let task = Task::AdoptExports(&adoption);
+        let execution = Execution::of_cluster(task, world, options);
+        let adopted = execution.carry_out(&observed).await.report;
         let claimed = Claimed::of(&observed, Leaving::default());
         let report = introduced.with(written.report).with(adopted);
         let overlay = self.overlay(observed.desired);
