@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::Function;
-use super::scope::Selections;
+use super::clusters::Selections;
 use crate::clients::RegistryKey;
 use crate::event::{ClusterName, Drift};
 use crate::model::{Outcome, ServiceKey, ServiceRef, SignedDuration, Timestamp};

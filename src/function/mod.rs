@@ -11,7 +11,6 @@ mod drift;
 mod log;
 mod own_queue;
 mod run;
-mod scope;
 mod standing;
 
 use std::collections::BTreeMap;
@@ -28,17 +27,15 @@ use crate::publish::observe::Memory;
 use crate::reconcile::Invocation;
 use crate::report::Mode;
 use crate::settings::Settings;
-use crate::time::Clock;
-use crate::time::Deadline;
-
+use crate::time::{Clock, Deadline};
 use answer::RunResult;
 pub use answer::{Body, Error, Reply};
+use clusters::Selections;
 use clustersets::Silent;
 use drift::Looks;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
 use run::OutOfStep;
-use scope::Selections;
 use standing::Standing;
 
 /// The function: its settings, and the clients that warm invocations reuse.

@@ -12,7 +12,6 @@ mod notice;
 mod owner;
 mod registry;
 mod rules;
-mod selection;
 mod service;
 mod verb;
 pub(crate) mod words;
@@ -36,15 +35,14 @@ pub use instance::{
 };
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{
-    InvalidServiceName, Namespace, NamespaceKind, NamespaceReference, ServiceName, ServiceRef,
-    UnresolvedNamespace,
+    InvalidServiceName, Namespace, NamespaceKind, NamespaceReference, Selection, ServiceName,
+    ServiceRef, UnresolvedNamespace,
 };
 pub(crate) use name::{is_dns_label, is_dns_subdomain, is_label_key, is_label_word};
 pub use notice::{About, Condition, ConditionStatus, Events, Notice, REPORTER, Tone};
 pub use owner::{Flow, Foreign, Owner};
 pub use registry::{Capacity, InstanceKey, Place, Registry, RegistryName, ServiceKey};
 pub use rules::{Glob, Guard, NamePolicy, Range, Rule, Rules, ServiceLimit};
-pub use selection::Selection;
 pub use service::{
     CloudMapService, HealthCheck, NewService, Records, RoutingPolicy, ServiceAttributes,
     ServiceKind, ServiceUpdate, Tags, description, seconds,

@@ -18,9 +18,9 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
 use super::Function;
+use super::clusters::{self, Selections};
 use super::own_queue::OwnQueue;
 use super::run::{CONCURRENT_CLUSTERS, Runs};
-use super::scope::{self, Selections};
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{ClustersetId, Selection, ServiceRef};
@@ -202,7 +202,7 @@ impl Function {
             importers.extend(clusters.map(|index| (index, all.clone())));
         }
         for (index, selection) in selections.imported() {
-            scope::add(&mut importers, index, selection);
+            clusters::add(&mut importers, index, selection);
         }
         importers
     }

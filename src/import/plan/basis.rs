@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::OwnerLabel;
 use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
-use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
+use super::{OwnerLabel, holders};
 use crate::model::{
     ClusterId, ClustersetService, Family, Policy, Protocol, RefusedField, ServiceRef, Timestamp,
 };

@@ -1,4 +1,4 @@
-//! Apply: makes the changes that a turn hands out, each by one call (`change`, with `service`). It plans nothing; if a
+//! Apply: makes the changes that a turn hands out, each by one call (`change`). It plans nothing; if a
 //! change could be wrong, the rule against it belongs in the plan.
 //!
 //! Registrations are made at the pace that the rate allows. One at a time waits for its token: the others do not grow old
@@ -6,7 +6,6 @@
 //! are read, so a cluster that answers late holds up no other.
 
 mod change;
-mod service;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};
 use crate::time::Deadline;
 
-pub use service::delete;
+pub use change::delete;
 
 /// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
 /// calls.

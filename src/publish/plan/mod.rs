@@ -12,9 +12,9 @@
 //! - Names: `claims` with the `namespaces` that they are in and the `rules` that limit them.
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, each `instance` has an identity and a
 //!   `health`; `present` are ours in Cloud Map; `compare` finds the differences.
-//! - Cloud Map services: `services` creates them, `ttl` updates them, `unused_services` deletes them.
-//! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `turns` are the Services that are
-//!   carried out together, `part` plans for some of them, and `refusals` are changes that are not tried again yet.
+//! - Cloud Map services: `services` creates them and deletes the unused ones, `ttl` updates them.
+//! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `part` has the Services that are
+//!   carried out together, and plans for some of them; `refusals` are changes that are not tried again yet.
 //! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
 //! - For people: the `fate` of each endpoint, and the `ownership` of instances.
 //!
@@ -30,7 +30,6 @@ mod fate;
 mod guard;
 mod health;
 mod instance;
-mod loss;
 mod mark;
 mod namespaces;
 mod observation;
@@ -48,8 +47,6 @@ mod shape;
 #[cfg(test)]
 mod tests;
 mod ttl;
-mod turns;
-mod unused_services;
 mod wanted;
 
 use adopt::must_be_adopted;
@@ -76,8 +73,8 @@ pub use mark::{keep as keep_notes, services_for_notes};
 pub use observation::Observation;
 pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
 pub use part::{
-    Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
-    to_read,
+    InTurn, Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, in_turns,
+    lacks_namespace, to_read,
 };
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
@@ -85,10 +82,10 @@ pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
 pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
 pub use rules::{Denial, NamePermit, SetBy};
-pub use services::{has_ours, is_clear, tags_needed, ttls_asked};
-pub use turns::{InTurn, in_turns};
-pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
-
+pub use services::{
+    Claimed, DeletionVerdict, Leaving, deletable, has_ours, is_clear, tags_needed, ttls_asked,
+    verdict,
+};
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them. Nothing is planned on instances that were read before this run.
 pub fn plan(observation: &Observation) -> Plan {
