@@ -18,8 +18,7 @@ use tokio::time::timeout;
 use crate::cloud_map::{CloudMap, CustomTags, QuotaShare, Quotas};
 use crate::eks::{self, TokenSource};
 use crate::error::chain;
-use crate::kubernetes::connect::{Transport, over_tls};
-use crate::kubernetes::{self, Kubernetes};
+use crate::kubernetes::{self, Kubernetes, Transport, over_tls};
 use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic, join_or};
 use crate::settings::{Cluster, Role};
 
@@ -247,7 +246,7 @@ pub enum Error {
     #[error("no AWS credentials are configured to sign a token for the cluster {0:?}")]
     NoCredentials(String),
     #[error(transparent)]
-    Connect(#[from] kubernetes::connect::Error),
+    Connect(#[from] kubernetes::ConnectError),
 }
 
 impl Clients {

@@ -1,5 +1,6 @@
-//! One account's AWS Cloud Map in one Region. `read`, `instances` and `tag` read; `namespace` and `write` make
-//! one change each; `operation` waits for the operation that a change starts. Nothing here decides anything. Every call waits for a permit of its rate limit (`quota`).
+//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `namespace` and `write` make one change each;
+//! `operation` waits for the operation that a change starts. Nothing here decides anything. Every call waits for a permit
+//! of its rate limit (`quota`).
 //!
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
@@ -11,7 +12,6 @@ mod operation;
 mod quota;
 mod read;
 mod results;
-mod tag;
 mod write;
 
 use std::collections::BTreeSet;
@@ -26,12 +26,11 @@ use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
 pub use bucket::{Token, Waiting};
-pub use instances::{Reading, Unread};
+pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use read::{ListedNamespace, ListedService, LocalHost};
 pub use results::{Admission, Created, SharedResults};
-pub use tag::{CustomTags, OWNER_TAG};
 pub use write::{Accepted, NewServiceId};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::cleanup::dead_clusters::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
-use crate::kubernetes::connect::Transport;
+use crate::kubernetes::Transport;
 use crate::publish::observe::Memory;
 use crate::reconcile::Invocation;
 use crate::report::Mode;

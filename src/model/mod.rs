@@ -9,7 +9,6 @@ mod desired;
 mod instance;
 mod name;
 mod notice;
-mod owner;
 mod registry;
 mod rules;
 mod service;
@@ -17,7 +16,9 @@ mod verb;
 pub(crate) mod words;
 
 pub use attributes::Marks;
-pub use cluster::{BearerTokens, ClusterArn, EksCluster, Existence, TokenError, is_region};
+pub use cluster::{
+    BearerTokens, ClusterArn, EksCluster, Existence, Flow, Foreign, Owner, TokenError, is_region,
+};
 pub(crate) use cluster::{is_account, is_cluster_name};
 pub use clusterset::{
     ClusterId, ClustersetId, ClustersetService, EndpointPort, Export, ExportedEndpoint,
@@ -40,7 +41,6 @@ pub use name::{
 };
 pub(crate) use name::{is_dns_label, is_dns_subdomain, is_label_key, is_label_word};
 pub use notice::{About, Condition, ConditionStatus, Events, Notice, REPORTER, Tone};
-pub use owner::{Flow, Foreign, Owner};
 pub use registry::{Capacity, InstanceKey, Place, Registry, RegistryName, ServiceKey};
 pub use rules::{Glob, Guard, NamePolicy, Range, Rule, Rules, ServiceLimit};
 pub use service::{
@@ -48,5 +48,5 @@ pub use service::{
     ServiceKind, ServiceUpdate, Tags, description, seconds,
 };
 pub use verb::{GuardState, Outcome, Policy, Traffic, Verb};
+pub use words::{count_each, join, join_first, join_or};
 pub(crate) use words::{display, words};
-pub use words::{join, join_first, join_or};

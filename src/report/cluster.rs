@@ -15,9 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::{ClusterReport, MultiClusterReport, Word};
 use crate::error::chain;
 use crate::model::{
-    Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, join, join_or, words,
+    Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, count_each, join, join_or, words,
 };
-
 impl ClusterReport {
     /// The report of a cluster that could not be read.
     pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {
@@ -41,10 +40,7 @@ impl ClusterReport {
     /// The reasons for which something is held back, each with its number; `None` if nothing is.
     pub fn reasons(&self) -> Option<String> {
         let lines = self.services.iter().flat_map(|service| &service.held_back);
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for line in lines.chain(&self.held_back) {
-            *reasons.entry(&line.reason).or_default() += 1;
-        }
+        let reasons = count_each(lines.chain(&self.held_back).map(|line| &line.reason));
         let texts = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }

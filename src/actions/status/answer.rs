@@ -1,13 +1,15 @@
 //! The answer of the action `status`: the number of instances of each party in each Cloud Map service, counted from one
 //! read of each registry, and grouped by the columns of the table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clusterset::members::{MemberView, clustersets};
 use crate::clusterset::record;
-use crate::model::{Attributes, ClusterId, Foreign, Place, Registry, Timestamp, attributes};
+use crate::model::{
+    Attributes, ClusterId, Foreign, Place, Registry, Timestamp, attributes, count_each,
+};
 use crate::publish::plan::likely_owner;
 use crate::report::Shorten;
 use crate::time::age;
@@ -169,12 +171,8 @@ fn places(registry: &Registry) -> BTreeSet<Place> {
 
 impl ServiceStatus {
     fn new(place: &Place, registry: &Registry) -> Self {
-        let mut parties: BTreeMap<(ShareOf, Option<String>, Option<String>), usize> =
-            BTreeMap::new();
-        for (id, attributes) in registry.instances(&place.key) {
-            *parties.entry(party(id, attributes)).or_default() += 1;
-        }
-        let instances = parties.into_iter();
+        let instances = registry.instances(&place.key);
+        let instances = count_each(instances.map(|(id, it)| party(id, it))).into_iter();
         let instances =
             instances.map(|((by, name, owner), count)| Share { by, name, owner, count }).collect();
         let service = &registry.services[&place.key];

@@ -29,8 +29,7 @@ use crate::guard::{
     Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting, Verdict,
 };
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, GuardState, Owner, Place, ServiceRef};
-
+use crate::model::{Attributes, GuardState, Owner, ServiceRef, count_each};
 impl Observation {
     fn circumstances(&self) -> Circumstances<'_> {
         let (guard, cluster) = (self.rules.guard, &self.owner.cluster);
@@ -141,12 +140,8 @@ fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
 
 /// One line for each Service and Cloud Map service.
 fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
-    let mut stay: BTreeMap<(ServiceRef, Place), usize> = BTreeMap::new();
-    for change in held {
-        if let Some(service) = change.loses() {
-            *stay.entry((service.clone(), change.place().clone())).or_default() += 1;
-        }
-    }
+    let stay = held.iter().filter_map(|it| Some((it.loses()?.clone(), it.place().clone())));
+    let stay = count_each(stay);
     plan.held_back.extend(stay.into_iter().map(|((service, place), instances)| {
         let reason = Reason::Guard { instances, status: status.clone() };
         HeldBack { service, place: Some(place), reason }
@@ -175,10 +170,7 @@ impl GuardBaseline {
         if !measure.is_past(&observation.circumstances(), &gross) {
             return None;
         }
-        let mut before = BTreeMap::new();
-        for (_, service) in observation.all_marked_services() {
-            *before.entry(service).or_default() += 1;
-        }
+        let before = count_each(observation.all_marked_services().map(|(_, service)| service));
         Some(Self { measure, before, sighting: recall_sighting(observation) })
     }
 

@@ -14,9 +14,8 @@ use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use crate::guard::GuardStatus;
 use crate::model::{
-    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags,
+    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags, count_each,
 };
-
 /// The changes to make, and the requests that are held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -91,11 +90,10 @@ impl Plan {
         for key in keys {
             let place = Place::of(&key, &observation.registry);
             let unchanged = self.unchanged.entry(place).or_default();
-            for (id, attributes) in observation.registry.instances(&key) {
-                if let Some(foreign) = instance::foreign(id, attributes, &observation.owner) {
-                    *unchanged.foreign.entry(foreign).or_default() += 1;
-                }
-            }
+            let foreign = observation.registry.instances(&key);
+            let foreign =
+                foreign.filter_map(|(id, it)| instance::foreign(id, it, &observation.owner));
+            unchanged.foreign = count_each(foreign);
         }
     }
 

@@ -18,9 +18,9 @@ use super::derived_service::Derived;
 use super::present::{Addresses, PortSet, Slice, SliceEndpoint};
 use crate::clusterset::id;
 use crate::model::{
-    ClusterId, ClustersetService, ExportedPort, Family, ImportType, is_dns_label, is_publishable,
+    ClusterId, ClustersetService, ExportedPort, Family, ImportType, count_each, is_dns_label,
+    is_publishable,
 };
-
 /// The slices of a cluster and family. A slice without the label of a cluster belongs to none.
 type Groups<'a> = BTreeMap<(Option<ClusterId>, Family), Vec<&'a Slice>>;
 
@@ -143,11 +143,8 @@ fn keep(slice: &Slice, wanted: &mut Wanted) {
 
 /// All addresses of an import, each with the number of endpoints that have it.
 fn count_addresses(wanted: &ByCluster) -> AddressCounts {
-    let mut addresses = AddressCounts::new();
-    for address in wanted.values().flat_map(BTreeMap::values).flat_map(BTreeMap::keys) {
-        *addresses.entry(*address).or_default() += 1;
-    }
-    addresses
+    let with_ports = wanted.values().flat_map(BTreeMap::values);
+    count_each(with_ports.flat_map(BTreeMap::keys).copied())
 }
 
 /// The endpoints of an exporting cluster.
