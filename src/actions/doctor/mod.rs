@@ -67,7 +67,7 @@ impl Invocation<'_> {
             Ok(observed) => {
                 let plan = plan::plan(&observed);
                 cloud_map::check_unread(&plan, checks);
-                checks.extend(plan::peaks(&observed, &plan).iter().map(check_capacity));
+                checks.extend(observed.peaks(&plan).iter().map(check_capacity));
                 checks.extend(cloud_map::check_dns_rights(&plan));
                 let registry = &observed.registry;
                 checks.extend(cloud_map::note_health_checks(&plan, registry));

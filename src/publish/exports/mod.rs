@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{self, World};
 use super::plan::{
-    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
+    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan,
 };
 use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
@@ -218,7 +218,7 @@ impl Exporting<'_> {
             return Err(Refused::UnfamiliarRegistry);
         }
         let introduced = kept.introduce(selection, options).await?;
-        let stands = to_adopt(&observed, member).into_iter();
+        let stands = observed.to_adopt(member).into_iter();
         let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
         let desired = &observed.desired;
         let written = kept.write(desired, (stands, &BTreeSet::new()), selection, options).await;

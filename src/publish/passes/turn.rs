@@ -9,7 +9,7 @@ use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
     Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RereadScope,
-    Stage, Task, has_ours,
+    Stage, Task,
 };
 
 /// The next step of a turn.
@@ -231,7 +231,7 @@ impl Turn<'_> {
         };
         // A cluster whose only registration was refused must not set the TTL: another one, which does not see it there,
         // would set its own again at every run.
-        let has_say = |change: &Change| has_ours(&self.observation, &change.place().key);
+        let has_say = |change: &Change| self.observation.has_ours(&change.place().key);
         let all = &self.open;
         // A note that does not go with the instances goes after them.
         let is_left = record.has_failed_removal()

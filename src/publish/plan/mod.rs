@@ -49,10 +49,8 @@ mod tests;
 mod ttl;
 mod wanted;
 
-use adopt::must_be_adopted;
 use compare::{Compared, Comparison, compare};
 use removals::removals;
-use wanted::wanted;
 
 use crate::model::{Owner, Place, ServiceRef};
 
@@ -60,32 +58,23 @@ pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{
     Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
-    to_adopt,
 };
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};
-pub use guard::{GuardBaseline, is_quiet, would_lose};
-pub use health::health_needed;
+pub use guard::GuardBaseline;
 pub use instance::likely_owner;
-pub use mark::{keep as keep_notes, services_for_notes};
 pub use observation::Observation;
 pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
-pub use part::{
-    InTurn, Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, in_turns,
-    lacks_namespace, to_read,
-};
+pub use part::{InTurn, Missing, RereadScope, affected, in_turns};
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
-pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
+pub use result::{Plan, ServiceNote, Unchanged};
 pub use rules::{Denial, NamePermit, SetBy};
-pub use services::{
-    Claimed, DeletionVerdict, Leaving, deletable, has_ours, is_clear, tags_needed, ttls_asked,
-    verdict,
-};
+pub use services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them. Nothing is planned on instances that were read before this run.
 pub fn plan(observation: &Observation) -> Plan {
@@ -104,7 +93,7 @@ fn plan_on_any_age(observation: &Observation) -> Plan {
         plan.note_unread(observation);
     }
     if observation.extent.is_whole() {
-        orphans::take_notes_back(observation, &mut plan);
+        observation.take_notes_back(&mut plan);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
     plan
@@ -132,16 +121,13 @@ impl Plan {
         let mut all = Compared::default();
         for key in holders.keys() {
             let asking = holders.asking(key, affected);
-            if asking.is_empty() {
-                continue;
-            }
-            if observation.registry.is_unknown(key) {
+            if asking.is_empty() || observation.registry.is_unknown(key) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
+            let ready = asking.iter().try_for_each(|it| observation.must_be_adopted(key, it));
             let ready = ready.and_then(|()| observation.fits(key));
-            match ready.and_then(|()| wanted(observation, key, holders.holders(key))) {
+            match ready.and_then(|()| observation.wanted(key, holders.holders(key))) {
                 Ok(wanted) => {
                     let mut compared = compare(observation, key, wanted);
                     for service in asking {

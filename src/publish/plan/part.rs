@@ -1,10 +1,10 @@
 //! Plans for a part of a cluster: the Services that a run covers ([`affected`]), the data that such a plan depends on
-//! ([`hold_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the data to read again
+//! ([`Observation::holds_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the data to read again
 //! before the changes of one turn are decided ([`RereadScope`]).
 //!
 //! A run that cannot read all of Cloud Map in its time compares the cluster with older reads, too: these may show that
 //! nothing is to be done, and count for the guard, which may only hold more by them. Each change rests on reads of this run:
-//! the services that [`to_read`] returns are read, and the plan is made again, until none is left or there is no time. The
+//! the services that [`Observation::to_read`] returns are read, and the plan is made again, until none is left or there is no time. The
 //! changes of which something is still old are left to the next run.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,60 +177,60 @@ impl RereadScope {
     }
 }
 
-/// Whether a claim of the cluster names a namespace that was not found.
-pub fn lacks_namespace(observation: &Observation) -> bool {
-    let mut claims = observation.desired.all_claims();
-    claims.any(|claims| observation.registry.candidates(&claims.namespace).is_empty())
-}
-
-/// The ids of the namespaces that claims of the cluster may mean.
-pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
-    let claims = observation.desired.all_claims();
-    let found = claims.flat_map(|claims| observation.registry.candidates(&claims.namespace));
-    found.map(|namespace| namespace.id.clone()).collect()
-}
-
-/// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key have
-/// its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names, matter
-/// and must be read.
-///
-/// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a plan
-/// on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the holder.
-pub fn hold_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
-    let holders = &observation.holders;
-    services.iter().all(|service| {
-        let claims = observation.desired.claims(service);
-        let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
-        let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
-        let mut keys = holders.claims(service).into_iter().flatten();
-        let only = BTreeSet::from([service.clone()]);
-        let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();
-        let alone = |key: &ServiceKey| marked(key) == only;
-        exclusive && clear && keys.all(alone)
-    })
-}
-
-/// The services that a plan rests on, and that were not read in this run.
-pub fn to_read(observation: &Observation) -> BTreeSet<ServiceKey> {
-    if observation.registry.is_current() {
-        return BTreeSet::new();
+impl Observation {
+    /// Whether a claim of the cluster names a namespace that was not found.
+    pub fn lacks_namespace(&self) -> bool {
+        let mut claims = self.desired.all_claims();
+        claims.any(|claims| self.registry.candidates(&claims.namespace).is_empty())
     }
-    let plan = super::plan_on_any_age(observation);
-    in_turns(plan.changes, &observation.holders)
-        .iter()
-        .flat_map(|turn| old(observation, turn))
-        .collect()
-}
 
-/// The services that the changes of a turn rest on, and that were not read in this run.
-fn old(observation: &Observation, turn: &InTurn) -> BTreeSet<ServiceKey> {
-    let changes: Vec<Change> = turn.values().flatten().cloned().collect();
-    let scope = RereadScope::of(&observation.holders, turn.keys(), &changes);
-    let is_old = |key: &ServiceKey| {
-        let service = observation.registry.services.get(key);
-        service.is_some_and(|service| !service.is_current())
-    };
-    scope.keys.into_iter().filter(is_old).collect()
+    /// The ids of the namespaces that claims of the cluster may mean.
+    pub fn claimed_namespaces(&self) -> BTreeSet<String> {
+        let claims = self.desired.all_claims();
+        let found = claims.flat_map(|claims| self.registry.candidates(&claims.namespace));
+        found.map(|namespace| namespace.id.clone()).collect()
+    }
+
+    /// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key
+    /// have its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names,
+    /// matter and must be read.
+    ///
+    /// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a
+    /// plan on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the
+    /// holder.
+    pub fn holds_names_exclusively(&self, services: &BTreeSet<ServiceRef>) -> bool {
+        let holders = &self.holders;
+        services.iter().all(|service| {
+            let claims = self.desired.claims(service);
+            let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
+            let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
+            let mut keys = holders.claims(service).into_iter().flatten();
+            let only = BTreeSet::from([service.clone()]);
+            let marked = |key: &ServiceKey| self.marked_services(key).collect::<BTreeSet<_>>();
+            let alone = |key: &ServiceKey| marked(key) == only;
+            exclusive && clear && keys.all(alone)
+        })
+    }
+
+    /// The services that a plan rests on, and that were not read in this run.
+    pub fn to_read(&self) -> BTreeSet<ServiceKey> {
+        if self.registry.is_current() {
+            return BTreeSet::new();
+        }
+        let plan = super::plan_on_any_age(self);
+        in_turns(plan.changes, &self.holders).iter().flat_map(|turn| self.old(turn)).collect()
+    }
+
+    /// The services that the changes of a turn rest on, and that were not read in this run.
+    fn old(&self, turn: &InTurn) -> BTreeSet<ServiceKey> {
+        let changes: Vec<Change> = turn.values().flatten().cloned().collect();
+        let scope = RereadScope::of(&self.holders, turn.keys(), &changes);
+        let is_old = |key: &ServiceKey| {
+            let service = self.registry.services.get(key);
+            service.is_some_and(|service| !service.is_current())
+        };
+        scope.keys.into_iter().filter(is_old).collect()
+    }
 }
 
 impl Plan {
@@ -242,20 +242,22 @@ impl Plan {
         }
         let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
         let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
-            turns.partition(|turn| !old(observation, turn).is_empty());
+            turns.partition(|turn| !observation.old(turn).is_empty());
         if !left.is_empty() {
-            turns.retain(|turn| !removes_note(observation, turn));
+            turns.retain(|turn| !observation.removes_note(turn));
         }
         self.changes = turns.into_iter().flatten().collect();
     }
 }
 
-fn removes_note(observation: &Observation, turn: &InTurn) -> bool {
-    turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
-        let instance = change.instance().unwrap_or_default();
-        let present = observation.registry.instance(&change.place().key, instance);
-        present.is_some_and(|it| it.contains_key(SIGHTING))
-    })
+impl Observation {
+    fn removes_note(&self, turn: &InTurn) -> bool {
+        turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
+            let instance = change.instance().unwrap_or_default();
+            let present = self.registry.instance(&change.place().key, instance);
+            present.is_some_and(|it| it.contains_key(SIGHTING))
+        })
+    }
 }
 
 // Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for

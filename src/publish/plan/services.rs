@@ -1,7 +1,7 @@
 //! The Cloud Map service itself: created with its first instance and, if needed, its namespace. An HTTP namespace gives it
 //! no records; in a DNS namespace its Service's ports and address families decide their types. One of ours that was created
 //! with records that fit no endpoint is created anew. Under a shared name the oldest Service decides the settings that
-//! exist only once. Tags are read only for the services that [`tags_needed`] returns.
+//! exist only once. Tags are read only for the services that [`Observation::tags_needed`] returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
@@ -11,62 +11,67 @@ use super::claims::Holders;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::Plan;
-use super::ttl::{depends_on_tags, left_by_claims};
+use super::ttl::depends_on_tags;
 use crate::model::{
     Claims, CloudMapService, HealthSource, InstanceKey, NamespaceKind, NewService, Place,
     PublishedService, Records, Registry, ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,
 };
 
-/// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by ECS
-/// Service Connect, which uses HTTP services only, those with differences that an update could change, and those that may
-/// have to be created anew.
-pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
-    let Observation { holders, affected, .. } = observation;
-    let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
-    let needed = held.filter(|(key, holder)| {
-        let service = observation.registry.services.get(key);
-        let Some(service) = service.filter(|service| !service.is_never_read()) else {
-            return false;
-        };
-        let claims = observation.desired.claims(holder);
-        let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
-        let decides = holders.holder(key) == Some(*holder);
-        let owner = &observation.owner;
-        let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
-        let misfits = || service.held() == 0 && observation.may_misfit(service, holder);
-        first || decides && claims.is_some_and(differs) || misfits()
-    });
-    let left = left_by_claims(observation)
-        .filter(|(_, service, _)| depends_on_tags(service, None, &observation.owner));
-    needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
-}
+impl Observation {
+    /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by
+    /// ECS Service Connect, which uses HTTP services only, those with differences that an update could change, and
+    /// those that may have to be created anew.
+    pub fn tags_needed(&self) -> BTreeSet<ServiceKey> {
+        let Observation { holders, affected, .. } = self;
+        let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let needed = held.filter(|(key, holder)| {
+            let service = self.registry.services.get(key);
+            let Some(service) = service.filter(|service| !service.is_never_read()) else {
+                return false;
+            };
+            let claims = self.desired.claims(holder);
+            let first = service.kind == ServiceKind::Http && !self.has_ours(key);
+            let decides = holders.holder(key) == Some(*holder);
+            let owner = &self.owner;
+            let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
+            let misfits = || service.held() == 0 && self.may_misfit(service, holder);
+            first || decides && claims.is_some_and(differs) || misfits()
+        });
+        let left = self
+            .left_by_claims()
+            .filter(|(_, service, _)| depends_on_tags(service, None, &self.owner));
+        needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
+    }
 
-/// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is not
-/// known by a read of this run.
-pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>> {
-    let holders = &observation.holders;
-    let services = &observation.registry.services;
-    let is_known = |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
-    let asked = holders.keys().filter(is_known).filter_map(|key| {
-        Some((key.clone(), observation.desired.claims(holders.holder(key)?)?.ttl))
-    });
-    asked.collect()
-}
+    /// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is
+    /// not known by a read of this run.
+    pub fn ttls_asked(&self) -> BTreeMap<ServiceKey, Option<u32>> {
+        let holders = &self.holders;
+        let services = &self.registry.services;
+        let is_known =
+            |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
+        let asked = holders
+            .keys()
+            .filter(is_known)
+            .filter_map(|key| Some((key.clone(), self.desired.claims(holders.holder(key)?)?.ttl)));
+        asked.collect()
+    }
 
-/// Whether the claims of every Service are known.
-pub fn is_clear(observation: &Observation) -> bool {
-    observation.desired.services.values().all(|service| service.claims.is_ok())
-}
+    /// Whether the claims of every Service are known.
+    pub fn is_clear(&self) -> bool {
+        self.desired.services.values().all(|service| service.claims.is_ok())
+    }
 
-/// Whether an instance of ours is registered under the key.
-pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
-    observation.ours(key).next().is_some()
-}
+    /// Whether an instance of ours is registered under the key.
+    pub fn has_ours(&self, key: &ServiceKey) -> bool {
+        self.ours(key).next().is_some()
+    }
 
-/// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
-pub fn refusal(observation: &Observation, kind: ServiceKind) -> Option<Reason> {
-    let has_records = matches!(kind, ServiceKind::Dns(_));
-    (has_records && observation.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
+    /// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
+    pub fn refusal(&self, kind: ServiceKind) -> Option<Reason> {
+        let has_records = matches!(kind, ServiceKind::Dns(_));
+        (has_records && self.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
+    }
 }
 
 /// TTL in seconds of the records of a new DNS service if no annotation sets one.
@@ -92,7 +97,7 @@ impl Observation {
             return Err(Reason::CnameService);
         }
         match &service.tags {
-            _ if service.kind != ServiceKind::Http || has_ours(self, key) => Ok(()),
+            _ if service.kind != ServiceKind::Http || self.has_ours(key) => Ok(()),
             Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
             // It is unknown whether ECS manages the service.
             Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
@@ -205,7 +210,7 @@ impl Plan {
 }
 
 // A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances; with a single
-// claim, if it is a [`misfit`]. The claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service
+// claim, if it is a [`misfit`](Observation::misfit). The claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service
 // stays.
 
 /// The claims of clusters to Cloud Map services, and the instances that a plan removes.

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, is_clear, plan};
+use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, plan};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -229,6 +229,6 @@ fn those_who_share_a_name_that_is_held_by_one_are_none() {
 #[test]
 fn claims_are_clear_if_no_annotation_is_wrong() {
     let world = || World::new().service(service("shop/web", "http/web"));
-    assert!(is_clear(&World::new().0) && is_clear(&world().0));
-    assert!(!is_clear(&world().service(service("shop/mail", "http/mail").mistaken()).0));
+    assert!(World::new().0.is_clear() && world().0.is_clear());
+    assert!(!world().service(service("shop/mail", "http/mail").mistaken()).0.is_clear());
 }
