@@ -1,6 +1,6 @@
-//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `namespace` and `write` make one change each;
-//! `operation` waits for the operation that a change starts. Nothing here decides anything. Every call waits for a permit
-//! of its rate limit (`quota`).
+//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `namespace` and `write` make one change
+//! each; `operation` waits for the operation that a change starts. Nothing here decides anything. Every call waits for
+//! a permit of its rate limit (`quota`).
 //!
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.

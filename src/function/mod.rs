@@ -123,18 +123,18 @@ impl Function {
             Err(error) => return Reply::refused(Error::Event(error)),
         };
         match invocation {
-            event::Invocation::Schedule => self.run_schedule(deadline).await,
-            event::Invocation::Queue(messages) => {
+            event::Payload::Schedule => self.run_schedule(deadline).await,
+            event::Payload::Queue(messages) => {
                 let receipts = own_queue::receipts(&messages);
                 let (run, served) = self.sync_messages(messages, deadline).await;
                 let failed = self.returning(&receipts, run.failed_messages(served));
                 self.postpone(&receipts, &failed, deadline).await;
                 Reply::to_queue(run.report, failed)
             }
-            event::Invocation::AuditLog(messages) => {
+            event::Payload::AuditLog(messages) => {
                 Reply::to_schedule(self.sync_messages(messages, deadline).await.0.report)
             }
-            event::Invocation::Direct(command) => {
+            event::Payload::Direct(command) => {
                 Box::pin(self.direct(&command, qualifier, deadline)).await
             }
         }

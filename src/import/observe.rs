@@ -28,7 +28,7 @@ struct OfImport {
 }
 
 /// Parts of imports, by name and source cluster.
-pub type Standing = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
+pub type StandingParts = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
 
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -156,8 +156,8 @@ impl Objects {
     }
 
     /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
-    pub fn standing(&self, owner: &OwnerLabel) -> Standing {
-        let mut standing = Standing::new();
+    pub fn standing(&self, owner: &OwnerLabel) -> StandingParts {
+        let mut standing = StandingParts::new();
         for (name, import) in self.ours(owner) {
             for listed in import["status"]["clusters"].as_array().into_iter().flatten() {
                 let cluster = listed["cluster"].as_str().and_then(ClusterId::parse);

@@ -27,7 +27,7 @@ use crate::model::{
     ServiceRef, Tone,
 };
 use crate::publish::exports::{
-    self, Exported, Exporting, Offer, Purpose, Refused, StandingImports,
+    self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
 };
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::report::{ClustersetLine, ImportLine, Mode, MultiClusterReport, Obstacle, Word};
@@ -243,7 +243,7 @@ impl Joined<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
         offer: impl FnOnce(Offer) + Send + Sync,
-    ) -> Result<Option<Exported>, Obstacle> {
+    ) -> Result<Option<PublishedExports>, Obstacle> {
         let purpose = match &self.objects {
             _ if self.exports() && self.invocation.adoption.is_some() => Purpose::Adoption,
             _ if self.exports() => Purpose::Sync,
@@ -281,7 +281,7 @@ impl Joined<'_> {
     /// conflict, those held back and the conditions that were not written to the report of the cluster.
     pub async fn write_conditions(
         &self,
-        exported: &Exported,
+        exported: &PublishedExports,
         (members, imported): (&Members<'_>, Option<&Imported>),
         report: &mut MultiClusterReport,
     ) {
@@ -349,7 +349,7 @@ fn line(service: &ServiceRef, reason: impl Into<Word>, detail: String) -> Cluste
 
 impl MultiClusterReport {
     /// Adds the exports that begin, change or end in a run: their records do.
-    pub fn add_exports(&mut self, exported: &Exported) {
+    pub fn add_exports(&mut self, exported: &PublishedExports) {
         self.exports = exported.exports().len();
         let outcomes = exported.outcomes.iter();
         let failed = outcomes.filter(|(_, it)| {

@@ -308,7 +308,7 @@ fn write_terminal(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cloud_map_sync::event::{self, Invocation};
+    use cloud_map_sync::event::{self, Payload};
 
     #[test]
     fn the_function_reads_each_command_as_intended() {
@@ -362,7 +362,7 @@ mod tests {
 
     fn read(command: &FunctionRequest) -> event::Command {
         match event::read(&command.payload()) {
-            Ok(Invocation::Direct(read)) => read,
+            Ok(Payload::Direct(read)) => read,
             other => panic!("{command}: {other:?}"),
         }
     }

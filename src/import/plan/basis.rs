@@ -28,7 +28,7 @@ pub struct Basis<'a> {
     pub takes_over: bool,
     pub policy: Policy,
     /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
-    pub failure: Option<&'a Failure>,
+    pub failure: Option<&'a FailedWrite>,
     /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
     pub kept_ips: usize,
     pub now: Timestamp,
@@ -36,7 +36,7 @@ pub struct Basis<'a> {
 
 /// A change that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedWrite {
     pub kind: Kind,
     /// The message of the API server.
     pub message: String,

@@ -36,8 +36,8 @@ use derived_service::Derived;
 use present::holders_of;
 
 pub use basis::{
-    Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
-    hold,
+    Basis, Exported, FailedWrite, ImportedEndpoint, Importer, NamespaceState, PortKey, Read,
+    Sources, hold,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use endpoint_slices::ahead;

@@ -37,11 +37,11 @@ pub struct Calls<'a> {
     /// The start of the read that the changes rest on.
     pub observed: Instant,
     /// Reads the endpoints again that the changes are about.
-    pub look: &'a Look<'a>,
+    pub look: &'a ReadAgain<'a>,
 }
 
 /// A read of Services with their endpoints.
-pub type Look<'a> = dyn Fn() -> BoxFuture<'a, Result<Desired, Outcome>> + Sync + 'a;
+pub type ReadAgain<'a> = dyn Fn() -> BoxFuture<'a, Result<Desired, Outcome>> + Sync + 'a;
 
 /// The calls of one turn.
 struct TurnCalls<'a> {

@@ -68,7 +68,7 @@ pub enum Purpose {
 }
 
 /// The exports of a cluster after they were published, or planned.
-pub struct Exported {
+pub struct PublishedExports {
     pub report: ClusterReport,
     pub claimed: Claimed,
     /// The exports with their Services and endpoints as they were read.
@@ -77,7 +77,7 @@ pub struct Exported {
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
 }
 
-impl Exported {
+impl PublishedExports {
     /// Every ServiceExport that was read.
     pub fn exports(&self) -> &BTreeMap<ServiceRef, ServiceExport> {
         &self.overlay.desired.exports
@@ -122,7 +122,7 @@ impl Exporting<'_> {
     ///
     /// # Errors
     /// Returns the reason if nothing was changed.
-    pub async fn run(mut self, purpose: Purpose) -> Result<Exported, Refused> {
+    pub async fn run(mut self, purpose: Purpose) -> Result<PublishedExports, Refused> {
         let exported = match purpose {
             Purpose::Sync => Box::pin(self.publish()).await,
             Purpose::Adoption => Box::pin(self.adopt()).await,
@@ -137,7 +137,7 @@ impl Exporting<'_> {
     }
 
     /// Publishes the selected exports, and offers them to importers before.
-    async fn publish(&mut self) -> Result<Exported, Refused> {
+    async fn publish(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let (observed, records) = match self.read().await {
             Ok(read) => read,
@@ -154,7 +154,7 @@ impl Exporting<'_> {
             let report = ClusterReport { cluster, ..ClusterReport::default() };
             let claimed = Claimed::of(observation, Leaving::default());
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
-            return Ok(Exported { report, claimed, overlay, outcomes });
+            return Ok(PublishedExports { report, claimed, overlay, outcomes });
         };
         if let Some(export) =
             Finalized::of(&observation.desired).as_ref().and_then(Finalized::first)
@@ -202,12 +202,12 @@ impl Exporting<'_> {
         if has_cluster_record {
             self.offer(Offer::Exports(overlay.clone()));
         }
-        Ok(Exported { report, claimed, overlay, outcomes })
+        Ok(PublishedExports { report, claimed, overlay, outcomes })
     }
 
     /// Adopts the instances of AWS's controller. The next sync registers what is missing, and deregisters those that no
     /// endpoint asks for.
-    async fn adopt(&mut self) -> Result<Exported, Refused> {
+    async fn adopt(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let (observed, records) = self.read().await?;
         if let Some(finalized) = Finalized::of(&observed.desired) {
@@ -235,12 +235,15 @@ impl Exporting<'_> {
         // StandingImports are taken over after all exports were.
         let is_complete = report.is_complete() && written.has_cluster_record;
         self.offer(if is_complete { Offer::Exports(overlay.clone()) } else { Offer::Nothing });
-        Ok(Exported { report, claimed, overlay, outcomes: BTreeMap::new() })
+        Ok(PublishedExports { report, claimed, overlay, outcomes: BTreeMap::new() })
     }
 
     /// Writes the record of a cluster that only imports. Its imports know their Cloud Map by it, as those of an exporter do
     /// by its own, and two clusters of one id are seen.
-    async fn introduce(&mut self, sources: &BTreeSet<ClusterId>) -> Result<Exported, Refused> {
+    async fn introduce(
+        &mut self,
+        sources: &BTreeSet<ClusterId>,
+    ) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let read = options.deadline.until_stop(world.observe_records(member, None));
         let records = read.await.map_err(observe::Error::from)??;
@@ -268,7 +271,7 @@ impl Exporting<'_> {
             Offer::Unrecorded
         });
         let (claimed, outcomes) = (Claimed::default(), BTreeMap::new());
-        Ok(Exported { report, claimed, overlay, outcomes })
+        Ok(PublishedExports { report, claimed, overlay, outcomes })
     }
 
     /// Whether Cloud Map shows one of these clusters as another member.

@@ -1,11 +1,11 @@
 //! Plans for a part of a cluster: the Services that a run covers ([`affected`]), the data that such a plan depends on
-//! ([`Observation::holds_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the data to read again
-//! before the changes of one turn are decided ([`RereadScope`]).
+//! ([`Observation::holds_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the
+//! data to read again before the changes of one turn are decided ([`RereadScope`]).
 //!
 //! A run that cannot read all of Cloud Map in its time compares the cluster with older reads, too: these may show that
-//! nothing is to be done, and count for the guard, which may only hold more by them. Each change rests on reads of this run:
-//! the services that [`Observation::to_read`] returns are read, and the plan is made again, until none is left or there is no time. The
-//! changes of which something is still old are left to the next run.
+//! nothing is to be done, and count for the guard, which may only hold more by them. Each change rests on reads of this
+//! run: the services that [`Observation::to_read`] returns are read, and the plan is made again, until none is left or
+//! there is no time. The changes of which something is still old are left to the next run.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,8 @@
 //! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one for the
 //! invocation. CloudWatch Logs extracts the metrics without an API call. The metrics of a cluster are defined in
-//! `cluster`, those of the invocation here; the table in docs/reference/metrics.md is generated from those lists, and the alarms and the dashboard
-//! in template.yaml use their names. The dimensions are few, since CloudWatch bills each combination.
+//! `cluster`, those of the invocation here; the table in docs/reference/metrics.md is generated from those lists, and
+//! the alarms and the dashboard in template.yaml use their names. The dimensions are few, since CloudWatch bills each
+//! combination.
 
 mod cluster;
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub(super) fn wanted(
         let read = basis.sources.by_cluster.get(cluster);
         let Some(exported) = read.and_then(Read::exported) else { continue };
         let is_own = *cluster == basis.importer.cluster;
-        let source = Source { service, exported, is_own };
+        let source = EndpointSource { service, exported, is_own };
         for family in families {
             let wanted = source.wanted(*family);
             if !wanted.is_empty() {
@@ -148,14 +148,14 @@ fn count_addresses(wanted: &ByCluster) -> AddressCounts {
 }
 
 /// The endpoints of an exporting cluster.
-struct Source<'a> {
+struct EndpointSource<'a> {
     service: &'a ClustersetService,
     exported: &'a Exported,
     /// Whether it is the importing cluster.
     is_own: bool,
 }
 
-impl Source<'_> {
+impl EndpointSource<'_> {
     /// The endpoints of one family. Most have the same ports, which are found once.
     fn wanted(&self, family: Family) -> Wanted {
         let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
