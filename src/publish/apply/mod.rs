@@ -1,4 +1,4 @@
-//! Apply: makes the changes that a turn hands out, each by one call (`change`). It plans nothing; if a
+//! Apply: makes the changes that a turn hands out, each by one call (`change`, with `service`). It plans nothing; if a
 //! change could be wrong, the rule against it belongs in the plan.
 //!
 //! Registrations are made at the pace that the rate allows. One at a time waits for its token: the others do not grow old
@@ -6,6 +6,7 @@
 //! are read, so a cluster that answers late holds up no other.
 
 mod change;
+mod service;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};
 use crate::time::Deadline;
 
-pub use change::delete;
+pub use service::delete;
 
 /// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
 /// calls.
@@ -37,11 +38,11 @@ pub struct Calls<'a> {
     /// The start of the read that the changes rest on.
     pub observed: Instant,
     /// Reads the endpoints again that the changes are about.
-    pub look: &'a ReadAgain<'a>,
+    pub look: &'a Look<'a>,
 }
 
 /// A read of Services with their endpoints.
-pub type ReadAgain<'a> = dyn Fn() -> BoxFuture<'a, Result<Desired, Outcome>> + Sync + 'a;
+pub type Look<'a> = dyn Fn() -> BoxFuture<'a, Result<Desired, Outcome>> + Sync + 'a;
 
 /// The calls of one turn.
 struct TurnCalls<'a> {
