@@ -12,6 +12,7 @@
 
 pub mod apply;
 pub mod guard;
+mod imported;
 pub mod observe;
 pub mod plan;
 pub mod sources;
@@ -38,7 +39,7 @@ use plan::{
 };
 use sources::{Allows, Members};
 
-pub use apply::{EachImport, ImportOutcome, Imported};
+pub use imported::{EachImport, ImportOutcome, Imported};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
