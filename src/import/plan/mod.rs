@@ -11,7 +11,7 @@
 //! made; [`Present`] takes over its answers and completes it. `ownership` finds the objects that are ours: no other is
 //! changed.
 //!
-//! Nothing leaves an import unless what lacks it was read whole ([`Intent`]), and everything is added before anything is
+//! Nothing leaves an import unless what lacks it was read whole (`Intent`), and everything is added before anything is
 //! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). The guard against mass
 //! deletion counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes nothing of
 //! another cluster.
