@@ -1,6 +1,10 @@
 //! Formats an error with its causes in one line. An error is logged or reported once, where it is handled.
 
 use std::error::Error;
+use std::fmt::Debug;
+
+use aws_sdk_servicediscovery::error::ProvideErrorMetadata;
+use aws_smithy_runtime_api::client::result::SdkError;
 
 /// The error and its causes, joined by colons. A cause is omitted if the text before it already contains it, since some
 /// libraries repeat their sources.
@@ -18,6 +22,18 @@ pub fn chain(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// The code and the message of an AWS service's answer; the causes if there was none.
+pub fn answer_of<E, R>(error: &SdkError<E, R>) -> String
+where
+    E: Error + ProvideErrorMetadata + 'static,
+    R: Debug + 'static,
+{
+    match error.as_service_error().and_then(|service| Some((service.code()?, service.message()))) {
+        Some((code, message)) => format!("{code}: {}", message.unwrap_or("no message")),
+        None => chain(error),
+    }
 }
 
 /// The longest part of a value that a message repeats.

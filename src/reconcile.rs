@@ -1,7 +1,6 @@
 //! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
 //! Kubernetes Events for the notices. Returns the cluster's report and its claims.
 
-mod exports;
 mod imports;
 mod member;
 

@@ -9,7 +9,7 @@ use crate::import::plan::{OwnerLabel, adopt_former};
 use crate::import::{EachImport, Imported};
 use crate::model::{Flow, Owner, Policy, Registry};
 use crate::publish::observe::{self, SharedRegistry};
-use crate::publish::{self, Execution, Task};
+use crate::publish::{Execution, Task};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
@@ -95,8 +95,8 @@ impl Invocation<'_> {
     ) -> ClusterReport {
         let observed = self.observation_for(owner.clone(), records);
         let former = owner.formerly(former);
-        let execution = Execution::of_registry(Task::AdoptFormer(&former), registry);
-        publish::carry_out(&execution, &observed, self.options()).await.report
+        let task = Task::AdoptFormer(&former);
+        Execution::of_registry(task, registry, self.options()).carry_out(&observed).await.report
     }
 
     async fn adopt_objects(

@@ -17,7 +17,7 @@ use crate::model::{ClusterArn, Flow, Owner, RefusedField, RegistryName, ServiceR
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, marked_owners};
-use crate::publish::{self, Execution, Task, observe};
+use crate::publish::{Execution, Task, observe};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
 use crate::settings::{Cluster, Membership, MultiCluster};
@@ -149,17 +149,16 @@ impl Invocation<'_> {
         let read = self.read_in_time(registry.read()).await?;
         let owner =
             |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
-        let execution = Execution::of_registry(Task::Purge(because), registry);
+        let execution = Execution::of_registry(Task::Purge(because), registry, self.options());
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
         let annotated = self.with_notes(annotated, registry).await?;
-        let mut report = publish::carry_out(&execution, &annotated, self.options()).await.report;
+        let mut report = execution.carry_out(&annotated).await.report;
         if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
             return Ok(report);
         }
         for part in record::parts(&read) {
             let exported = self.observation_for(owner(Flow::Exports), &part);
-            let done = publish::carry_out(&execution, &exported, self.options()).await;
-            report = report.with(done.report);
+            report = report.with(execution.carry_out(&exported).await.report);
         }
         Ok(report)
     }

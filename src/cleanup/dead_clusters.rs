@@ -13,7 +13,7 @@ use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::plan::{
     Extent, Observation, OrphanStep, Orphans, Policy, marked_owners, not_shown,
 };
-use crate::publish::{self, Execution, Task, shuffle};
+use crate::publish::{Execution, Task, shuffle};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
 use crate::settings::{Cluster, Role};
@@ -80,8 +80,9 @@ impl Invocation<'_> {
                     let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                         continue;
                     };
-                    let execution = Execution::of_registry(Task::Orphans(orphans.step), registry);
-                    let done = publish::carry_out(&execution, &observed, self.options()).await;
+                    let (task, options) = (Task::Orphans(orphans.step), self.options());
+                    let execution = Execution::of_registry(task, registry, options);
+                    let done = execution.carry_out(&observed).await;
                     reports.push(report(&orphans, done.report));
                 }
                 Ok(reports)

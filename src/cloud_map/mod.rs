@@ -1,39 +1,36 @@
-//! One account's AWS Cloud Map in one Region. `read`, `instances` and `tag` read; `namespace` and `write` make
-//! one change each; `operation` waits for the operation that a change starts; `health` reads and
-//! reports. Nothing here decides anything. Every call waits for a permit of its rate limit (`quota`).
+//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `namespace` and `write` make one change
+//! each; `operation` waits for the operation that a change starts. Nothing here decides anything. Every call waits for
+//! a permit of its rate limit (`quota`).
 //!
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
 
 mod bucket;
-mod error;
-mod health;
 mod instances;
 mod namespace;
 mod operation;
 mod quota;
 mod read;
 mod results;
-mod tag;
-mod timing;
 mod write;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
+use aws_sdk_servicediscovery::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_servicediscovery::{Client, config};
 use futures_util::{StreamExt, stream};
 
+use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
 pub use bucket::{Token, Waiting};
-pub use error::{Class, Error};
-pub use instances::{Reading, Unread};
+pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use read::{ListedNamespace, ListedService, LocalHost};
 pub use results::{Admission, Created, SharedResults};
-pub use tag::{CustomTags, OWNER_TAG};
 pub use write::{Accepted, NewServiceId};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
@@ -58,7 +55,7 @@ pub struct CloudMap {
     client: Client,
     quotas: Arc<Quotas>,
     urgency: Urgency,
-    reported: Arc<health::Reported>,
+    reported: Arc<instances::Reported>,
     timings: Arc<operation::Timings>,
     custom_tags: Arc<CustomTags>,
 }
@@ -105,5 +102,169 @@ impl CloudMap {
     /// Waits for a permit to make one call.
     pub async fn permit(&self, call: Call) -> Permit<'_> {
         self.quotas.permit(call, self.urgency).await
+    }
+}
+
+// The errors of Cloud Map's calls. [`Error::new`] classes the code of an SDK error by the next step: retry, skip, hold
+// back or stop. The text of the action and the cause go into reports.
+
+/// A call to Cloud Map that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action}")]
+pub struct Error {
+    /// A verb with its object, such as "register web-1 in prod/web".
+    pub action: String,
+    pub class: Class,
+    #[source]
+    pub source: Cause,
+}
+
+/// The kind of a failure, which decides the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Rate limit exceeded; the client has already retried with backoff.
+    Throttled,
+    /// Not allowed by IAM.
+    Denied,
+    /// The namespace, service, instance or operation does not exist.
+    NotFound,
+    /// A service or namespace of that name exists already.
+    Exists,
+    /// An operation on the same instance is under way.
+    Duplicate,
+    /// A service that still has instances, or an instance with an operation under way.
+    InUse,
+    /// A quota is used up; a retry in this run cannot help.
+    LimitExceeded,
+    /// Invalid input.
+    Invalid,
+    /// No connection, a timeout, or an internal error of Cloud Map.
+    Unavailable,
+}
+
+/// The error of Cloud Map or of the connection.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
+pub struct Cause {
+    /// Cloud Map's error code; `None` if there was no reply.
+    pub code: Option<String>,
+    pub message: String,
+}
+
+impl Error {
+    /// Classes an error of the SDK. The SDK does not model throttling of the control plane, so codes are compared as
+    /// text.
+    pub fn new<E, R>(action: impl Into<String>, error: &SdkError<E, R>) -> Self
+    where
+        E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+        R: fmt::Debug + Send + Sync + 'static,
+    {
+        let service = error.as_service_error().filter(|service| service.code().is_some());
+        let source = match service {
+            Some(service) => Cause {
+                code: service.code().map(str::to_owned),
+                message: service.message().unwrap_or("no message").to_owned(),
+            },
+            None => Cause { code: None, message: chain(error) },
+        };
+        let class = source.code.as_deref().map_or(Class::Unavailable, class);
+        Self { action: action.into(), class, source }
+    }
+
+    /// An input that could not be built, or an incomplete reply.
+    pub fn input(action: impl Into<String>, problem: &dyn fmt::Display) -> Self {
+        let source = Cause { code: None, message: problem.to_string() };
+        Self { action: action.into(), class: Class::Unavailable, source }
+    }
+
+    /// A reply without a required member. It must not be read as an empty list, which would deregister instances.
+    pub fn missing_member(action: impl Into<String>, member: &str) -> Self {
+        Self::input(action, &format!("Cloud Map's response has no field {member}"))
+    }
+
+    /// The error with its cause in one line, for a report.
+    pub fn in_full(&self) -> String {
+        format!("{self}: {}", self.source)
+    }
+}
+
+fn class(code: &str) -> Class {
+    match code {
+        "ThrottlingException" | "RequestLimitExceeded" | "TooManyRequestsException" => {
+            Class::Throttled
+        }
+        "AccessDeniedException" | "AccessDenied" | "UnrecognizedClientException" => Class::Denied,
+        "NamespaceNotFound"
+        | "ServiceNotFound"
+        | "InstanceNotFound"
+        | "OperationNotFound"
+        | "ResourceNotFoundException" => Class::NotFound,
+        "ServiceAlreadyExists" | "NamespaceAlreadyExists" => Class::Exists,
+        "DuplicateRequest" => Class::Duplicate,
+        "ResourceInUse" => Class::InUse,
+        "ResourceLimitExceeded" => Class::LimitExceeded,
+        "InvalidInput" | "ValidationException" => Class::Invalid,
+        _ => Class::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The codes are those of the service's API, and of AWS's common errors.
+    #[test]
+    fn code_decides_the_next_step() {
+        let cases = [
+            ("ThrottlingException", Class::Throttled),
+            ("RequestLimitExceeded", Class::Throttled),
+            ("TooManyRequestsException", Class::Throttled),
+            ("AccessDeniedException", Class::Denied),
+            ("AccessDenied", Class::Denied),
+            ("UnrecognizedClientException", Class::Denied),
+            ("NamespaceNotFound", Class::NotFound),
+            ("ServiceNotFound", Class::NotFound),
+            ("InstanceNotFound", Class::NotFound),
+            ("OperationNotFound", Class::NotFound),
+            ("ResourceNotFoundException", Class::NotFound),
+            ("ServiceAlreadyExists", Class::Exists),
+            ("NamespaceAlreadyExists", Class::Exists),
+            ("DuplicateRequest", Class::Duplicate),
+            ("ResourceInUse", Class::InUse),
+            ("ResourceLimitExceeded", Class::LimitExceeded),
+            ("InvalidInput", Class::Invalid),
+            ("ValidationException", Class::Invalid),
+            ("InternalFailure", Class::Unavailable),
+            ("SomethingNew", Class::Unavailable),
+        ];
+        for (code, expected) in cases {
+            assert_eq!(class(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn report_has_the_action_the_code_and_the_message() {
+        let cause = |code: Option<&str>| Cause {
+            code: code.map(str::to_owned),
+            message: "too much".into(),
+        };
+        let error = |code| Error {
+            action: "register web-1 in prod/web".into(),
+            class: Class::Throttled,
+            source: cause(code),
+        };
+        assert_eq!(
+            error(Some("ThrottlingException")).in_full(),
+            "cannot register web-1 in prod/web: ThrottlingException: too much"
+        );
+        assert_eq!(error(None).in_full(), "cannot register web-1 in prod/web: too much");
+    }
+
+    #[test]
+    fn reply_without_a_member_is_an_error_that_names_it() {
+        let error = Error::missing_member("list instances", "Instances");
+        assert_eq!(error.class, Class::Unavailable);
+        let expected = "cannot list instances: Cloud Map's response has no field Instances";
+        assert_eq!(error.in_full(), expected);
     }
 }

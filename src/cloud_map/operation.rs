@@ -1,14 +1,14 @@
 //! Waits for operations. Cloud Map accepts a registration or deregistration first and carries it out later, and an
 //! accepted one can still fail.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_servicediscovery::types::{Operation, OperationStatus, OperationTargetType};
+use tokio::sync::{Mutex as Queue, MutexGuard as Probe};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::timing::OperationTiming;
 use super::{Call, CloudMap, Error, Permit};
 use crate::model::NamespaceKind;
 
@@ -115,4 +115,216 @@ impl CloudMap {
 fn duration(operation: &Operation) -> Option<Duration> {
     let (accepted, ended) = (operation.create_date?, operation.update_date?);
     Duration::try_from_secs_f64(ended.as_secs_f64() - accepted.as_secs_f64()).ok()
+}
+
+// Decides when to poll an operation, from the durations of recent operations of its kind: at the time when it has
+// probably ended, which takes less than two polls on average. If no duration is known, one operation is polled early,
+// and the others wait for its result.
+
+/// The number of recent durations: few enough to follow a change of Cloud Map's speed.
+const MAX_DURATIONS: usize = 20;
+/// The number of durations from which their median is used.
+const MIN_DURATIONS: usize = 10;
+/// The longest wait for a first poll while there are fewer durations.
+const UNKNOWN: Duration = Duration::from_secs(5);
+/// The wait of the operation that is polled early.
+const EARLY: Duration = Duration::from_millis(100);
+/// The shortest wait for a first poll if durations are known: a call takes about as long.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// The factor by which a poll comes after the expected end, since durations vary.
+const MARGIN: f64 = 1.1;
+/// The polls of an operation that takes longer than all recent ones.
+const LATER: [Duration; 6] = [
+    Duration::from_secs(1),
+    UNKNOWN,
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(40),
+    LAST,
+];
+/// The last poll before the caller gives up after a minute.
+const LAST: Duration = Duration::from_secs(57);
+
+/// The timing of one kind of operation.
+#[derive(Debug, Default)]
+pub(super) struct OperationTiming {
+    /// Oldest first, each multiplied by `MARGIN`.
+    durations: Mutex<VecDeque<Duration>>,
+    probe: Queue<()>,
+}
+
+impl OperationTiming {
+    /// Waits until the first poll of an operation that was accepted at `start`. The operation that gets the guard is
+    /// the probe: the others wait until it has ended, but not longer than `UNKNOWN`.
+    pub(super) async fn first_poll(&self, start: Instant) -> Option<Probe<'_, ()>> {
+        let due = start + UNKNOWN;
+        while self.median().is_none() {
+            let Ok(probe) = timeout_at(due, self.probe.lock()).await else { return None };
+            if self.median().is_none() {
+                sleep_until(start + EARLY).await;
+                return Some(probe);
+            }
+        }
+        // Operations that end during the wait may move the poll.
+        loop {
+            let median = self.median().unwrap_or(UNKNOWN);
+            sleep_until(start + median).await;
+            if self.median().is_none_or(|median| Instant::now() >= start + median) {
+                return None;
+            }
+        }
+    }
+
+    /// The age of the next poll of an operation that had not ended at `age`: the median of the durations above it, when
+    /// half of such operations have ended. A single slow one cannot delay the poll by more than `age`.
+    pub(super) fn next_poll(&self, age: Duration) -> Duration {
+        let soonest = age.mul_f64(MARGIN);
+        let longer: Vec<Duration> = self.sorted().into_iter().filter(|it| *it > soonest).collect();
+        let next = match median(&longer) {
+            Some(expected) => Some(expected.min(age + age.max(UNKNOWN))),
+            None => LATER.into_iter().find(|later| *later > age.mul_f64(1.5)),
+        };
+        let last = if soonest < LAST { LAST } else { age + UNKNOWN };
+        next.map_or(last, |next| next.min(last))
+    }
+
+    pub(super) fn record(&self, duration: Duration) {
+        let mut durations = self.durations();
+        if durations.len() == MAX_DURATIONS {
+            durations.pop_front();
+        }
+        durations.push_back(duration.mul_f64(MARGIN));
+    }
+
+    /// The wait for a first poll; `None` if no duration is known.
+    fn median(&self) -> Option<Duration> {
+        let sorted = self.sorted();
+        let longest = if sorted.len() < MIN_DURATIONS { UNKNOWN } else { Duration::MAX };
+        median(&sorted).map(|median| median.clamp(SHORTEST, longest))
+    }
+
+    fn sorted(&self) -> Vec<Duration> {
+        let mut sorted: Vec<Duration> = self.durations().iter().copied().collect();
+        sorted.sort_unstable();
+        sorted
+    }
+
+    fn durations(&self) -> MutexGuard<'_, VecDeque<Duration>> {
+        self.durations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The median of sorted durations, the upper one of two.
+fn median(sorted: &[Duration]) -> Option<Duration> {
+    sorted.get(sorted.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::time::sleep_until;
+
+    use super::*;
+
+    fn secs(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// Polls operations of these durations, all started at once. Returns the polls and the time of the last one.
+    async fn follow(timing: &OperationTiming, durations: &[Duration]) -> (usize, Duration) {
+        let start = Instant::now();
+        let follow = async |duration: Duration| {
+            let _probe = timing.first_poll(start).await;
+            let mut polls = 1;
+            while start.elapsed() < duration {
+                sleep_until(start + timing.next_poll(start.elapsed())).await;
+                polls += 1;
+            }
+            timing.record(duration);
+            polls
+        };
+        let polls = join_all(durations.iter().map(|it| follow(*it))).await;
+        (polls.into_iter().sum(), start.elapsed())
+    }
+
+    fn after(durations: &[f64]) -> OperationTiming {
+        let timing = OperationTiming::default();
+        for duration in durations {
+            timing.record(secs(*duration));
+        }
+        timing
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_operation_is_polled_for_all_if_nothing_is_known() {
+        let timing = OperationTiming::default();
+        let (polls, _) = follow(&timing, &[secs(3.0); 500]).await;
+        assert!((500..=505).contains(&polls), "{polls} polls of 500 operations");
+        assert_eq!(follow(&timing, &[secs(3.0)]).await.0, 1, "the first poll is right");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_poll_comes_at_the_median_of_the_last_twenty() {
+        for (durations, expected) in [
+            (vec![1.0; 10], 1.1),
+            ([vec![9.0; 20], vec![1.0; 11]].concat(), 1.1),
+            ([vec![1.0; 11], vec![9.0; 9]].concat(), 1.1),
+            (vec![9.0; 10], 9.9),
+            (vec![55.0; 9], 5.0),
+            (vec![55.0], 5.0),
+            (vec![0.01; 20], 0.02),
+        ] {
+            let (timing, start) = (after(&durations), Instant::now());
+            assert!(timing.first_poll(start).await.is_none(), "nothing is left to find out");
+            let late = start.elapsed().abs_diff(secs(expected));
+            assert!(late < Duration::from_millis(2), "{:?} after {durations:?}", start.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn operation_that_hangs_delays_no_other_by_more_than_five_seconds() {
+        let timing = OperationTiming::default();
+        let (slow, fast) = ([secs(900.0)], [secs(0.5); 5]);
+        let hangs = tokio::time::timeout(secs(60.0), follow(&timing, &slow));
+        let (hangs, (_, seen)) = tokio::join!(hangs, follow(&timing, &fast));
+        assert!(hangs.is_err());
+        assert!(seen <= secs(5.1), "{seen:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn operations_of_changing_duration_are_polled_less_than_twice() {
+        let timing = OperationTiming::default();
+        let mut polls = 0;
+        for index in 0..300 {
+            let milliseconds = match index / 100 {
+                0 => 500 + index * 37 % 500,
+                1 => 3000 + index * 61 % 5000,
+                _ => 1000 + index * 43 % 700,
+            };
+            polls += follow(&timing, &[Duration::from_millis(milliseconds)]).await.0;
+        }
+        assert!(polls < 600, "{polls} polls of 300 operations");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_is_seen_soon_after_it() {
+        for (known, duration, polls, seen) in [
+            // Slower than all recent ones: polled again after one second and after five.
+            (vec![0.1; 20], 3.0, 3, 5.0),
+            // One of two groups, the slow one.
+            ([vec![0.1; 12], vec![3.0; 8]].concat(), 3.0, 2, 3.3),
+            // A single slow operation does not predict another one.
+            ([vec![2.0; 19], vec![55.0]].concat(), 3.0, 2, 7.2),
+            (vec![2.0; 20], 4.0, 2, 5.0),
+            (vec![2.0; 20], 55.0, 6, 57.0),
+        ] {
+            let timing = after(&known);
+            let found = follow(&timing, &[secs(duration)]).await;
+            let late = found.1.saturating_sub(secs(seen));
+            assert!(
+                found.0 <= polls && late < secs(0.01),
+                "{found:?} for {duration} s after {known:?}"
+            );
+        }
+    }
 }

@@ -13,11 +13,11 @@ use crate::model::{
 };
 
 /// The members of each clusterset.
-pub type Clustersets = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
+pub type MemberViews = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
 
 /// The records of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Records {
+pub struct MemberRecords {
     /// The installation and the cluster that hold the id, by the marks of the member's record of itself.
     pub holder: Option<Owner>,
     /// That record, if it can be used.
@@ -30,7 +30,7 @@ pub struct Records {
     pub unread: Option<String>,
 }
 
-impl Records {
+impl MemberRecords {
     /// Adds those in a Cloud Map service of the member.
     pub fn add(&mut self, registry: &Registry, key: &ServiceKey, cluster: &ClusterId) {
         let service = registry.services.get(key);
@@ -71,7 +71,7 @@ pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
 /// A member as Cloud Map shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberView {
-    pub records: Records,
+    pub records: MemberRecords,
     /// The names that it exports by instances of AWS's controller.
     pub of_aws: BTreeSet<ServiceRef>,
     /// The instances of AWS's controller.
@@ -115,8 +115,8 @@ impl MemberView {
 }
 
 /// All members of all clustersets in a registry.
-pub fn clustersets(registry: &Registry) -> Clustersets {
-    let mut all = Clustersets::new();
+pub fn clustersets(registry: &Registry) -> MemberViews {
+    let mut all = MemberViews::new();
     for (key, service) in &registry.services {
         let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
         if let Some(clusterset) = record::clusterset_of(&namespace.name) {
@@ -160,7 +160,7 @@ pub fn shows(
     is_exported && addresses.is_subset(&shown)
 }
 
-fn add_instances(all: &mut Clustersets, registry: &Registry, key: &ServiceKey, name: &ServiceRef) {
+fn add_instances(all: &mut MemberViews, registry: &Registry, key: &ServiceKey, name: &ServiceRef) {
     for (_, of_instance) in registry.instances(key) {
         let Some(clusterset) = attributes::clusterset_of(of_instance) else { continue };
         let Ok(Some(instance)) = attributes::read(of_instance, &clusterset) else { continue };

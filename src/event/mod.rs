@@ -1,17 +1,15 @@
 //! Reads the request in a Lambda payload. Pure: JSON and names, without clients and settings.
 //!
-//! Data moves one way: payload -> [`Invocation`]. `message` reads the records of a queue one by one: `envelope` opens
-//! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from
-//! it. The lines of an audit log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`)
-//! names a service there. Only that is used of an event; its other content is not trusted. `events/` has one payload of
-//! every accepted format.
+//! Data moves one way: payload -> [`Payload`]. `message` reads the records of a queue one by one: it opens envelopes
+//! and finds the Kubernetes object in a forwarder's record, and `scope` derives the [`Scope`] from it. The lines of an
+//! audit log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`) names a service
+//! there. Only that is used of an event; its other content is not trusted. `events/` has one payload of every accepted
+//! format.
 
 mod audit_log;
 mod direct;
 mod drift;
-mod forwarder;
 mod message;
-mod object;
 mod scope;
 
 #[cfg(test)]
@@ -26,7 +24,7 @@ pub use scope::{ClusterName, Scope};
 
 /// The request in one Lambda payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Invocation {
+pub enum Payload {
     /// A full sync of every configured cluster.
     Schedule,
     /// A batch of messages, each of which names a scope or is unusable.
@@ -100,19 +98,19 @@ pub enum Error {
 ///
 /// # Errors
 /// Returns an error if the kind of the whole payload is unknown. An invalid SQS record becomes an [`Unusable`] message.
-pub fn read(payload: &Value) -> Result<Invocation, Error> {
+pub fn read(payload: &Value) -> Result<Payload, Error> {
     let object = payload.as_object().ok_or(Error::UnknownPayload)?;
     if object.contains_key("Records") {
-        return message::read_batch(payload).map(Invocation::Queue);
+        return message::read_batch(payload).map(Payload::Queue);
     }
     if object.contains_key("detail-type") {
-        return is_schedule(object).then_some(Invocation::Schedule).ok_or(Error::EventNotScheduled);
+        return is_schedule(object).then_some(Payload::Schedule).ok_or(Error::EventNotScheduled);
     }
     if object.contains_key("awslogs") {
-        return audit_log::read(object).map(Invocation::AuditLog);
+        return audit_log::read(object).map(Payload::AuditLog);
     }
     if object.contains_key("action") {
-        return direct::read(object).map(Invocation::Direct);
+        return direct::read(object).map(Payload::Direct);
     }
     Err(Error::UnknownPayload)
 }

@@ -8,12 +8,11 @@ use aws_lambda_events::sqs::SqsBatchResponse;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::scope::{Selections, UnknownCluster};
+use super::clusters::{Selections, UnknownCluster};
 use crate::actions::purge::UnknownRegistry;
-use crate::event;
 use crate::publish::plan::Policy;
-use crate::reconcile;
 use crate::report::{Counts, RELEASE, Report, Shorten, Unfinished, within_limit};
+use crate::{event, reconcile};
 
 /// The error of an invocation that fails as a whole.
 #[derive(Debug, thiserror::Error)]

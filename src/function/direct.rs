@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
-use super::clusters::{ToPurge, arn_unknown};
-use super::scope::{Selections, UnknownCluster};
+use super::clusters::{Selections, ToPurge, UnknownCluster, arn_unknown};
 use super::{Error, Function, Reply, log};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, ClusterName, Command, Scope};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::Function;
-use super::scope::Selections;
+use super::clusters::Selections;
 use crate::clients::RegistryKey;
 use crate::event::{ClusterName, Drift};
 use crate::model::{Outcome, ServiceKey, ServiceRef, SignedDuration, Timestamp};
@@ -31,10 +31,10 @@ type Name = (RegistryKey, ServiceKey);
 
 /// The last look of this process at each name that another party has changed.
 #[derive(Debug, Default)]
-pub(super) struct Looks(Mutex<BTreeMap<Name, Look>>);
+pub(super) struct Looks(Mutex<BTreeMap<Name, LastLook>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct LastLook {
     at: Timestamp,
     has_repaired: bool,
     is_fight_told: bool,
@@ -95,7 +95,7 @@ impl Looks {
                     let is_of = |it: &&ServiceRef| line.change.ends_with(&format!(" {it}"));
                     line.result == Outcome::Applied && services.iter().any(is_of)
                 });
-            let look = Look { at: now, has_repaired, is_fight_told: false };
+            let look = LastLook { at: now, has_repaired, is_fight_told: false };
             looks.insert((registry.clone(), key.clone()), look);
         }
     }

@@ -11,7 +11,6 @@ mod drift;
 mod log;
 mod own_queue;
 mod run;
-mod scope;
 mod standing;
 
 use std::collections::BTreeMap;
@@ -23,22 +22,20 @@ use serde_json::Value;
 use crate::cleanup::dead_clusters::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
-use crate::kubernetes::connect::Transport;
+use crate::kubernetes::Transport;
 use crate::publish::observe::Memory;
 use crate::reconcile::Invocation;
 use crate::report::Mode;
 use crate::settings::Settings;
-use crate::time::Clock;
-use crate::time::Deadline;
-
+use crate::time::{Clock, Deadline};
 use answer::RunResult;
 pub use answer::{Body, Error, Reply};
+use clusters::Selections;
 use clustersets::Silent;
 use drift::Looks;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
 use run::OutOfStep;
-use scope::Selections;
 use standing::Standing;
 
 /// The function: its settings, and the clients that warm invocations reuse.
@@ -126,18 +123,18 @@ impl Function {
             Err(error) => return Reply::refused(Error::Event(error)),
         };
         match invocation {
-            event::Invocation::Schedule => self.run_schedule(deadline).await,
-            event::Invocation::Queue(messages) => {
+            event::Payload::Schedule => self.run_schedule(deadline).await,
+            event::Payload::Queue(messages) => {
                 let receipts = own_queue::receipts(&messages);
                 let (run, served) = self.sync_messages(messages, deadline).await;
                 let failed = self.returning(&receipts, run.failed_messages(served));
                 self.postpone(&receipts, &failed, deadline).await;
                 Reply::to_queue(run.report, failed)
             }
-            event::Invocation::AuditLog(messages) => {
+            event::Payload::AuditLog(messages) => {
                 Reply::to_schedule(self.sync_messages(messages, deadline).await.0.report)
             }
-            event::Invocation::Direct(command) => {
+            event::Payload::Direct(command) => {
                 Box::pin(self.direct(&command, qualifier, deadline)).await
             }
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
+use super::clusters::Selections;
 use super::clustersets::Clustersets;
-use super::scope::Selections;
 use super::{Function, RunResult, drift, log};
 use crate::clients::RegistryKey;
 use crate::event::{self, Scope, Subject, Unusable};

@@ -14,11 +14,11 @@ use crate::report::{
 };
 
 /// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
-type Part = (String, &'static str);
+type ReportPart = (String, &'static str);
 
 /// The lines that were logged and have not ended, by part.
 #[derive(Default)]
-pub(super) struct Standing(Mutex<BTreeMap<Part, BTreeSet<Line>>>);
+pub(super) struct Standing(Mutex<BTreeMap<ReportPart, BTreeSet<Line>>>);
 
 /// The difference between the lines of a run and those of the runs before.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct RunDifference {
 impl Standing {
     /// Compares the lines of a run with those that stand. `is_whole`: the run was about all of the part. Another one does
     /// not show what has ended, and neither does one that left something undone in the Cloud Map service of a line.
-    fn compare(&self, part: Part, run: Lines, is_whole: bool) -> RunDifference {
+    fn compare(&self, part: ReportPart, run: Lines, is_whole: bool) -> RunDifference {
         let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let standing = standing.entry(part).or_default();
         let about: BTreeSet<_> = run.lines.iter().map(Line::about).collect();

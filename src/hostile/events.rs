@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rules::assert_line;
 use super::{Random, try_all};
-use crate::event::{Invocation, Message, Subject, read};
+use crate::event::{Message, Payload, Subject, read};
 use crate::model::is_dns_label;
 
 /// A refusal may repeat names of fields, shortened.
@@ -67,21 +67,21 @@ fn payload_is_a_scope_or_a_refusal_in_one_line() {
         let Some(payload) = damaged(random, &payloads) else { return false };
         let records = payload["Records"].as_array().map(Vec::len);
         match read(&payload) {
-            Ok(Invocation::Queue(messages)) => {
+            Ok(Payload::Queue(messages)) => {
                 assert_eq!(Some(messages.len()), records, "one for each record");
                 messages.iter().map(assert_message).fold(false, |one, other| one | other)
             }
-            Ok(Invocation::AuditLog(messages)) => {
+            Ok(Payload::AuditLog(messages)) => {
                 for message in &messages {
                     assert_message(message);
                 }
                 true
             }
-            Ok(Invocation::Direct(command)) => {
+            Ok(Payload::Direct(command)) => {
                 assert_line(&command.scope, LONGEST);
                 true
             }
-            Ok(Invocation::Schedule) => true,
+            Ok(Payload::Schedule) => true,
             Err(refusal) => {
                 assert_line(&crate::error::chain(&refusal), LONGEST);
                 false

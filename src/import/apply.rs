@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::plan::{
-    Change, Failure, Kind, ObjectRef, Present, Stage, Unexpected, Write, missing_fields,
+    Change, FailedWrite, Kind, ObjectRef, Present, Stage, Unexpected, Write, missing_fields,
     refused_fields,
 };
 use crate::error::chain;
@@ -27,7 +27,7 @@ pub struct Applied {
     pub failure: Option<Error>,
     /// The change that failed, after which the import is planned again: not the status, since another one would fail as
     /// well.
-    pub failed: Option<Failure>,
+    pub failed: Option<FailedWrite>,
     /// The fields that the API server refused or did not store, without which the objects serve.
     pub refused: Vec<RefusedField>,
     /// The object that has the name of one to be created.
@@ -103,7 +103,7 @@ impl Applied {
                 }
                 self.failure = Some(error);
                 self.failed = (change.stage != Stage::Status)
-                    .then(|| Failure { kind, message: text.clone() });
+                    .then(|| FailedWrite { kind, message: text.clone() });
                 Outcome::Failed { error: text }
             }
         }

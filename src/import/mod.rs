@@ -34,7 +34,7 @@ use apply::{Applied, Made, apply};
 use guard::Run;
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, Failure, Importer, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel,
+    Basis, EXCLUDED, FailedWrite, Importer, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel,
     Present, Read, Reason, Tally, Unexpected,
 };
 use sources::{Allows, Members};
@@ -216,7 +216,7 @@ struct ImportRun<'a> {
     /// Whether the guard holds what would leave it.
     is_held: bool,
     /// The change that failed in this run.
-    failure: Option<Failure>,
+    failure: Option<FailedWrite>,
     /// The number of its IPs for which the next derived Service asks.
     kept_ips: usize,
 }

@@ -14,7 +14,7 @@ use super::plan::{
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{ClusterId, ServiceRef, join};
+use crate::model::{ClusterId, ServiceRef, is_derived_service, join};
 
 /// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -28,7 +28,7 @@ struct OfImport {
 }
 
 /// Parts of imports, by name and source cluster.
-pub type Standing = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
+pub type StandingParts = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
 
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -156,8 +156,8 @@ impl Objects {
     }
 
     /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
-    pub fn standing(&self, owner: &OwnerLabel) -> Standing {
-        let mut standing = Standing::new();
+    pub fn standing(&self, owner: &OwnerLabel) -> StandingParts {
+        let mut standing = StandingParts::new();
         for (name, import) in self.ours(owner) {
             for listed in import["status"]["clusters"].as_array().into_iter().flatten() {
                 let cluster = listed["cluster"].as_str().and_then(ClusterId::parse);
@@ -195,7 +195,9 @@ impl Objects {
         let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
         let slices = slices.into_iter().flatten().map(|it| it.slice.clone());
         let slices = slices.collect::<Result<Vec<_>, _>>()?;
-        let derived = self.services.get(&derived).or_else(|| self.services.get(service));
+        // Else a person's Service with our label would stand in the place of the derived one.
+        let left = Some(service).filter(|it| is_derived_service(&it.name));
+        let derived = self.services.get(&derived).or_else(|| self.services.get(left?));
         let derived = derived.map(DerivedService::read).transpose()?;
         Ok(Present { import, derived, slices })
     }
@@ -283,6 +285,21 @@ impl DerivedOfAws {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn service_of_a_person_with_our_label_is_no_derived_one() {
+        let mut objects = Objects::default();
+        let own = |name: &str| json!({"metadata": {"namespace": "shop", "name": name, "labels": {"cloud-map-sync/owner": "cloud-map-sync"}}});
+        let web = ServiceRef::new("shop", "web");
+        let derived = ServiceRef::new("shop", id::derived_service(&web));
+        objects.add_list(Resource::Services, [own("web")]);
+        assert_eq!(objects.present(&web).expect("it is read").derived, None);
+        objects.add_list(Resource::Services, [own(&derived.name)]);
+        for name in [&web, &derived] {
+            let present = objects.present(name).expect("it is read").derived.expect("it is there");
+            assert_eq!(present.metadata.name, derived.name);
+        }
+    }
 
     #[test]
     fn services_of_awss_controller_are_listed_by_import() {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::plan::{Absent, Exported, ImportedEndpoint, PortKey, Read, Reason, Sources};
 use crate::clusterset::attributes::{self, endpoints_of};
 use crate::clusterset::id;
-use crate::clusterset::members::{self, Records};
+use crate::clusterset::members::{self, MemberRecords};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, RecordName, UnusableRecord};
 use crate::guard::Sighting;
@@ -21,7 +21,7 @@ use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Export, Family, Overlay, Owner, Registry, ServiceKey,
     ServiceRef, SignedDuration, Timestamp,
 };
-use named::Named;
+use named::NamedExports;
 
 /// Whether an address may be imported into a Kubernetes namespace.
 pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
@@ -34,7 +34,7 @@ pub struct Members<'a> {
     /// The members that were not heard of for long. One that this invocation read itself is none.
     pub stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
-    records: BTreeMap<ClusterId, Records>,
+    records: BTreeMap<ClusterId, MemberRecords>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
     /// Whether these are all members: else one may have joined meanwhile.
@@ -45,7 +45,7 @@ pub struct Members<'a> {
     pub strangers: Vec<String>,
     names: OnceLock<BTreeSet<ServiceRef>>,
     /// The names that were asked for.
-    named: Mutex<BTreeMap<ServiceRef, Arc<Named>>>,
+    named: Mutex<BTreeMap<ServiceRef, Arc<NamedExports>>>,
 }
 
 /// The exports of one name, merged, with the endpoints of each exporter.
@@ -69,7 +69,7 @@ impl<'a> Members<'a> {
         overlay: &'a BTreeMap<ClusterId, Overlay>,
         lifetimes: &Lifetimes,
     ) -> Self {
-        let mut records: BTreeMap<ClusterId, Records> = BTreeMap::new();
+        let mut records: BTreeMap<ClusterId, MemberRecords> = BTreeMap::new();
         let mut places = BTreeMap::<_, Vec<_>>::new();
         let mut strangers = Vec::new();
         let of_records = record::namespace(clusterset);
@@ -252,9 +252,11 @@ impl<'a> Members<'a> {
     }
 
     /// The exports of a name for all importing clusters, which ask for it one after the other.
-    fn named(&self, name: &ServiceRef) -> Arc<Named> {
+    fn named(&self, name: &ServiceRef) -> Arc<NamedExports> {
         let mut known = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(name.clone()).or_insert_with(|| Arc::new(Named::read(self, name))))
+        Arc::clone(
+            known.entry(name.clone()).or_insert_with(|| Arc::new(NamedExports::read(self, name))),
+        )
     }
 
     /// The records that cannot be used, unless this invocation read their names in the clusters.

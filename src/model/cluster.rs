@@ -1,12 +1,15 @@
 //! An EKS cluster: its ARN, which alone identifies the cluster of an instance, the address and tokens of its API server,
-//! and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the other.
+//! and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the other. Then
+//! the owner in the marks of an instance: an installation, for one cluster.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::attributes::{CLUSTER, EXPORTER, NAMESPACE, OWNER, SERVICE};
 use super::words::display;
+use super::{Attributes, ServiceRef};
 
 /// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -116,6 +119,130 @@ pub enum Existence {
     NotAsked,
 }
 
+// The owner of an instance: the only place that decides whether an instance is ours.
+//
+// Two flows register instances, under one installation and one cluster. Each has a mark of its own, so an instance of
+// one flow is foreign for the other, and for a release that knows one flow alone.
+
+/// The source of the instances of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flow {
+    /// Annotated headless Services.
+    Annotations,
+    /// Services with a `ServiceExport`.
+    Exports,
+}
+
+impl Flow {
+    /// The flow of a marked instance. With the marks of both it belongs to annotations, as in a release that does not
+    /// know the other mark.
+    pub fn of(attributes: &Attributes) -> Option<Self> {
+        let flows = [Self::Annotations, Self::Exports];
+        flows.into_iter().find(|flow| flow.has_marked(attributes))
+    }
+
+    /// Whether an instance belongs to this flow, of any installation.
+    pub fn is_of(self, attributes: &Attributes) -> bool {
+        Self::of(attributes) == Some(self)
+    }
+
+    /// Whether an instance has the mark of this flow, of any installation.
+    pub fn has_marked(self, attributes: &Attributes) -> bool {
+        attributes.contains_key(self.mark())
+    }
+
+    /// The key of the mark that contains the installation.
+    pub(super) fn mark(self) -> &'static str {
+        match self {
+            Self::Annotations => OWNER,
+            Self::Exports => EXPORTER,
+        }
+    }
+}
+
+/// The owner of instances: one flow of one installation, for one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// `OWNER_ID`.
+    pub id: String,
+    pub cluster: ClusterArn,
+    pub flow: Flow,
+}
+
+impl Owner {
+    /// The same cluster and flow of another installation: of a former `OWNER_ID`.
+    #[must_use]
+    pub fn formerly(&self, id: &str) -> Self {
+        Self { id: id.to_owned(), ..self.clone() }
+    }
+
+    /// Makes an instance of another installation ours, with all its other marks.
+    pub fn mark(&self, attributes: &mut Attributes) {
+        attributes.insert(self.flow.mark(), &self.id);
+    }
+
+    /// The owner in the marks of an instance, of any installation.
+    pub fn of(attributes: &Attributes) -> Option<Self> {
+        let flow = Flow::of(attributes)?;
+        let id = attributes.get(flow.mark())?.to_owned();
+        Some(Self { id, cluster: ClusterArn::parse(attributes.get(CLUSTER)?)?, flow })
+    }
+
+    /// The owner in the marks of an instance if its installation is `id` and it belongs to the flow, for any cluster.
+    pub fn marked(id: &str, flow: Flow, attributes: &Attributes) -> Option<Self> {
+        Self::of(attributes).filter(|owner| owner.id == id && owner.flow == flow)
+    }
+
+    /// Whether the instance is ours: cluster, installation and flow match exactly. There is no other rule. The cluster
+    /// comes first, since most instances in a shared registry differ by it, and every plan asks this of all of them.
+    pub fn owns(&self, attributes: &Attributes) -> bool {
+        let is = |key: &str, text: &str| attributes.get(key).is_some_and(|it| it == text);
+        is(CLUSTER, self.cluster.as_str())
+            && is(self.flow.mark(), &self.id)
+            && self.flow.is_of(attributes)
+    }
+
+    /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
+    /// that cannot exist, so it is cleaned up.
+    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
+        let text = |key| attributes.get(key).unwrap_or_default();
+        self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
+    }
+
+    /// Whether an instance is ours and marked for this Service. The same as [`Self::service_of`] without a copy of the
+    /// names: a plan asks this of every instance.
+    pub fn marks_for(&self, attributes: &Attributes, service: &ServiceRef) -> bool {
+        let is = |key, name: &str| attributes.get(key).is_some_and(|text| text == name);
+        self.owns(attributes) && is(NAMESPACE, &service.namespace) && is(SERVICE, &service.name)
+    }
+}
+
+/// The likely owner of a foreign instance.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Foreign {
+    /// A task of Amazon ECS.
+    #[error("ECS")]
+    Ecs,
+    /// Another cluster, or another installation, of this function.
+    #[error("of another cluster")]
+    OtherCluster,
+    /// This function, or another installation of it, for a `ServiceExport` of any cluster.
+    #[error("of a ServiceExport")]
+    Export,
+    /// The AWS MCS controller for Kubernetes.
+    #[error("AWS MCS controller")]
+    McsController,
+    /// The App Mesh controller for Kubernetes.
+    #[error("App Mesh controller")]
+    AppMesh,
+    /// Any other owner: a user, Terraform, another controller.
+    #[error("of no known owner")]
+    Unknown,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +272,107 @@ mod tests {
             "arn:gcp:eks:eu-central-1:111122223333:cluster/blue",
         ] {
             assert_eq!(ClusterArn::parse(bad), None, "{bad}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod owner_tests {
+    use super::*;
+    use crate::model::Marks;
+    use crate::model::attributes::SCHEMA;
+
+    const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+    const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
+    const FLOWS: [(Flow, Flow); 2] =
+        [(Flow::Annotations, Flow::Exports), (Flow::Exports, Flow::Annotations)];
+
+    fn owner(flow: Flow) -> Owner {
+        let cluster = ClusterArn::parse(BLUE).expect("well formed");
+        Owner { id: "cloud-map-sync".into(), cluster, flow }
+    }
+
+    fn web() -> ServiceRef {
+        ServiceRef::new("shop", "web")
+    }
+
+    fn ours(flow: Flow) -> Attributes {
+        Marks { service: web(), pod: Some("web-1".into()) }.write(&owner(flow))
+    }
+
+    #[test]
+    fn the_service_of_marks_written_is_the_one_read() {
+        for (flow, _) in FLOWS {
+            assert_eq!(owner(flow).service_of(&ours(flow)), Some(web()));
+        }
+    }
+
+    #[test]
+    fn an_instance_is_ours_only_when_owner_and_cluster_match_exactly() {
+        for (flow, other) in FLOWS {
+            let with = |key: &str, value: &str| {
+                let mut attributes = ours(flow);
+                attributes.insert(key, value);
+                attributes
+            };
+            let mut unowned = ours(flow);
+            unowned.remove(flow.mark());
+            let cases = [
+                (ours(flow), true),
+                (with(SCHEMA, "7"), true),
+                (with("cloud-map-sync/later", "x"), true),
+                (with(flow.mark(), "cloud-map-sync2"), false),
+                (with(flow.mark(), "cloud-map"), false),
+                (with(CLUSTER, GREEN), false),
+                (unowned, false),
+                (ours(other), false),
+                (Attributes::new(), false),
+            ];
+            for (attributes, expected) in cases {
+                assert_eq!(owner(flow).owns(&attributes), expected, "{flow:?} {attributes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn instance_is_marked_for_one_service_if_it_is_ours_and_both_names_match() {
+        for (flow, other) in FLOWS {
+            let (owner, others) = (owner(flow), ours(other));
+            for service in [("shop", "web"), ("shop", "mail"), ("prod", "web"), ("prod", "mail")] {
+                let service = ServiceRef::new(service.0, service.1);
+                for (attributes, is_ours) in [(&ours(flow), true), (&others, false)] {
+                    let expected = is_ours && service == web();
+                    assert_eq!(
+                        owner.marks_for(attributes, &service),
+                        expected,
+                        "{flow:?} {service}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_instance_with_both_marks_belongs_to_annotations() {
+        let mut both = ours(Flow::Annotations);
+        both.extend(&ours(Flow::Exports));
+        assert!(owner(Flow::Annotations).owns(&both));
+        assert!(!owner(Flow::Exports).owns(&both));
+        both.insert(OWNER, "another installation");
+        assert!(!owner(Flow::Exports).owns(&both));
+    }
+
+    #[test]
+    fn cluster_is_read_from_marks_of_the_installation_and_its_flow_only() {
+        for (flow, other) in FLOWS {
+            let mut ours = ours(flow);
+            let marked = |id, flow| Owner::marked(id, flow, &ours);
+            assert_eq!(marked("cloud-map-sync", flow), Some(owner(flow)));
+            assert_eq!(marked("cloud-map-sync", other), None);
+            assert_eq!(marked("cloud-map-sync2", flow), None);
+            assert_eq!(Owner::of(&ours), Some(owner(flow)));
+            ours.insert(CLUSTER, "blue");
+            assert_eq!(Owner::of(&ours), None);
         }
     }
 }

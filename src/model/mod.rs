@@ -9,16 +9,16 @@ mod desired;
 mod instance;
 mod name;
 mod notice;
-mod owner;
 mod registry;
 mod rules;
-mod selection;
 mod service;
 mod verb;
 pub(crate) mod words;
 
 pub use attributes::Marks;
-pub use cluster::{BearerTokens, ClusterArn, EksCluster, Existence, TokenError, is_region};
+pub use cluster::{
+    BearerTokens, ClusterArn, EksCluster, Existence, Flow, Foreign, Owner, TokenError, is_region,
+};
 pub(crate) use cluster::{is_account, is_cluster_name};
 pub use clusterset::{
     ClusterId, ClustersetId, ClustersetService, EndpointPort, Export, ExportedEndpoint,
@@ -36,19 +36,17 @@ pub use instance::{
 };
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{
-    InvalidServiceName, Namespace, NamespaceKind, NamespaceReference, ServiceName, ServiceRef,
-    UnresolvedNamespace,
+    InvalidServiceName, Namespace, NamespaceKind, NamespaceReference, Selection, ServiceName,
+    ServiceRef, UnresolvedNamespace,
 };
 pub(crate) use name::{is_dns_label, is_dns_subdomain, is_label_key, is_label_word};
 pub use notice::{About, Condition, ConditionStatus, Events, Notice, REPORTER, Tone};
-pub use owner::{Flow, Foreign, Owner};
 pub use registry::{Capacity, InstanceKey, Place, Registry, RegistryName, ServiceKey};
 pub use rules::{Glob, Guard, NamePolicy, Range, Rule, Rules, ServiceLimit};
-pub use selection::Selection;
 pub use service::{
     CloudMapService, HealthCheck, NewService, Records, RoutingPolicy, ServiceAttributes,
     ServiceKind, ServiceUpdate, Tags, description, seconds,
 };
 pub use verb::{GuardState, Outcome, Policy, Traffic, Verb};
+pub use words::{count_each, join, join_first, join_or};
 pub(crate) use words::{display, words};
-pub use words::{join, join_first, join_or};

@@ -1,5 +1,7 @@
-//! Enums whose variants are words of an API, the texts of types that have one line of it, and lists in sentences.
+//! Enums whose variants are words of an API, the texts of types that have one line of it, and lists: in sentences, and
+//! counted.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// An enum that is read, written and displayed by its words.
@@ -55,6 +57,15 @@ macro_rules! display {
 }
 
 pub(crate) use {display, words};
+
+/// The number of times that each item occurs.
+pub fn count_each<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    for item in items {
+        *counts.entry(item).or_default() += 1;
+    }
+    counts
+}
 
 /// The texts of items with a separator between them.
 pub fn join(items: impl IntoIterator<Item = impl Display>, separator: &str) -> String {

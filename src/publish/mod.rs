@@ -4,7 +4,7 @@
 //! observe ─> plan ─> apply additions ─> observe again ─> plan again ─> apply removals ─> report
 //! ```
 //!
-//! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans also use.
+//! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the plan on, which purges and orphans also use.
 //! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
 //! order that no two runs have in common. [`report`] is the output for a person.
@@ -108,7 +108,7 @@ pub async fn publish(
         both
     } else {
         let observed = observe_in_time(world, selection, options.deadline).await?;
-        let published = carry_out(&Execution::of_cluster(task, world), &observed, options).await;
+        let published = Execution::of_cluster(task, world, options).carry_out(&observed).await;
         (observed, published)
     };
     // An adoption removes nothing, so there is no loss to hold.
@@ -121,92 +121,13 @@ pub async fn publish(
     Ok((published.report, Claimed::of(&observed, published.leaving), notices))
 }
 
-/// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
-pub async fn carry_out(
-    execution: &Execution<'_>,
-    observation: &Observation,
-    options: Options,
-) -> Published {
-    let plan = execution.task.plan(observation);
-    carry_out_plan(execution, observation, plan, options).await
-}
-
-/// Carries out a plan of the task on the observation, unless only the plan is asked for.
-async fn carry_out_plan(
-    execution: &Execution<'_>,
-    observation: &Observation,
-    mut plan: Plan,
-    options: Options,
-) -> Published {
-    let cluster = observation.owner.cluster.as_str();
-    if options.mode != Mode::Sync {
-        let (leaving, held_back) = (plan.leaving(), plan.held_back.clone());
-        let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
-        let report = report::with_reads(report, observation);
-        return Published { report, held_back, leaving, created };
-    }
-    let is_judged = execution.task.is_sync();
-    let judged = is_judged.then(|| GuardBaseline::of(observation, &plan)).flatten().map(Arc::new);
-    let changes = std::mem::take(&mut plan.changes);
-    let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
-    let creates_namespaces = changes.values().flatten().any(is_creation);
-    let (mut results, mut lines) = (Results::default(), ChangeLines::default());
-    lines.extend(execution.made.iter().flat_map(|made| &made.superseded).cloned());
-    let judged = judged.as_ref();
-    take_turns(execution, observation, changes, judged, options, |mut of_turn| {
-        lines.extend(std::mem::take(&mut of_turn.applied));
-        results.extend(of_turn);
-    })
-    .await;
-    lines.sort();
-    let leaving = lines.removed();
-    if creates_namespaces {
-        execution.registry.forget_namespaces();
-    }
-    // The next run may not be able to read them any more.
-    let services = &observation.registry.services;
-    let registered = lines.registered();
-    let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
-    execution.registry.note_registered(registered.map(|service| service.arn.clone()));
-    plan.guard = results.guard.or(plan.guard);
-    plan.add_held_back(results.held_back);
-    let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
-    let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
-    Published { report, held_back, leaving, created: results.created }
-}
-
-/// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and
-/// near the deadline nothing new begins.
-async fn take_turns(
-    execution: &Execution<'_>,
-    observation: &Observation,
-    changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<&Arc<GuardBaseline>>,
-    options: Options,
-    mut on_end: impl FnMut(Results),
-) {
-    let registers = |change: &&Change| change.stage() == Stage::Register;
-    let registrations = changes.values().flatten().filter(registers).count();
-    let options = Options { is_bulk: registrations > MANY, ..options };
-    let turns = passes::by_turn(&observation.holders, changes, judged);
-    let turns = shuffle(options.now, turns).into_iter();
-    let beginnings = &Beginnings::default();
-    let turns = turns.map(|changes| {
-        let turn = Turn::of(execution.task, observation, changes, judged);
-        turn::run(execution, turn, options, beginnings)
-    });
-    let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
-    while let Some(of_turn) = turns.next().await {
-        on_end(of_turn);
-    }
-}
-
-/// A task, with the world that is read for it.
+/// A task, with the world that is read for it and the options for carrying it out.
 #[derive(Clone, Copy)]
 pub struct Execution<'a> {
     pub task: Task<'a>,
     /// The Cloud Map that the task changes.
     pub registry: &'a SharedRegistry,
+    pub options: Options,
     /// The cluster; `None` if the task rests on Cloud Map alone.
     world: Option<&'a World<'a>>,
     /// The changes that were made before.
@@ -214,12 +135,82 @@ pub struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
-    pub fn of_cluster(task: Task<'a>, world: &'a World<'a>) -> Self {
-        Self { task, registry: world.registry, world: Some(world), made: None }
+    pub fn of_cluster(task: Task<'a>, world: &'a World<'a>, options: Options) -> Self {
+        Self { world: Some(world), ..Self::of_registry(task, world.registry, options) }
     }
 
-    pub fn of_registry(task: Task<'a>, registry: &'a SharedRegistry) -> Self {
-        Self { task, registry, world: None, made: None }
+    pub fn of_registry(task: Task<'a>, registry: &'a SharedRegistry, options: Options) -> Self {
+        Self { task, registry, options, world: None, made: None }
+    }
+
+    /// Plans the task on the observation, and carries the plan out unless only the plan is asked for.
+    pub async fn carry_out(&self, observation: &Observation) -> Published {
+        self.carry_out_plan(observation, self.task.plan(observation)).await
+    }
+
+    /// Carries out a plan of the task on the observation, unless only the plan is asked for.
+    async fn carry_out_plan(&self, observation: &Observation, mut plan: Plan) -> Published {
+        let cluster = observation.owner.cluster.as_str();
+        if self.options.mode != Mode::Sync {
+            let (leaving, held_back) = (plan.leaving(), plan.held_back.clone());
+            let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
+            let report = report::with_reads(report, observation);
+            return Published { report, held_back, leaving, created };
+        }
+        let is_judged = self.task.is_sync();
+        let judged =
+            is_judged.then(|| GuardBaseline::of(observation, &plan)).flatten().map(Arc::new);
+        let changes = std::mem::take(&mut plan.changes);
+        let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
+        let creates_namespaces = changes.values().flatten().any(is_creation);
+        let (mut results, mut lines) = (Results::default(), ChangeLines::default());
+        lines.extend(self.made.iter().flat_map(|made| &made.superseded).cloned());
+        let judged = judged.as_ref();
+        self.take_turns(observation, changes, judged, |mut of_turn| {
+            lines.extend(std::mem::take(&mut of_turn.applied));
+            results.extend(of_turn);
+        })
+        .await;
+        lines.sort();
+        let leaving = lines.removed();
+        if creates_namespaces {
+            self.registry.forget_namespaces();
+        }
+        // The next run may not be able to read them any more.
+        let services = &observation.registry.services;
+        let registered = lines.registered();
+        let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
+        self.registry.note_registered(registered.map(|service| service.arn.clone()));
+        plan.guard = results.guard.or(plan.guard);
+        plan.add_held_back(results.held_back);
+        let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
+        let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
+        Published { report, held_back, leaving, created: results.created }
+    }
+
+    /// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and
+    /// near the deadline nothing new begins.
+    async fn take_turns(
+        &self,
+        observation: &Observation,
+        changes: BTreeMap<ServiceRef, Vec<Change>>,
+        judged: Option<&Arc<GuardBaseline>>,
+        mut on_end: impl FnMut(Results),
+    ) {
+        let registers = |change: &&Change| change.stage() == Stage::Register;
+        let registrations = changes.values().flatten().filter(registers).count();
+        let options = Options { is_bulk: registrations > MANY, ..self.options };
+        let turns = passes::by_turn(&observation.holders, changes, judged);
+        let turns = shuffle(options.now, turns).into_iter();
+        let beginnings = &Beginnings::default();
+        let turns = turns.map(|changes| {
+            let turn = Turn::of(self.task, observation, changes, judged);
+            turn::run(self, turn, options, beginnings)
+        });
+        let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
+        while let Some(of_turn) = turns.next().await {
+            on_end(of_turn);
+        }
     }
 
     /// Reads again the data that the open changes of a turn rest on.
@@ -259,8 +250,8 @@ pub async fn share_ttls(
     options: Options,
 ) -> Result<(ClusterReport, Claimed), observe::Error> {
     let observed = observe_in_time(world, &Selection::Everything, options.deadline).await?;
-    let published =
-        carry_out(&Execution::of_cluster(Task::SharedTtls, world), &observed, options).await;
+    let execution = Execution::of_cluster(Task::SharedTtls, world, options);
+    let published = execution.carry_out(&observed).await;
     Ok((published.report, Claimed::of(&observed, Leaving::new())))
 }
 
@@ -329,8 +320,9 @@ async fn publish_in_two_parts(
         }
     };
     let (plan, made) = plan_all(&mut observed, made);
-    let execution = Execution { made: Some(&made), ..Execution::of_cluster(Task::Sync, world) };
-    let published = carry_out_plan(&execution, &observed, plan, options).await;
+    let execution = Execution::of_cluster(Task::Sync, world, options);
+    let execution = Execution { made: Some(&made), ..execution };
+    let published = execution.carry_out_plan(&observed, plan).await;
     Ok(Some((observed, published)))
 }
 
@@ -339,11 +331,10 @@ async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPa
     let Some(lack) = lack else { return FirstPart::default() };
     let observed = options.deadline.until_stop(world.observe_lack(lack)).await;
     let Ok(Ok(Some(observed))) = observed else { return FirstPart::default() };
-    let execution = Execution::of_cluster(Task::Additions, world);
+    let execution = Execution::of_cluster(Task::Additions, world, options);
     let changes = execution.task.plan(&observed).changes;
     let mut results = Results::default();
-    take_turns(&execution, &observed, changes, None, options, |of_turn| results.extend(of_turn))
-        .await;
+    execution.take_turns(&observed, changes, None, |of_turn| results.extend(of_turn)).await;
     FirstPart::new(results, &observed.registry)
 }
 

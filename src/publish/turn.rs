@@ -18,7 +18,7 @@ use crate::model::{Desired, Outcome, Timestamp, fingerprint};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, Results, Step, Turn};
-use crate::publish::plan::{Change, Observation, RefusedChange, RereadScope, Stage};
+use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
 const BULK: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ impl Shell<'_> {
     }
 
     /// The answers that changes had before, if they are not tried again yet. A person has them tried.
-    fn refusals(&self, changes: &[Change]) -> Vec<Option<RefusedChange>> {
+    fn refusals(&self, changes: &[Change]) -> Vec<Option<Reason>> {
         if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }

@@ -2,30 +2,27 @@
 //! direct invocation, prints as a table (`table`) and becomes CloudWatch metrics (`metrics`). The plugin of kubectl
 //! parses that JSON. Pure; `function` logs it.
 
-mod cleanup;
 mod cluster;
-mod counts;
 pub mod metrics;
 mod multi_cluster;
-mod size;
 mod table;
 
 use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::model::{Traffic, words};
+use crate::model::{Outcome, Traffic, Verb, words};
 
-pub use cleanup::{Deletion, EmptyServices, OrphanReport};
 pub use cluster::{
-    ChangeLine, GuardReport, HeldBackLine, InvalidRegistration, LosingService, NoteKind, NoteLine,
-    ServiceReport, Unfinished,
+    ChangeLine, Counts, GuardReport, HeldBackLine, InvalidRegistration, LosingService, NoteKind,
+    NoteLine, ServiceReport, Unfinished,
 };
-pub use counts::Counts;
 pub use multi_cluster::{
     ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster, count,
 };
-pub use size::{Shorten, within_limit};
 
 /// The release of the function, in the answer to a direct invocation.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -131,10 +128,10 @@ pub struct ClusterReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The Cloud Map services with instances that this process has not had the time to read yet.
-    #[serde(skip_serializing_if = "counts::is_zero")]
+    #[serde(skip_serializing_if = "cluster::is_zero")]
     pub unread: usize,
     /// The age in seconds of the oldest read of a Cloud Map service, if a run has not had the time to read all.
-    #[serde(skip_serializing_if = "counts::is_zero")]
+    #[serde(skip_serializing_if = "cluster::is_zero")]
     pub oldest_read: usize,
     /// Its part in a clusterset, if it takes one.
     pub multi_cluster: Option<MultiClusterReport>,
@@ -164,5 +161,383 @@ impl Report {
         self.counts = counts.fold(self.counts, |sum, counts| sum + counts);
         self.ok &= orphans.iter().all(|orphans| orphans.done.is_complete());
         Self { orphans, ..self }
+    }
+}
+
+// The size limit of a response: Lambda rejects one of more than 6 MB. Longer lists are shortened until the response
+// fits, and the response names the part that is left out.
+
+/// Below Lambda's limit of 6 MB for a response.
+const LARGEST_ANSWER: usize = 5_000_000;
+
+/// A response with lists that can be shortened.
+pub trait Shorten: Serialize {
+    /// The length of the longest list.
+    fn longest(&self) -> usize;
+    /// Keeps the given number of entries of each list, the most important first, and records the cut.
+    fn shorten(&mut self, entries: usize);
+
+    /// Shortens the response until Lambda accepts it.
+    fn fit(&mut self) {
+        let mut entries = self.longest();
+        while entries > 0 && !is_within_limit(self) {
+            self.shorten(entries);
+            entries /= 2;
+        }
+    }
+}
+
+fn is_within_limit(answer: &(impl Serialize + ?Sized)) -> bool {
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, answer).is_ok_and(|()| length.0 <= LARGEST_ANSWER)
+}
+
+/// Counts bytes, so that a response that is too large is never held in memory.
+struct Length(usize);
+
+impl Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The response as JSON, shortened if it is too large.
+pub fn within_limit(answer: &(impl Shorten + Clone)) -> Value {
+    if is_within_limit(answer) {
+        return json!(answer);
+    }
+    let mut answer = answer.clone();
+    answer.fit();
+    json!(answer)
+}
+
+impl Shorten for Report {
+    fn longest(&self) -> usize {
+        let clusters = self.clusters.iter().chain(self.orphans.iter().map(|orphans| &orphans.done));
+        let empty = &self.empty_services;
+        let lists = [empty.deletions.len(), empty.kept.len(), self.dropped.len()];
+        clusters.map(ClusterReport::lines).chain(lists).max().unwrap_or_default()
+    }
+
+    fn shorten(&mut self, entries: usize) {
+        let orphans = self.orphans.iter_mut().map(|orphans| &mut orphans.done);
+        for cluster in self.clusters.iter_mut().chain(orphans) {
+            cluster.shorten(entries);
+        }
+        self.empty_services.deletions.truncate(entries);
+        self.empty_services.kept.truncate(entries);
+        self.dropped.truncate(entries);
+        self.cut = Some(format!(
+            "the report is too large for a Lambda response: it has the first {entries} lines of each cluster, and the \
+             counts of all lines; select a cluster, a namespace or a Service"
+        ));
+    }
+}
+
+impl ClusterReport {
+    fn lines(&self) -> usize {
+        let of_services = self.services.iter().map(|service| 1 + service.lines()).sum::<usize>();
+        let losing = self.guard.iter().map(|guard| guard.services.len()).sum::<usize>();
+        let of_clusterset = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::lines);
+        self.held_back.len() + self.warnings.len() + losing + of_services + of_clusterset
+    }
+
+    /// Keeps the given number of lines: first the warnings and the names that were not read or lost their last
+    /// instance, then the held-back requests of the Services themselves, then the lines of the clusterset and of
+    /// each name. Drops names without a line.
+    fn shorten(&mut self, entries: usize) {
+        let mut left = entries;
+        keep(&mut self.warnings, &mut left);
+        self.guard.iter_mut().for_each(|guard| guard.services.truncate(entries));
+        for service in &mut self.services {
+            if service.is_unreadable_or_emptied() && left > 0 {
+                left -= 1;
+            } else {
+                (service.unreadable, service.emptied) = (None, false);
+            }
+        }
+        keep(&mut self.held_back, &mut left);
+        self.multi_cluster.iter_mut().for_each(|it| it.shorten(&mut left));
+        self.services.retain_mut(|service| {
+            keep(&mut service.changes, &mut left);
+            keep(&mut service.held_back, &mut left);
+            keep(&mut service.notes, &mut left);
+            service.lines() > 0
+        });
+    }
+}
+
+impl MultiClusterReport {
+    fn lines(&self) -> usize {
+        let reasons = self.conflicts.len() + self.held_back.len();
+        reasons + self.export_changes.len() + self.changes.len()
+    }
+
+    fn shorten(&mut self, left: &mut usize) {
+        keep(&mut self.held_back, left);
+        keep(&mut self.conflicts, left);
+        keep(&mut self.export_changes, left);
+        keep(&mut self.changes, left);
+    }
+}
+
+impl ServiceReport {
+    fn is_unreadable_or_emptied(&self) -> bool {
+        self.unreadable.is_some() || self.emptied
+    }
+
+    fn lines(&self) -> usize {
+        let lists = self.changes.len() + self.held_back.len() + self.notes.len();
+        usize::from(self.is_unreadable_or_emptied()) + lists
+    }
+}
+
+/// Shortens a list to the lines that are left, and counts the lines that it keeps.
+fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
+    list.truncate(*left);
+    *left -= list.len();
+}
+
+// What a cleanup finds beside the clusters: our empty Cloud Map services, with the result of each deletion and the reasons
+// to keep some, and the orphans of clusters that are gone. `cleanup` fills a value for each registry; the report adds them up.
+
+/// Our Cloud Map services that are empty, and unclaimed or of records that do not fit.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EmptyServices {
+    /// The services that were deleted, or would be deleted.
+    pub deletions: Vec<Deletion>,
+    /// The reasons to keep candidates.
+    pub kept: Vec<String>,
+}
+
+/// One deletion.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Deletion {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The service's name.
+    pub name: String,
+    /// The outcome.
+    #[serde(flatten)]
+    pub result: Outcome,
+}
+
+impl Deletion {
+    /// The service with its namespace.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl EmptyServices {
+    /// Whether there is nothing to report.
+    pub fn is_empty(&self) -> bool {
+        self.deletions.is_empty() && self.kept.is_empty()
+    }
+
+    /// Sorts deletions and reasons by name.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.deletions.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.kept.sort();
+        self.kept.dedup();
+        self
+    }
+
+    /// Whether every deletion was made.
+    pub fn is_complete(&self) -> bool {
+        let counts = self.counts();
+        counts.failed == 0 && counts.undone == 0
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for deletion in &self.deletions {
+            *counts.counter_for(Verb::Delete, &deletion.result) += 1;
+        }
+        counts
+    }
+}
+
+impl Report {
+    /// Adds the empty services of one more registry.
+    #[must_use]
+    pub fn with_empty_services(mut self, more: EmptyServices) -> Self {
+        let counts = more.counts();
+        self.counts = self.counts + counts;
+        self.ok = self.ok && more.is_complete();
+        self.empty_services.deletions.extend(more.deletions);
+        self.empty_services.kept.extend(more.kept);
+        self.empty_services = self.empty_services.in_order();
+        self
+    }
+}
+
+impl Display for EmptyServices {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "our Cloud Map services without instances and without a claim")?;
+        for Deletion { namespace, name, result } in &self.deletions {
+            writeln!(f, "  - delete     {namespace}/{name}{result}")?;
+        }
+        self.kept.iter().try_for_each(|why| writeln!(f, "  ! kept       {why}"))?;
+        Ok(())
+    }
+}
+
+/// The orphans of one cluster in one Cloud Map.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrphanReport {
+    /// The number of orphans.
+    pub instances: usize,
+    /// `ClusterGone`, `ClusterMoved`, `ClusterUnknown` or `ClusterNotConfigured`.
+    pub reason: Word,
+    /// The time at which the cluster was first found to be gone, if it is recorded.
+    pub since: Option<String>,
+    /// The time from which they are purged.
+    pub purged_from: Option<String>,
+    /// A sentence with all of the above.
+    pub detail: String,
+    /// The changes to them, under the cluster's ARN.
+    #[serde(flatten)]
+    pub done: ClusterReport,
+}
+
+impl Display for OrphanReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "orphans of cluster {}", self.done.heading())?;
+        writeln!(f, "  ! orphans    {}", self.detail)?;
+        self.done.services.iter().try_for_each(|service| write!(f, "{service}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Outcome;
+    use crate::model::{ServiceRef, Verb};
+    use crate::report::{ChangeLine, Counts, Deletion, Dropped, ImportLine, Mode};
+
+    fn report(services: usize) -> Report {
+        let change = |number: usize| ChangeLine {
+            change: Verb::Register,
+            instance: Some(format!("ip-10-0-0-1-{number}")),
+            service: ServiceRef::new("shop", format!("web-{number}")),
+            detail: "10.0.0.1 port 8080 (pod web-7f9c6d5b8-abcde)".to_owned(),
+            result: Outcome::Planned,
+        };
+        let service = |number: usize| ServiceReport {
+            namespace: "shop.local".to_owned(),
+            name: format!("web-{number:06}"),
+            changes: (0..number % 3).map(change).collect(),
+            ..ServiceReport::default()
+        };
+        let services = (0..services).map(service).collect();
+        let counts = Counts { registered: 100_000, ..Counts::default() };
+        let cluster = ClusterReport { counts, services, ..ClusterReport::default() };
+        Report::new(Mode::Plan, vec![cluster])
+    }
+
+    #[test]
+    fn a_report_that_fits_is_not_cut() {
+        let value = within_limit(&report(100));
+        assert_eq!(value.get("cut"), None);
+        assert_eq!(value["clusters"][0]["services"].as_array().map(Vec::len), Some(100));
+    }
+
+    #[test]
+    fn a_report_that_is_too_large_has_its_first_changes_and_all_counts() {
+        let value = within_limit(&report(100_000));
+        let size = value.to_string().len();
+        assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{size}");
+        let report: Report = serde_json::from_value(value).expect("a report");
+        assert_eq!(report.counts.registered, 100_000);
+        assert_eq!(report.clusters[0].services[0].name, "web-000001");
+        assert!(report.clusters[0].services.iter().all(|service| !service.changes.is_empty()));
+        assert!(report.to_string().contains("\n! the report is too large"));
+    }
+
+    #[test]
+    fn names_that_were_not_read_or_went_empty_are_kept_first() {
+        let mut whole = report(100_000);
+        let services = &mut whole.clusters[0].services;
+        services[99_998].unreadable = Some("ListInstances was throttled".to_owned());
+        services[99_999].emptied = true;
+        let report: Report = serde_json::from_value(within_limit(&whole)).expect("a report");
+        let last: Vec<_> = report.clusters[0].services.iter().rev().take(2).collect();
+        assert!(last[0].emptied, "{}", last[0].name);
+        assert!(last[1].unreadable.is_some(), "{}", last[1].name);
+    }
+
+    /// Makes one list of a report long.
+    type Grow<'a> = &'a dyn Fn(&mut Report);
+
+    #[test]
+    fn every_long_list_is_cut() {
+        let words = || "a sentence of one hundred characters or more ".repeat(3);
+        let result = Outcome::Failed { error: words() };
+        let deletion = |number: usize| Deletion {
+            namespace: "shop.local".to_owned(),
+            name: format!("web-{number}"),
+            result: result.clone(),
+        };
+        let dropped = |number: usize| Dropped {
+            message: number.to_string(),
+            reason: "InvalidEvent".into(),
+            detail: words(),
+        };
+        let sentences = || (0..50_000).map(|_| words()).collect::<Vec<_>>();
+        let unread = |mut service: ServiceReport| {
+            service.unreadable = Some(words());
+            service
+        };
+        let cases: [(&str, Grow<'_>); 5] = [
+            ("deletions", &|it| it.empty_services.deletions = (0..50_000).map(deletion).collect()),
+            ("kept", &|it| it.empty_services.kept = sentences()),
+            ("dropped", &|it| it.dropped = (0..50_000).map(dropped).collect()),
+            ("warnings", &|it| it.clusters[0].warnings = sentences()),
+            ("unread", &|it| {
+                it.clusters[0].services = report(50_000).clusters.remove(0).services;
+                let services = std::mem::take(&mut it.clusters[0].services);
+                it.clusters[0].services = services.into_iter().map(unread).collect();
+            }),
+        ];
+        for (list, grow) in cases {
+            let mut report = report(1);
+            grow(&mut report);
+            let value = within_limit(&report);
+            let size = value.to_string().len();
+            assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{list}: {size}");
+            assert!(value["cut"].is_string(), "{list}");
+        }
+    }
+
+    #[test]
+    fn changes_of_imports_are_cut_like_those_of_names() {
+        let line = |number: usize| ImportLine {
+            change: format!(
+                "+ slice      shop/imported-isrlchlhrq-ac321fb1-{number}  IPv4 of blue"
+            ),
+            result: Outcome::Planned,
+        };
+        let multi_cluster = MultiClusterReport {
+            changes: (0..100_000).map(line).collect(),
+            ..MultiClusterReport::default()
+        };
+        let cluster =
+            ClusterReport { multi_cluster: Some(multi_cluster), ..ClusterReport::default() };
+        let answer = within_limit(&Report::new(Mode::Plan, vec![cluster]));
+        assert!(answer.to_string().len() <= LARGEST_ANSWER && answer["cut"].is_string());
+        let kept = answer["clusters"][0]["multiCluster"]["changes"].as_array().map(Vec::len);
+        assert!(kept.is_some_and(|kept| kept > 10_000), "{kept:?}");
     }
 }

@@ -136,26 +136,16 @@ impl Display for MultiClusterReport {
             let imports = count(self.imports, "import");
             writeln!(f, "  clusterset {clusterset}, member {cluster}: {exports}, {imports}")?;
         }
-        for stale in &self.stale {
-            writeln!(f, "    ! stale      {stale}")?;
-        }
+        self.stale.iter().try_for_each(|stale| writeln!(f, "    ! stale      {stale}"))?;
         for Obstacle { reason, detail, .. } in &self.obstacles {
             let word = if self.frozen { "held back" } else { "obstacle" };
             writeln!(f, "    ! {word:<10} ({reason}): {detail}")?;
         }
-        for line in self.export_changes.iter().chain(&self.changes) {
-            writeln!(f, "    {line}")?;
-        }
-        for line in &self.held_back {
-            writeln!(f, "    ! held back  {line}")?;
-        }
-        for line in &self.conflicts {
-            writeln!(f, "    ! Conflict   {line}")?;
-        }
-        if let Some(guard) = &self.guard {
-            writeln!(f, "    ! guard      {}: {}", guard.state, guard.detail)?;
-        }
-        Ok(())
+        let mut changes = self.export_changes.iter().chain(&self.changes);
+        changes.try_for_each(|line| writeln!(f, "    {line}"))?;
+        self.held_back.iter().try_for_each(|line| writeln!(f, "    ! held back  {line}"))?;
+        self.conflicts.iter().try_for_each(|line| writeln!(f, "    ! Conflict   {line}"))?;
+        self.guard.iter().try_for_each(|guard| writeln!(f, "    {guard}"))
     }
 }
 

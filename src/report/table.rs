@@ -4,7 +4,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ClusterReport, Dropped, HeldBackLine, Mode, NoteKind, Report, ServiceReport,
+    ChangeLine, ClusterReport, Dropped, GuardReport, HeldBackLine, Mode, NoteKind, NoteLine,
+    Report, ServiceReport,
 };
 use crate::model::{Outcome, Verb, display, join};
 
@@ -14,9 +15,7 @@ impl Display for Report {
             writeln!(f, "cluster {}", cluster.heading())?;
             cluster.fmt(f)?;
         }
-        for orphans in &self.orphans {
-            write!(f, "{orphans}")?;
-        }
+        self.orphans.iter().try_for_each(|orphans| write!(f, "{orphans}"))?;
         write!(f, "{}", self.empty_services)?;
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
@@ -63,9 +62,7 @@ impl Display for ClusterReport {
             // The clusters of a clusterset follow each other without it.
             return self.multi_cluster.as_ref().map_or(Ok(()), |it| it.fmt(f));
         }
-        for service in &self.services {
-            service.fmt(f)?;
-        }
+        self.services.iter().try_for_each(|service| service.fmt(f))?;
         if (self.unread, self.oldest_read) != (0, 0) {
             let Self { unread, oldest_read, .. } = self;
             writeln!(
@@ -73,18 +70,10 @@ impl Display for ClusterReport {
                 "  = {unread} Cloud Map services not read yet; the oldest read is {oldest_read} s old"
             )?;
         }
-        for line in &self.held_back {
-            writeln!(f, "  {line}")?;
-        }
-        if let Some(guard) = &self.guard {
-            writeln!(f, "  ! guard      {}: {}", guard.state, guard.detail)?;
-        }
-        for warning in &self.warnings {
-            writeln!(f, "  ! warning    {warning}")?;
-        }
-        if let Some(multi_cluster) = &self.multi_cluster {
-            multi_cluster.fmt(f)?;
-        }
+        self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        self.guard.iter().try_for_each(|guard| writeln!(f, "  {guard}"))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "  ! warning    {warning}"))?;
+        self.multi_cluster.iter().try_for_each(|multi_cluster| multi_cluster.fmt(f))?;
         let is_held_back = !self.held_back.is_empty() || self.counts.held_back > 0;
         if self.services.is_empty() && !is_held_back && self.multi_cluster.is_none() {
             writeln!(f, "  no Service is annotated, and no instance of ours is registered")?;
@@ -103,12 +92,8 @@ impl Display for ServiceReport {
             }
             writeln!(f)?;
         }
-        if let Some(problem) = &self.unreadable {
-            writeln!(f, "    ! not read   {problem}")?;
-        }
-        for line in &self.notes {
-            writeln!(f, "    ~ {:<10} {}", line.note, line.detail)?;
-        }
+        self.unreadable.iter().try_for_each(|problem| writeln!(f, "    ! not read   {problem}"))?;
+        self.notes.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         if self.emptied {
             writeln!(f, "    ! emptied    no instance is left under this name")?;
         }
@@ -119,9 +104,7 @@ impl Display for ServiceReport {
             let kinds = self.foreign.iter().map(|(kind, count)| format!("{count} {kind}"));
             writeln!(f, "    = left alone, not ours: {}", join(kinds, ", "))?;
         }
-        for line in &self.held_back {
-            writeln!(f, "    {line}")?;
-        }
+        self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         if self.is_quiet() {
             writeln!(f, "    = nothing to do")?;
         }
@@ -162,5 +145,9 @@ impl Display for Outcome {
         }
     }
 }
+
+display!(NoteLine { note, detail } => "~ {note:<10} {detail}");
+
+display!(GuardReport { state, detail, .. } => "! guard      {state}: {detail}");
 
 display!(HeldBackLine { service, reason, detail, .. } => "! held back  {service} ({reason}): {detail}");

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_ssm::Client;
-use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ssm::types::Parameter as Found;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Mistakes, Settings};
-use crate::error::chain;
+use crate::error::answer_of;
 
 /// The time for all reads together. Lambda limits a cold start to ten seconds and then drops its error.
 const MAX_TIME: Duration = Duration::from_secs(8);
@@ -61,7 +60,7 @@ pub async fn read(
 
 async fn read_parameter(client: &Client, name: &str) -> Result<Vec<Parameter>, String> {
     let answer = client.get_parameter().name(name).with_decryption(true).send().await;
-    let answer = answer.map_err(|error| explain(&error))?;
+    let answer = answer.map_err(|error| answer_of(&error))?;
     Ok(answer.parameter.into_iter().filter_map(parameter).collect())
 }
 
@@ -71,7 +70,7 @@ async fn read_path(client: &Client, path: &str) -> Result<Vec<Parameter>, String
     let mut pages = request.into_paginator().send();
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
-        let page = page.map_err(|error| explain(&error))?;
+        let page = page.map_err(|error| answer_of(&error))?;
         found.extend(page.parameters.unwrap_or_default().into_iter().filter_map(parameter));
     }
     found.sort();
@@ -80,17 +79,6 @@ async fn read_path(client: &Client, path: &str) -> Result<Vec<Parameter>, String
 
 fn parameter(found: Found) -> Option<Parameter> {
     Some(Parameter { name: found.name?, value: found.value? })
-}
-
-fn explain<E, R>(error: &SdkError<E, R>) -> String
-where
-    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    match error.as_service_error().and_then(|service| Some((service.code()?, service.message()))) {
-        Some((code, message)) => format!("{code}: {}", message.unwrap_or("no message")),
-        None => chain(error),
-    }
 }
 
 /// The settings that may be in Parameter Store.

@@ -29,10 +29,10 @@ fn recorded(name: &str) -> (Value, Value) {
 /// What the function takes a payload for.
 fn reading(payload: &Value) -> String {
     match event::read(payload).expect("a payload of a known kind") {
-        event::Invocation::Queue(messages) => {
+        event::Payload::Queue(messages) => {
             messages[0].reading.as_ref().expect("usable").to_string()
         }
-        event::Invocation::Direct(command) => format!("{} {}", command.action, command.scope),
+        event::Payload::Direct(command) => format!("{} {}", command.action, command.scope),
         other => panic!("{other:?}"),
     }
 }

@@ -12,7 +12,6 @@
 mod answer;
 mod approval;
 pub mod arguments;
-mod completion;
 mod difference;
 #[cfg(test)]
 mod hostile;
@@ -92,7 +91,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
             write(&judged.to_string())?;
             Ok(Code::from_success(judged.is_valid()))
         }
-        Verb::Completion(Completion { words }) => show(&completion::choices(&words)),
+        Verb::Completion(Completion { words }) => show(&arguments::choices(&words)),
         Verb::Admission(admission) => show(&manifests::policy(&admission)),
     }
 }

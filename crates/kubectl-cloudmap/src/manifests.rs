@@ -67,9 +67,7 @@ impl Display for ManifestVerdicts {
             problems.iter().try_for_each(|problem| writeln!(f, "! {name}: {problem}"))?;
             notes.iter().try_for_each(|note| writeln!(f, "~ {name}: {note}"))?;
         }
-        for unread in &self.unread {
-            writeln!(f, "~ not read: {unread}")?;
-        }
+        self.unread.iter().try_for_each(|unread| writeln!(f, "~ not read: {unread}"))?;
         if !self.others.is_empty() {
             let others = self.others.iter().map(|(kind, count)| format!("{count} {kind}"));
             writeln!(f, "~ not judged: {}", join(others, ", "))?;

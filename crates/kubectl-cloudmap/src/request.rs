@@ -23,7 +23,7 @@ use super::answer::complain;
 use super::arguments::Aws;
 use super::outside::{Output, escape};
 use super::place::RequestedScope;
-use cloud_map_sync::error::chain;
+use cloud_map_sync::error::answer_of;
 use cloud_map_sync::function::{Error as FunctionError, Function};
 use cloud_map_sync::report::RELEASE;
 use cloud_map_sync::settings::{self, LoadError, Settings};
@@ -238,20 +238,14 @@ impl Deployed {
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        let code = error.as_service_error().and_then(ProvideErrorMetadata::code);
-        let message = error.as_service_error().and_then(ProvideErrorMetadata::message);
-        let problem = match code {
-            Some(code) => format!("{code}: {}", message.unwrap_or("no message")),
-            None => chain(error),
-        };
-        let hint = match code {
+        let hint = match error.as_service_error().and_then(ProvideErrorMetadata::code) {
             Some("ResourceNotFoundException") => "; check --region and --profile",
             Some("AccessDeniedException") => {
                 "; this needs lambda:InvokeFunction, and lambda:GetFunctionConfiguration for --local"
             }
             _ => "",
         };
-        Error::Refused { action, name: self.name.clone(), problem, hint }
+        Error::Refused { action, name: self.name.clone(), problem: answer_of(error), hint }
     }
 }
 
@@ -314,7 +308,7 @@ fn write_terminal(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cloud_map_sync::event::{self, Invocation};
+    use cloud_map_sync::event::{self, Payload};
 
     #[test]
     fn the_function_reads_each_command_as_intended() {
@@ -368,7 +362,7 @@ mod tests {
 
     fn read(command: &FunctionRequest) -> event::Command {
         match event::read(&command.payload()) {
-            Ok(Invocation::Direct(read)) => read,
+            Ok(Payload::Direct(read)) => read,
             other => panic!("{command}: {other:?}"),
         }
     }

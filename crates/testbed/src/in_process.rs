@@ -16,7 +16,7 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{HOST, HeaderValue};
 use axum::http::{Request, Response, Uri};
-use cloud_map_sync::kubernetes::connect::Transport;
+use cloud_map_sync::kubernetes::Transport;
 use http_body_util::BodyExt;
 use kube::client::{ClientBuilder, DynBody};
 use tower::util::BoxService;

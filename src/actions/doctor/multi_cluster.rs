@@ -23,7 +23,7 @@ use crate::kubernetes::access::{Rights, TO_EXPORT, TO_IMPORT, cluster_property};
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{ClusterArn, Flow, Member, Owner, Registry, Selection, join, join_or};
-use crate::publish::exports::{Exported, INSTALL, MAXIMUM};
+use crate::publish::exports::{INSTALL, MAXIMUM, PublishedExports};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
 use crate::reconcile::{Invocation, Joined};
@@ -151,7 +151,7 @@ fn failed(name: &'static str, Obstacle { reason, detail, failed }: &Obstacle) ->
 const LISTED: usize = 10;
 
 /// Checks the exports as a sync would publish them.
-fn check_exports(exported: &Exported, joined: &Joined<'_>, checks: &mut Vec<Check>) {
+fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut Vec<Check>) {
     let exports = exported.exports().len();
     let detail = format!("{} of at most {MAXIMUM}", count(exports, "ServiceExport"));
     checks.push(if exports > MAXIMUM {
@@ -180,7 +180,7 @@ fn check_exports(exported: &Exported, joined: &Joined<'_>, checks: &mut Vec<Chec
 }
 
 /// The ports of the endpoints: whether clients of other clusters reach them cannot be tested from here.
-fn check_ports(exported: &Exported, joined: &Joined<'_>) -> Option<Check> {
+fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check> {
     let services = exported.overlay.desired.services.values();
     let endpoints = services
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));

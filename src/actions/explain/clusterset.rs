@@ -14,7 +14,7 @@ use crate::import::OwnRecord;
 use crate::import::plan::{Absent, Present, Read, SliceEndpoint};
 use crate::import::sources::{Candidate, Members, MergedName};
 use crate::model::{ClusterId, Condition, Family, Selection, ServiceExport, ServiceRef, Timestamp};
-use crate::publish::exports::Exported;
+use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{Served, SharedRegistry};
 use crate::publish::plan::{self, Observation, Plan};
 use crate::reconcile::{Invocation, Joined, unread};
@@ -90,7 +90,7 @@ impl Invocation<'_> {
             now: self.now,
         };
         let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);
-        let is_exported = |it: &Exported| it.overlay.desired.services.contains_key(name);
+        let is_exported = |it: &PublishedExports| it.overlay.desired.services.contains_key(name);
         let instances = match &exported {
             Some(exported) if is_exported(exported) => {
                 let observed = joined.exporting(registry).observe(selection).await;

@@ -88,9 +88,7 @@ impl Display for ClustersetExplanation {
             _ => writeln!(f, "  clusterset")?,
         }
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
-        for line in &self.held_back {
-            writeln!(f, "    ! held back  {line}")?;
-        }
+        self.held_back.iter().try_for_each(|line| writeln!(f, "    ! held back  {line}"))?;
         self.exporters.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))
     }

@@ -1,10 +1,9 @@
 //! The action `status`: the parties with instances in each Cloud Map service, and the members of each clusterset, in
 //! every Cloud Map of the selected clusters. Only Cloud Map is read, so it works while a cluster is unreachable.
 //!
-//! `answer` is the answer as data, with each `clusterset`; `table` prints it.
+//! `answer` is the answer as data, with each clusterset; `table` prints it.
 
 mod answer;
-mod clusterset;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -17,8 +16,10 @@ use crate::model::{Registry, Tags, description};
 use crate::publish::observe::{self, SharedRegistry};
 use crate::reconcile::Invocation;
 
-pub use answer::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
-pub use clusterset::{ClustersetStatus, MemberStatus, RunBy};
+pub use answer::{
+    ClustersetStatus, MemberStatus, RegistryStatus, RunBy, ServiceStatus, Share, ShareOf, Split,
+    Status,
+};
 pub use table::sum;
 
 impl Invocation<'_> {

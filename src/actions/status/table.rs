@@ -10,9 +10,7 @@ use crate::model::{ClusterArn, join_or};
 
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for registry in &self.registries {
-            self.write_registry(f, registry)?;
-        }
+        self.registries.iter().try_for_each(|registry| self.write_registry(f, registry))?;
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         writeln!(f, "{}", self.summary())
     }
@@ -51,9 +49,7 @@ impl Status {
     }
 
     fn write_registry(&self, f: &mut Formatter<'_>, registry: &RegistryStatus) -> fmt::Result {
-        if let Some(name) = &registry.registry {
-            writeln!(f, "Cloud Map {name}")?;
-        }
+        registry.registry.iter().try_for_each(|name| writeln!(f, "Cloud Map {name}"))?;
         if let Some(error) = &registry.error {
             return writeln!(f, "! not read: {error}");
         }
@@ -84,9 +80,10 @@ impl Display for ClustersetStatus {
         write_row(f, &headings, widths)?;
         for (row, member) in rows.iter().zip(&self.members) {
             write_row(f, row, widths)?;
-            for problem in &member.problems {
-                writeln!(f, "  ! records    {problem}")?;
-            }
+            member
+                .problems
+                .iter()
+                .try_for_each(|problem| writeln!(f, "  ! records    {problem}"))?;
             if f.alternate() {
                 member.cluster.iter().try_for_each(|cluster| writeln!(f, "    {cluster}"))?;
             }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Error, Invocation, read};
+use super::{Error, Payload, read};
 
 const DRIFT: &str = "drift of srv-p5zdwlg5uvvzjita in 111122223333/eu-central-1";
 
@@ -61,11 +61,11 @@ fn fixture(name: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-fn describe(invocation: Invocation) -> Vec<String> {
+fn describe(invocation: Payload) -> Vec<String> {
     match invocation {
-        Invocation::Schedule => vec!["schedule".to_owned()],
-        Invocation::Direct(command) => vec![format!("{} {}", command.action, command.scope)],
-        Invocation::Queue(messages) | Invocation::AuditLog(messages) => messages
+        Payload::Schedule => vec!["schedule".to_owned()],
+        Payload::Direct(command) => vec![format!("{} {}", command.action, command.scope)],
+        Payload::Queue(messages) | Payload::AuditLog(messages) => messages
             .into_iter()
             .map(|message| match message.reading {
                 Ok(subject) => subject.to_string(),
@@ -102,7 +102,7 @@ fn every_file_of_events_has_a_row_and_is_in_its_readme() {
 fn queue_fixtures_keep_their_message_ids_in_order() {
     for (name, _) in FIXTURES.iter().filter(|(name, _)| name.starts_with("sqs-")) {
         let payload = fixture(name);
-        let Ok(Invocation::Queue(messages)) = read(&payload) else {
+        let Ok(Payload::Queue(messages)) = read(&payload) else {
             panic!("{name} is no batch");
         };
         let records = payload["Records"].as_array().expect("records");
@@ -116,7 +116,7 @@ fn queue_fixtures_keep_their_message_ids_in_order() {
 #[test]
 fn a_batch_without_records_is_fine() {
     let invocation = read(&json!({"Records": []}));
-    assert_eq!(invocation, Ok(Invocation::Queue(Vec::new())));
+    assert_eq!(invocation, Ok(Payload::Queue(Vec::new())));
 }
 
 #[test]

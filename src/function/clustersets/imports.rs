@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets, Members, Offered};
+use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets, JoinedMembers, Offered};
 use crate::cloud_map;
 use crate::clusterset::members;
 use crate::error::chain;
-use crate::import::observe::Standing;
-use crate::import::sources::Members as ClustersetMembers;
+use crate::import::observe::StandingParts;
+use crate::import::sources::Members;
 use crate::import::{Imported, OwnRecord};
 use crate::model::{ClusterId, ClustersetId, Overlay, Selection, ServiceRef};
 use crate::publish::exports::Offer;
@@ -38,7 +38,7 @@ pub(super) struct Clusterset {
     pub(super) problem: Option<String>,
     served: Served,
     /// The parts of its imports.
-    standing: Standing,
+    standing: StandingParts,
     /// The exports that take part only if nothing could be read.
     unregistered: Vec<(ClusterId, Overlay)>,
     /// The number of clusters that state an id, exports or not.
@@ -180,11 +180,11 @@ impl Clusterset {
         &'s self,
         clusterset: &'s ClustersetId,
         invocation: &Invocation<'_>,
-    ) -> ClustersetMembers<'s> {
+    ) -> Members<'s> {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
         let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
         let lifetimes = invocation.lifetimes(overlay.keys().cloned().collect());
-        let members = ClustersetMembers::new(read, clusterset, overlay, &lifetimes);
+        let members = Members::new(read, clusterset, overlay, &lifetimes);
         if self.problem.is_some() { members.are_unread() } else { members }
     }
 }
@@ -228,8 +228,8 @@ impl Clustersets<'_> {
     }
 
     /// The members with their outdated imports as they are now; without any, if none is outdated.
-    async fn join_again(&self, outdated: &BTreeMap<usize, Selection>) -> Members<'_> {
-        let mut members = Members::new();
+    async fn join_again(&self, outdated: &BTreeMap<usize, Selection>) -> JoinedMembers<'_> {
+        let mut members = JoinedMembers::new();
         for (index, joined) in self.joined() {
             let selection = outdated.get(&index).cloned().unwrap_or_else(Selection::nothing);
             match joined.again(selection).await {

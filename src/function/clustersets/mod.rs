@@ -18,22 +18,22 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
 use super::Function;
+use super::clusters::{self, Selections};
 use super::own_queue::OwnQueue;
 use super::run::{CONCURRENT_CLUSTERS, Runs};
-use super::scope::{self, Selections};
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{ClustersetId, Selection, ServiceRef};
-use crate::publish::exports::{Exported, Offer};
+use crate::publish::exports::{Offer, PublishedExports};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
 
 /// The clusters that take part in a clusterset, by their index in the settings.
-pub(super) type Members<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;
+pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
-type ExportResults = BTreeMap<usize, Result<Exported, Obstacle>>;
+type ExportResults = BTreeMap<usize, Result<PublishedExports, Obstacle>>;
 
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
 type Offered = BTreeMap<usize, Offer>;
@@ -48,7 +48,7 @@ pub(super) struct Clustersets<'a> {
     pub(super) invocation: &'a Invocation<'a>,
     pub(super) registries: &'a BTreeMap<RegistryKey, SharedRegistry>,
     pub(super) selections: &'a Selections,
-    pub(super) members: &'a Members<'a>,
+    pub(super) members: &'a JoinedMembers<'a>,
 }
 
 impl<'a> Clustersets<'a> {
@@ -115,7 +115,7 @@ impl Function {
         &'a self,
         invocation: &'a Invocation<'a>,
         selections: &Selections,
-    ) -> Members<'a> {
+    ) -> JoinedMembers<'a> {
         let importers = self.importers(selections, invocation.adoption.is_some()).into_iter();
         let joins = importers.map(|(index, selection)| async move {
             let may_wait = selections.are_about(index) || invocation.mode == Mode::Plan;
@@ -202,7 +202,7 @@ impl Function {
             importers.extend(clusters.map(|index| (index, all.clone())));
         }
         for (index, selection) in selections.imported() {
-            scope::add(&mut importers, index, selection);
+            clusters::add(&mut importers, index, selection);
         }
         importers
     }

@@ -16,7 +16,7 @@ use crate::import::sources::Members;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::objects::Resource;
 use crate::model::Selection;
-use crate::publish::exports::{Exported, Refused};
+use crate::publish::exports::{PublishedExports, Refused};
 use crate::publish::plan::Claimed;
 use crate::reconcile::Joined;
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
@@ -79,7 +79,7 @@ impl Clustersets<'_> {
     async fn report_imports(
         &self,
         (joined, known): (&Joined<'_>, &Members<'_>),
-        exported: Option<Result<Exported, Obstacle>>,
+        exported: Option<Result<PublishedExports, Obstacle>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
     ) -> Option<ClusterReport> {

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::OwnerLabel;
 use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
-use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
+use super::{OwnerLabel, holders};
 use crate::model::{
     ClusterId, ClustersetService, Family, Policy, Protocol, RefusedField, ServiceRef, Timestamp,
 };
@@ -29,7 +28,7 @@ pub struct Basis<'a> {
     pub takes_over: bool,
     pub policy: Policy,
     /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
-    pub failure: Option<&'a Failure>,
+    pub failure: Option<&'a FailedWrite>,
     /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
     pub kept_ips: usize,
     pub now: Timestamp,
@@ -37,7 +36,7 @@ pub struct Basis<'a> {
 
 /// A change that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedWrite {
     pub kind: Kind,
     /// The message of the API server.
     pub message: String,

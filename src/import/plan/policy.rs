@@ -19,9 +19,10 @@ use std::sync::Arc;
 use super::basis::{Basis, Exported, Read, Sources};
 use super::change::{Change, Content, Kind, Stage, Write};
 use super::derived_service::Derived;
-use super::intent::{Intent, as_it_is, holders, with_additions};
 use super::present::{DerivedService, ServiceImport, SliceEndpoint};
-use super::{NamespaceState, Plan, Reason, endpoint_slices};
+use super::{
+    Intent, NamespaceState, Plan, Reason, as_it_is, endpoint_slices, holders, with_additions,
+};
 use crate::model::{ClusterId, ClustersetService, Family, ImportType, Policy};
 
 /// The exports of a name, with all that the policy keeps in the import.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Members;
 use crate::clusterset::attributes::{self, ExportInstance, Skipped, endpoints_of};
-use crate::clusterset::members::Records;
+use crate::clusterset::members::MemberRecords;
 use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;
 use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason};
@@ -17,7 +17,7 @@ use crate::model::{
 };
 
 /// The exports of one name.
-pub(super) struct Named {
+pub(super) struct NamedExports {
     /// `None`: not known.
     pub(super) members: BTreeMap<ClusterId, Option<OfMember>>,
     pub(super) exports: Arc<Vec<Export>>,
@@ -29,7 +29,7 @@ pub(super) struct Named {
 }
 
 /// Instances of one name, with their ids.
-type Imported<'a> = Vec<(&'a String, ExportInstance)>;
+type NamedInstances<'a> = Vec<(&'a String, ExportInstance)>;
 
 /// The export of one member with all its endpoints, if it has one.
 struct MemberExport {
@@ -39,7 +39,7 @@ struct MemberExport {
     excluded: BTreeMap<IpAddr, Absent>,
 }
 
-impl Named {
+impl NamedExports {
     pub(super) fn read(all: &Members<'_>, name: &ServiceRef) -> Self {
         let instances = all.instances(name);
         let is_read = instances.is_some();
@@ -82,7 +82,7 @@ impl Named {
 impl<'a> Members<'a> {
     /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; `None` if a
     /// Cloud Map service of the name could not be read.
-    fn instances(&self, name: &ServiceRef) -> Option<(Imported<'a>, Vec<(String, Skipped)>)> {
+    fn instances(&self, name: &ServiceRef) -> Option<(NamedInstances<'a>, Vec<(String, Skipped)>)> {
         let (mut all, mut skipped) = (Vec::new(), Vec::new());
         for key in self.places.get(name).into_iter().flatten() {
             let service = self.registry.services.get(*key)?;
@@ -132,7 +132,7 @@ impl<'a> Members<'a> {
         instances: &[(&String, ExportInstance)],
     ) -> Option<MemberExport> {
         let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
-        let none = Records::default();
+        let none = MemberRecords::default();
         let records = self.records.get(cluster).unwrap_or(&none);
         if records.unread.is_some() || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
             return None;

@@ -24,9 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{self, World};
 use super::plan::{
-    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan, to_adopt,
+    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan,
 };
-use super::{Execution, Options, Published, Task, carry_out, carry_out_plan};
+use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::error::chain;
@@ -68,7 +68,7 @@ pub enum Purpose {
 }
 
 /// The exports of a cluster after they were published, or planned.
-pub struct Exported {
+pub struct PublishedExports {
     pub report: ClusterReport,
     pub claimed: Claimed,
     /// The exports with their Services and endpoints as they were read.
@@ -77,7 +77,7 @@ pub struct Exported {
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
 }
 
-impl Exported {
+impl PublishedExports {
     /// Every ServiceExport that was read.
     pub fn exports(&self) -> &BTreeMap<ServiceRef, ServiceExport> {
         &self.overlay.desired.exports
@@ -122,7 +122,7 @@ impl Exporting<'_> {
     ///
     /// # Errors
     /// Returns the reason if nothing was changed.
-    pub async fn run(mut self, purpose: Purpose) -> Result<Exported, Refused> {
+    pub async fn run(mut self, purpose: Purpose) -> Result<PublishedExports, Refused> {
         let exported = match purpose {
             Purpose::Sync => Box::pin(self.publish()).await,
             Purpose::Adoption => Box::pin(self.adopt()).await,
@@ -137,7 +137,7 @@ impl Exporting<'_> {
     }
 
     /// Publishes the selected exports, and offers them to importers before.
-    async fn publish(&mut self) -> Result<Exported, Refused> {
+    async fn publish(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let (observed, records) = match self.read().await {
             Ok(read) => read,
@@ -154,7 +154,7 @@ impl Exporting<'_> {
             let report = ClusterReport { cluster, ..ClusterReport::default() };
             let claimed = Claimed::of(observation, Leaving::default());
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
-            return Ok(Exported { report, claimed, overlay, outcomes });
+            return Ok(PublishedExports { report, claimed, overlay, outcomes });
         };
         if let Some(export) =
             Finalized::of(&observation.desired).as_ref().and_then(Finalized::first)
@@ -188,9 +188,9 @@ impl Exporting<'_> {
         let ended = &world.without_claims(ended).await? | &of_denied;
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
-        let execution = Execution::of_cluster(Task::Sync, world);
+        let execution = Execution::of_cluster(Task::Sync, world, options);
         let Published { report, held_back, leaving, .. } =
-            carry_out_plan(&execution, &observed, plan, options).await;
+            execution.carry_out_plan(&observed, plan).await;
         world.note_what_is_held(&observed, report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
@@ -210,12 +210,12 @@ impl Exporting<'_> {
         if has_cluster_record {
             self.offer(Offer::Exports(overlay.clone()));
         }
-        Ok(Exported { report, claimed, overlay, outcomes })
+        Ok(PublishedExports { report, claimed, overlay, outcomes })
     }
 
     /// Adopts the instances of AWS's controller. The next sync registers what is missing, and deregisters those that no
     /// endpoint asks for.
-    async fn adopt(&mut self) -> Result<Exported, Refused> {
+    async fn adopt(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let (observed, records) = self.read().await?;
         if let Some(finalized) = Finalized::of(&observed.desired) {
@@ -226,7 +226,7 @@ impl Exporting<'_> {
             return Err(Refused::UnfamiliarRegistry);
         }
         let introduced = kept.introduce(selection, options).await?;
-        let stands = to_adopt(&observed, member).into_iter();
+        let stands = observed.to_adopt(member).into_iter();
         let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
         let desired = &observed.desired;
         let written = kept.write(desired, (stands, &BTreeSet::new()), selection, options).await;
@@ -234,20 +234,24 @@ impl Exporting<'_> {
         let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
         let recorded = recorded.map(|(service, _)| service.clone()).collect();
         let adoption = ExportAdoption { member: member.clone(), recorded };
-        let execution = Execution::of_cluster(Task::AdoptExports(&adoption), world);
-        let adopted = carry_out(&execution, &observed, options).await.report;
+        let task = Task::AdoptExports(&adoption);
+        let execution = Execution::of_cluster(task, world, options);
+        let adopted = execution.carry_out(&observed).await.report;
         let claimed = Claimed::of(&observed, Leaving::default());
         let report = introduced.with(written.report).with(adopted);
         let overlay = self.overlay(observed.desired);
         // StandingImports are taken over after all exports were.
         let is_complete = report.is_complete() && written.has_cluster_record;
         self.offer(if is_complete { Offer::Exports(overlay.clone()) } else { Offer::Nothing });
-        Ok(Exported { report, claimed, overlay, outcomes: BTreeMap::new() })
+        Ok(PublishedExports { report, claimed, overlay, outcomes: BTreeMap::new() })
     }
 
     /// Writes the record of a cluster that only imports. Its imports know their Cloud Map by it, as those of an exporter do
     /// by its own, and two clusters of one id are seen.
-    async fn introduce(&mut self, sources: &BTreeSet<ClusterId>) -> Result<Exported, Refused> {
+    async fn introduce(
+        &mut self,
+        sources: &BTreeSet<ClusterId>,
+    ) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let read = options.deadline.until_stop(world.observe_records(member, None));
         let records = read.await.map_err(observe::Error::from)??;
@@ -275,7 +279,7 @@ impl Exporting<'_> {
             Offer::Unrecorded
         });
         let (claimed, outcomes) = (Claimed::default(), BTreeMap::new());
-        Ok(Exported { report, claimed, overlay, outcomes })
+        Ok(PublishedExports { report, claimed, overlay, outcomes })
     }
 
     /// Whether Cloud Map shows one of these clusters as another member.

@@ -13,7 +13,8 @@ use crate::clusterset::members::NoMember;
 use crate::error::chain;
 use crate::kubernetes;
 use crate::model::{
-    ClusterId, Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb, join,
+    ClusterId, Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb, count_each,
+    join,
 };
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
@@ -95,10 +96,7 @@ fn bars_the_name(line: &HeldBack) -> bool {
 
 /// The number of instances after a run, of each Service that has or had some.
 fn instances(observed: &Observation, report: &ClusterReport) -> BTreeMap<ServiceRef, usize> {
-    let mut all: BTreeMap<ServiceRef, usize> = BTreeMap::new();
-    for (_, service) in observed.all_marked_services() {
-        *all.entry(service).or_default() += 1;
-    }
+    let mut all = count_each(observed.all_marked_services().map(|(_, service)| service));
     for line in changes(report).filter(|line| !line.is_left_undone()) {
         match line.change {
             Verb::Register => *all.entry(line.service.clone()).or_default() += 1,

@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::publish::observe::World;
 use crate::publish::plan::{Change, Observation, Plan, WantedRecords};
-use crate::publish::{Execution, Options, Published, Task, carry_out};
+use crate::publish::{Execution, Options, Published, Task};
 use crate::report::ClusterReport;
 
 /// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
@@ -203,12 +203,9 @@ impl<'w> Kept<'w> {
         if records.wanted.contains_key(CLUSTER_RECORD) {
             self.world.registry.forget_cluster_record(&self.key);
         }
-        carry_out(
-            &Execution::of_registry(Task::Records(records), self.world.registry),
-            &self.observation,
-            options,
-        )
-        .await
+        let task = Task::Records(records);
+        let execution = Execution::of_registry(task, self.world.registry, options);
+        execution.carry_out(&self.observation).await
     }
 
     /// The exports without a record that get none, since there is no room or they do not fit: they count for no member.

@@ -22,7 +22,7 @@ const PAGE: usize = 100;
 
 /// A number of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Calls {
+struct CallCounts {
     /// For what was read before.
     again: usize,
     /// The same with those for what was never read, or seems to have changed.
@@ -32,9 +32,9 @@ struct Calls {
 /// The limits of the reads of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimit {
-    instances: Calls,
+    instances: CallCounts,
     /// Pages of the lists of services, of so many services each; `None` if these are read to the end.
-    lists: Option<Calls>,
+    lists: Option<CallCounts>,
     page: usize,
     /// Calls for the namespaces of services that a list shows for the first time.
     namespaces: usize,
@@ -49,7 +49,7 @@ impl ReadLimit {
         let time = given.min(period);
         let calls = |call| {
             let calls = |part| share.calls_in(call, time.mul_f64(part)) / sharing.max(1);
-            Calls { again: calls(READ_AGAIN).max(1), first: calls(READ).max(1) }
+            CallCounts { again: calls(READ_AGAIN).max(1), first: calls(READ).max(1) }
         };
         let until = Instant::now() + given.mul_f64(READ);
         let (instances, lists) = (calls(Call::ListInstances), Some(calls(Call::ListServices)));
@@ -65,8 +65,8 @@ impl ReadLimit {
     /// The same with this number of reads of instances, and one page of two services, or two for a first list.
     #[must_use]
     pub fn of_calls(self, calls: usize) -> Self {
-        let lists = self.lists.map(|_| Calls { again: 1, first: 2 });
-        let instances = Calls { again: calls, first: calls * 12 / 5 };
+        let lists = self.lists.map(|_| CallCounts { again: 1, first: 2 });
+        let instances = CallCounts { again: calls, first: calls * 12 / 5 };
         Self { instances, lists, page: 2, ..self }
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     fn few(share: f64) -> ReadLimit {
         let share = QuotaShare::new(share).expect("a share");
         let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX), 1);
-        ReadLimit { instances: Calls { again: 2, first: 4 }, ..limit.of_calls(2) }
+        ReadLimit { instances: CallCounts { again: 2, first: 4 }, ..limit.of_calls(2) }
     }
 
     #[tokio::test]

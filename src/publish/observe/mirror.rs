@@ -69,7 +69,7 @@ pub(super) struct Entry {
     /// The start of the read of its page.
     seen: Start,
     /// The last read of its instances, and of their health if that was read.
-    read: Option<Read>,
+    read: Option<LastRead>,
     health: KnownHealth,
     /// Whether the instances have probably changed since: by this process, or a message is about them.
     is_outdated: bool,
@@ -77,7 +77,7 @@ pub(super) struct Entry {
 
 /// A read of instances, with its start.
 #[derive(Debug)]
-struct Read {
+struct LastRead {
     began: Moment,
     at: Timestamp,
     reading: Reading,
@@ -252,7 +252,7 @@ impl Mirror {
         if let Some(number) = reading.number().filter(|_| began > entry.seen.0) {
             entry.listed.instance_count = number.try_into().unwrap_or(u32::MAX);
         }
-        entry.read = Some(Read { began, at, reading: reading.clone() });
+        entry.read = Some(LastRead { began, at, reading: reading.clone() });
         entry.is_outdated = false;
         reading
     }
@@ -286,14 +286,14 @@ impl Mirror {
     /// that another party deregistered under one of the last names would never be registered again.
     pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
         // A list of this run that shows instances may still come.
-        let may_have_any = |read: &Read| read.reading.number() != Some(0);
+        let may_have_any = |read: &LastRead| read.reading.number() != Some(0);
         let is_due =
             |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(may_have_any);
         let (mut left, mut read) = (calls, Vec::new());
         for (key, entry) in self.services.iter().filter(|(_, entry)| is_due(entry)) {
             let calls = pages(&entry.listed);
             match &entry.read {
-                Some(Read { began, .. }) => read.push((*began, key, calls)),
+                Some(LastRead { began, .. }) => read.push((*began, key, calls)),
                 None => left = left.saturating_sub(calls),
             }
         }
@@ -468,7 +468,7 @@ impl Entry {
     /// entry is older than the moment, or the read, the time of the older one is that of its read.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
-        if let Some(Read { began, at, reading }) = &self.read
+        if let Some(LastRead { began, at, reading }) = &self.read
             && (*began >= since || service.instance_count > 0 || reading.number() == Some(0))
         {
             reading.clone().fill(&mut service);

@@ -26,7 +26,7 @@ use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{
     Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
 };
-use crate::publish::plan::{self, Extent, Observation, Rules};
+use crate::publish::plan::{Extent, Observation, Rules};
 
 pub use budget::ReadLimit;
 pub use clusterset::{ReadClusterset, Served};
@@ -92,7 +92,7 @@ impl World<'_> {
             let part = self.complete_part(part).await?;
             let is_quiet = self.registry.memory().is_quiet(&self.owner, self.now);
             // The note about a loss that a full sync holds may be on any instance of the cluster.
-            if is_quiet || !plan::would_lose(&part) {
+            if is_quiet || !part.would_lose() {
                 self.remember(&part, false);
                 return Ok(part);
             }
@@ -125,7 +125,7 @@ impl World<'_> {
     ) -> Result<(), Error> {
         let mut read = BTreeSet::new();
         loop {
-            let mut keys = plan::to_read(whole);
+            let mut keys = whole.to_read();
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
             if keys.is_empty() || !self.registry.has_time() {
@@ -148,7 +148,7 @@ impl World<'_> {
     /// Remembers whether a full sync, or one before it, holds anything.
     pub fn note_what_is_held(&self, observation: &Observation, holds: bool) {
         if observation.extent != Extent::Part {
-            let is_quiet = !holds && plan::is_quiet(observation);
+            let is_quiet = !holds && observation.is_quiet();
             let quiet = is_quiet.then_some(self.now);
             self.registry.memory().keep_quiet(&self.owner, quiet);
         }
@@ -159,10 +159,9 @@ impl World<'_> {
         let Part { mut observed, endpoints } = part;
         self.recall_ours(&mut observed.registry);
         if self.owner.flow == Flow::Annotations {
-            let asked = plan::ttls_asked(&observed);
-            let is_all = observed.extent.is_whole()
-                && plan::is_clear(&observed)
-                && observed.registry.is_current();
+            let asked = observed.ttls_asked();
+            let is_all =
+                observed.extent.is_whole() && observed.is_clear() && observed.registry.is_current();
             self.registry.note_asked(&self.owner.cluster, asked, is_all);
             self.registry.enter_asked(&mut observed.registry, &self.owner.cluster);
         }
@@ -185,11 +184,11 @@ impl World<'_> {
     /// Reads the tags and the health that a plan needs and that were not read yet.
     async fn read_tags_and_health(&self, observed: &mut Observation) {
         let cloud_map = self.registry.cloud_map();
-        let mut tags = plan::tags_needed(observed);
+        let mut tags = observed.tags_needed();
         let services = &observed.registry.services;
         tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
         cloud_map.read_tags(&mut observed.registry, &tags).await;
-        let mut health = plan::health_needed(observed, &observed.affected);
+        let mut health = observed.health_needed(&observed.affected);
         let services = &observed.registry.services;
         health.retain(|key| services.get(key).is_some_and(|it| it.health == KnownHealth::Unread));
         cloud_map.read_health(&mut observed.registry, &health).await;
@@ -222,7 +221,7 @@ impl World<'_> {
 
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
-        let mut keys = plan::tags_of_unread(observation);
+        let mut keys = observation.tags_of_unread();
         let (memory, registry) = (self.registry.memory(), &mut observation.registry);
         keys.retain(|key| {
             let Some(service) = registry.services.get_mut(key) else { return false };

@@ -13,7 +13,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::{Error, SERVICES_SIDE_BY_SIDE, World};
 use crate::kubernetes::Endpoints;
 use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, ServiceRef};
-use crate::publish::plan::{self, Observation, RereadScope};
+use crate::publish::plan::{Observation, RereadScope};
 
 /// An observation, and the endpoints that were read for it already.
 pub(super) struct Part {
@@ -54,7 +54,7 @@ impl World<'_> {
         let mut observed = self.reach(observation, selection).await?;
         let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
         asked.retain(|service| self.may_share_names(&observed, service));
-        if !plan::hold_names_exclusively(&observed, &asked) {
+        if !observed.holds_names_exclusively(&asked) {
             if places.is_none() {
                 return Ok(None);
             }
@@ -94,7 +94,7 @@ impl World<'_> {
         mut observation: Observation,
         selection: &Selection,
     ) -> Result<Observation, Error> {
-        if plan::lacks_namespace(&observation) {
+        if observation.lacks_namespace() {
             self.look_for_namespaces(&mut observation).await?;
         }
         observation.expect_namespaces();
@@ -127,7 +127,7 @@ impl World<'_> {
             keys.clear();
         };
         // A change of a service itself is not decided on its remembered entry.
-        let differ = plan::tags_needed(&observed);
+        let differ = observed.tags_needed();
         if !differ.is_empty() {
             let (registry, began) = (&mut observed.registry, self.registry.began);
             self.registry.look_up(registry, &differ, began).await?;
@@ -145,10 +145,10 @@ impl World<'_> {
         let marks = observed.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
         let (memory, owner) = (self.registry.memory(), &self.owner);
-        let ours = plan::seen_as_ours(observed).map(|service| service.arn.clone());
+        let ours = observed.seen_as_ours().map(|service| service.arn.clone());
         memory.known().ours.extend(ours);
         if is_whole {
-            memory.keep_places(owner, claims.chain(marks), &plan::unread_keys(observed));
+            memory.keep_places(owner, claims.chain(marks), &observed.unread_keys());
         } else {
             memory.add_places(owner, claims.chain(marks));
         }
@@ -175,7 +175,7 @@ impl World<'_> {
             }
         }
         let mut read = observation.reread(scope);
-        let health = plan::health_needed(&read, services);
+        let health = read.health_needed(services);
         let cloud_map = self.registry.cloud_map();
         cloud_map.read_health(&mut read.registry, &health).await;
         self.read_endpoints(&mut read.desired, services).await?;

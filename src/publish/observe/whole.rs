@@ -18,7 +18,7 @@ use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
 use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, Tags};
-use crate::publish::plan::{self, Extent, Holders, Missing, Observation, RereadScope};
+use crate::publish::plan::{Extent, Holders, Missing, Observation, RereadScope};
 
 /// The number of services of which the tags are read to find one that is ours.
 const MOST_ASKED: usize = 20;
@@ -42,14 +42,14 @@ impl World<'_> {
             }
         };
         let mut observation = self.observation(selection, desired?, registry?);
-        if plan::lacks_namespace(&observation) {
+        if observation.lacks_namespace() {
             self.look_for_namespaces(&mut observation).await?;
         }
         observation.expect_namespaces();
-        let mut named = plan::claimed_namespaces(&observation);
+        let mut named = observation.claimed_namespaces();
         self.registry.read_shared(&mut observation.registry, &named).await?;
         if self.ascertain_namespaces(&mut observation, &named).await? {
-            named = plan::claimed_namespaces(&observation);
+            named = observation.claimed_namespaces();
             self.registry.read_shared(&mut observation.registry, &named).await?;
         }
         self.complete(&mut observation).await;
@@ -153,7 +153,7 @@ impl World<'_> {
 /// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
 /// there.
 pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
-    for key in plan::services_for_notes(observation).into_iter().take(MOST_ASKED) {
+    for key in observation.services_for_notes().into_iter().take(MOST_ASKED) {
         let registry = &mut observation.registry;
         if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {
             cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::turn::Turn;
 use crate::model::{Desired, InstanceKey, ServiceKey, ServiceRef};
-use crate::publish::plan::{
-    Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage, has_ours, keep_notes,
-};
+use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage};
 
 /// The number of plans of a turn: to add, to remove, and once more for changes that waited for those.
 const PASSES: usize = 3;
@@ -79,7 +77,7 @@ impl Turn<'_> {
         self.outdated.clear();
         let open: Vec<Change> = self.take_open();
         // A plan between the passes may not judge again, and says nothing of the guard's note then.
-        keep_notes(&self.observation, &open, &mut plan);
+        self.observation.keep_notes(&open, &mut plan);
         let is_note = |change: &&Change| matches!(change, Change::NoteOnService { .. });
         let notes: Vec<Change> = open.iter().filter(is_note).cloned().collect();
         self.fail_unreadable(open);
@@ -218,7 +216,7 @@ impl Turn<'_> {
         }
         self.rechecked = true;
         self.observation.decide_holders();
-        let emptied = self.removed.iter().filter(|(_, key)| !has_ours(&self.observation, key));
+        let emptied = self.removed.iter().filter(|(_, key)| !self.observation.has_ours(key));
         let next = emptied.filter_map(|(_, key)| self.observation.holders.holder(key));
         let left = self.removed.iter().map(|(service, _)| service);
         let services: BTreeSet<ServiceRef> = next.chain(left).cloned().collect();

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::outcome::{Effect, Results, TurnRecord};
+use super::{Effect, Results, TurnRecord};
 use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RefusedChange,
-    RereadScope, Stage, Task, has_ours,
+    Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RereadScope,
+    Stage, Task,
 };
 
 /// The next step of a turn.
@@ -174,10 +174,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Leaves out a change that was refused before, with the outcome that it had then.
-    pub fn leave(&mut self, change: Change, refused: RefusedChange) {
+    pub fn leave(&mut self, change: Change, refused: Reason) {
         match refused {
-            RefusedChange::HeldBack(reason) => self.settle(change, Err(reason)),
-            RefusedChange::Full(message) => self.record(change, Effect::Full(message)),
+            Reason::QuotaExceeded(message) if change.is_registration() => {
+                self.record(change, Effect::Full(message));
+            }
+            reason => self.settle(change, Err(reason)),
         }
     }
 
@@ -229,7 +231,7 @@ impl Turn<'_> {
         };
         // A cluster whose only registration was refused must not set the TTL: another one, which does not see it there,
         // would set its own again at every run.
-        let has_say = |change: &Change| has_ours(&self.observation, &change.place().key);
+        let has_say = |change: &Change| self.observation.has_ours(&change.place().key);
         let all = &self.open;
         // A note that does not go with the instances goes after them.
         let is_left = record.has_failed_removal()

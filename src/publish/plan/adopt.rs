@@ -22,7 +22,7 @@ use super::present::{Present, assign_shared};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::result::Plan;
-use super::wanted::{WantedInstances, wanted, wanted_by_holder};
+use super::wanted::WantedInstances;
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
@@ -43,7 +43,7 @@ pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
             continue;
         }
         let place = Place::of(key, registry);
-        match wanted_to_adopt(observation, key, holders.holders(key)) {
+        match observation.wanted_to_adopt(key, holders.holders(key)) {
             Ok(all) => {
                 for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
                     let all = all.iter().filter(|wanted| asking.contains(&&wanted.holder));
@@ -77,22 +77,21 @@ pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
     adopting.adopted_on(observation)
 }
 
-/// The instances that the holders of a name request, if registrations are possible there: an adoption is one.
-fn wanted_to_adopt<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    holders: &[ServiceRef],
-) -> Result<Vec<WantedInstances<'a>>, Reason> {
-    let mut all = wanted(observation, key, holders)?;
-    let present = Present::of(observation, key, &all);
-    assign_shared(&mut all, &present);
-    let service = &observation.registry.services[key];
-    if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
-        return Err(Reason::ServiceConnect);
-    }
-    match all.iter().find_map(|wanted| wanted.refused.clone()) {
-        Some(refused) => Err(refused),
-        None => Ok(all),
+impl Observation {
+    /// The instances that the holders of a name request, if registrations are possible there: an adoption is one.
+    fn wanted_to_adopt(
+        &self,
+        key: &ServiceKey,
+        holders: &[ServiceRef],
+    ) -> Result<Vec<WantedInstances<'_>>, Reason> {
+        let mut all = self.wanted(key, holders)?;
+        let present = Present::of(self, key, &all);
+        assign_shared(&mut all, &present);
+        let service = &self.registry.services[key];
+        if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
+            return Err(Reason::ServiceConnect);
+        }
+        all.into_iter().map(WantedInstances::accepted).collect()
     }
 }
 
@@ -235,46 +234,45 @@ fn is_of_aws(
     instance.is_some_and(|instance| instance.cluster == *cluster)
 }
 
-/// The instances of AWS's controller for the member under a name.
-fn of_aws<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    member: (&'a ClusterId, &'a ClustersetId),
-) -> impl Iterator<Item = (&'a String, &'a Attributes)> {
-    let instances = observation.registry.instances(key);
-    instances.filter(move |(id, attributes)| is_of_aws(id, attributes, member))
-}
+impl Observation {
+    /// The instances of AWS's controller for the member under a name.
+    fn of_aws<'a>(
+        &'a self,
+        key: &ServiceKey,
+        member: (&'a ClusterId, &'a ClustersetId),
+    ) -> impl Iterator<Item = (&'a String, &'a Attributes)> {
+        let instances = self.registry.instances(key);
+        instances.filter(move |(id, attributes)| is_of_aws(id, attributes, member))
+    }
 
-/// An export under whose name AWS's controller registered instances for the same cluster waits until they are adopted:
-/// otherwise each endpoint would be registered twice, and that controller would deregister ours if it came back.
-///
-/// # Errors
-/// Returns the reason if there are such instances.
-pub fn must_be_adopted(
-    observation: &Observation,
-    key: &ServiceKey,
-    holder: &ServiceRef,
-) -> Result<(), Reason> {
-    let published = observation.desired.services.get(holder);
-    let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
-        return Ok(());
-    };
-    let member = (&exported.export.cluster, &exported.clusterset);
-    match of_aws(observation, key, member).count() {
-        0 => Ok(()),
-        instances => {
-            let cluster = observation.owner.cluster.clone();
-            Err(Reason::ExportNotAdopted { instances, cluster })
+    /// An export under whose name AWS's controller registered instances for the same cluster waits until they are
+    /// adopted: otherwise each endpoint would be registered twice, and that controller would deregister ours if it came
+    /// back.
+    ///
+    /// # Errors
+    /// Returns the reason if there are such instances.
+    pub fn must_be_adopted(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<(), Reason> {
+        let published = self.desired.services.get(holder);
+        let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
+            return Ok(());
+        };
+        let member = (&exported.export.cluster, &exported.clusterset);
+        match self.of_aws(key, member).count() {
+            0 => Ok(()),
+            instances => {
+                let cluster = self.owner.cluster.clone();
+                Err(Reason::ExportNotAdopted { instances, cluster })
+            }
         }
     }
-}
 
-/// The exports with instances of AWS's controller, which have their records before these are adopted.
-pub fn to_adopt(observation: &Observation, member: &Member) -> BTreeSet<ServiceRef> {
-    let member = (&member.cluster, &member.clusterset);
-    let held = observation.holders.held();
-    let found = held.filter(|(key, _)| of_aws(observation, key, member).next().is_some());
-    found.map(|(_, holder)| holder.clone()).collect()
+    /// The exports with instances of AWS's controller, which have their records before these are adopted.
+    pub fn to_adopt(&self, member: &Member) -> BTreeSet<ServiceRef> {
+        let member = (&member.cluster, &member.clusterset);
+        let held = self.holders.held();
+        let found = held.filter(|(key, _)| self.of_aws(key, member).next().is_some());
+        found.map(|(_, holder)| holder.clone()).collect()
+    }
 }
 
 /// Plans the adoption of all instances that AWS's controller registered for the member.
@@ -290,11 +288,12 @@ pub fn adopt_exports(observation: &Observation, adoption: &ExportAdoption) -> Pl
             continue;
         }
         let place = Place::of(key, &observation.registry);
-        let wanted = is_exported.then(|| of_export(observation, key, &name)).transpose();
-        for (id, present) in of_aws(observation, key, member) {
+        let wanted = || observation.wanted_by_holder(key, &name, from_ref(&name));
+        let wanted = is_exported.then(|| wanted().and_then(WantedInstances::accepted)).transpose();
+        for (id, present) in observation.of_aws(key, member) {
             match &wanted {
                 Ok(wanted) => {
-                    let attributes = adopted(observation, &name, wanted.as_ref(), present);
+                    let attributes = observation.adopted(&name, wanted.as_ref(), present);
                     let former = Former::Unmarked(likely_owner(id, present));
                     let adopted = attributes.map(|attributes| (former, attributes));
                     plan.add_adoption(&name, &place, (id, present), adopted);
@@ -306,34 +305,23 @@ pub fn adopt_exports(observation: &Observation, adoption: &ExportAdoption) -> Pl
     plan.adopted_on(observation)
 }
 
-/// The instances that an export wants under its name.
-fn of_export<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    name: &ServiceRef,
-) -> Result<WantedInstances<'a>, Reason> {
-    let wanted = wanted_by_holder(observation, key, name, from_ref(name))?;
-    match &wanted.refused {
-        Some(refused) => Err(refused.clone()),
-        None => Ok(wanted),
+impl Observation {
+    /// The attributes of an instance after its adoption: those that a sync registers for its endpoint, so that the next
+    /// one finds no difference, or its own if no endpoint asks for it.
+    fn adopted(
+        &self,
+        name: &ServiceRef,
+        wanted: Option<&WantedInstances<'_>>,
+        present: &Attributes,
+    ) -> Result<Attributes, NotAdopted> {
+        if present.contains_key(EC2_INSTANCE) {
+            return Err(NotAdopted::Ec2Instance);
+        }
+        let mut marked = present.clone();
+        marked.extend(&Marks { service: name.clone(), pod: None }.write(&self.owner));
+        let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
+        within_limits(asked.map_or(marked.clone(), |asked| carry_over(&marked, asked)))
     }
-}
-
-/// The attributes of an instance after its adoption: those that a sync registers for its endpoint, so that the next one
-/// finds no difference, or its own if no endpoint asks for it.
-fn adopted(
-    observation: &Observation,
-    name: &ServiceRef,
-    wanted: Option<&WantedInstances<'_>>,
-    present: &Attributes,
-) -> Result<Attributes, NotAdopted> {
-    if present.contains_key(EC2_INSTANCE) {
-        return Err(NotAdopted::Ec2Instance);
-    }
-    let mut marked = present.clone();
-    marked.extend(&Marks { service: name.clone(), pod: None }.write(&observation.owner));
-    let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
-    within_limits(asked.map_or(marked.clone(), |asked| carry_over(&marked, asked)))
 }
 
 /// Plans the adoption of everything that belongs to `former`: another installation for the same cluster.

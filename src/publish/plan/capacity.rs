@@ -16,7 +16,7 @@ use super::reason::Reason;
 use super::removals::{Exchange, WaitsFor};
 use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
-use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
+use crate::model::{Attributes, Place, ServiceKey, ServiceRef, count_each};
 
 /// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
 pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
@@ -71,11 +71,7 @@ impl Fitting<'_> {
     /// Adds one line for each Service with refused registrations; the Cloud Map service can take `free` more by its own
     /// limit.
     fn hold_back(&mut self, (place, free): (&Place, usize), refused: &[WaitingRegistration]) {
-        let mut by_service: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
-        for pending in refused {
-            *by_service.entry(&pending.service).or_default() += 1;
-        }
-        for (service, count) in by_service {
+        for (service, count) in count_each(refused.iter().map(|pending| &pending.service)) {
             let wanted = self.compared.of(&place.key, service).map_or(count, Comparison::wanted);
             let fit = wanted.saturating_sub(count);
             let reason = match self.observation.registry.capacity.refusal(&place.key) {
@@ -97,12 +93,9 @@ impl Fitting<'_> {
 
     /// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
     fn take_pending(&mut self) -> BTreeMap<Place, Vec<WaitingRegistration>> {
-        let mut counts: BTreeMap<Place, usize> = BTreeMap::new();
-        for change in self.plan.changes.values().flatten() {
-            if let Change::Register { place, .. } = change {
-                *counts.entry(place.clone()).or_default() += 1;
-            }
-        }
+        let changes = self.plan.changes.values().flatten();
+        let new = changes.filter(|it| matches!(it, Change::Register { .. }));
+        let mut counts = count_each(new.map(|it| it.place().clone()));
         counts.retain(|place, count| {
             self.observation.registry.capacity.refusal(&place.key).is_some()
                 || *count > self.observation.free_places(&place.key)
@@ -306,37 +299,39 @@ pub struct Peak {
 /// AWS's default of the quota "instances per namespace".
 pub const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
 
-/// The largest service and the largest namespace, counting the instances of all owners.
-pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
-    let registry = &observation.registry;
-    let mut services: BTreeMap<Place, usize> = BTreeMap::new();
-    for (key, service) in &registry.services {
-        let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
-        let known = service.instances.as_ref().map_or(listed, |it| it.len());
-        *services.entry(Place::of(key, registry)).or_default() += known;
-    }
-    for change in plan.changes.values().flatten() {
-        if let Change::Register { place, .. } = change {
-            *services.entry(place.clone()).or_default() += 1;
+impl Observation {
+    /// The largest service and the largest namespace, counting the instances of all owners.
+    pub fn peaks(&self, plan: &Plan) -> Vec<Peak> {
+        let registry = &self.registry;
+        let mut services: BTreeMap<Place, usize> = BTreeMap::new();
+        for (key, service) in &registry.services {
+            let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
+            let known = service.instances.as_ref().map_or(listed, |it| it.len());
+            *services.entry(Place::of(key, registry)).or_default() += known;
         }
+        for change in plan.changes.values().flatten() {
+            if let Change::Register { place, .. } = change {
+                *services.entry(place.clone()).or_default() += 1;
+            }
+        }
+        let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+        for (place, count) in &services {
+            *namespaces.entry(&place.namespace).or_default() += count;
+        }
+        let service = services.iter().max_by_key(|(_, count)| **count);
+        let service = service.map(|(place, count)| Peak {
+            of: place.to_string(),
+            count: *count,
+            quota: self.rules.service_limit.0,
+            is_fixed: true,
+        });
+        let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
+        let namespace = namespace.map(|(name, count)| Peak {
+            of: name.to_owned(),
+            count,
+            quota: DEFAULT_NAMESPACE_QUOTA,
+            is_fixed: false,
+        });
+        service.into_iter().chain(namespace).collect()
     }
-    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
-    for (place, count) in &services {
-        *namespaces.entry(&place.namespace).or_default() += count;
-    }
-    let service = services.iter().max_by_key(|(_, count)| **count);
-    let service = service.map(|(place, count)| Peak {
-        of: place.to_string(),
-        count: *count,
-        quota: observation.rules.service_limit.0,
-        is_fixed: true,
-    });
-    let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-    let namespace = namespace.map(|(name, count)| Peak {
-        of: name.to_owned(),
-        count,
-        quota: DEFAULT_NAMESPACE_QUOTA,
-        is_fixed: false,
-    });
-    service.into_iter().chain(namespace).collect()
 }

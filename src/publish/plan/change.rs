@@ -108,14 +108,11 @@ impl Change {
 
     pub fn instance(&self) -> Option<&str> {
         match self {
-            Self::CreateNamespace { .. }
-            | Self::CreateService { .. }
-            | Self::UpdateService { .. }
-            | Self::NoteOnService { .. } => None,
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
             | Self::Health { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
+            _ => None,
         }
     }
 

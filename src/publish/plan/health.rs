@@ -54,29 +54,28 @@ pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
     }
 }
 
-/// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
-/// `health: custom`, or if the health of one was reported before.
-pub fn health_needed(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-) -> BTreeSet<ServiceKey> {
-    let holders = &observation.holders;
-    let wants = |key: &ServiceKey, service: &CloudMapService| {
-        let asking = holders.asking(key, affected).into_iter();
-        let mut claims = asking.filter_map(|holder| observation.desired.claims(holder));
-        claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
-    };
-    let written = |attributes: &Attributes| {
-        let marked = observation.owner.service_of(attributes);
-        attributes.contains_key(HEALTH) && marked.is_some_and(|it| affected.contains(&it))
-    };
-    let services = observation.registry.services.iter();
-    let needed = services.filter(|(key, service)| {
-        let mut ours = observation.registry.instances(key).map(|(_, attributes)| attributes);
-        let wanted = wants(key, service);
-        service.custom_health && ours.any(|it| written(it) || wanted && observation.owner.owns(it))
-    });
-    needed.map(|(key, _)| key.clone()).collect()
+impl Observation {
+    /// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
+    /// `health: custom`, or if the health of one was reported before.
+    pub fn health_needed(&self, affected: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
+        let holders = &self.holders;
+        let wants = |key: &ServiceKey, service: &CloudMapService| {
+            let asking = holders.asking(key, affected).into_iter();
+            let mut claims = asking.filter_map(|holder| self.desired.claims(holder));
+            claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
+        };
+        let written = |attributes: &Attributes| {
+            let marked = self.owner.service_of(attributes);
+            attributes.contains_key(HEALTH) && marked.is_some_and(|it| affected.contains(&it))
+        };
+        let services = self.registry.services.iter();
+        let needed = services.filter(|(key, service)| {
+            let mut ours = self.registry.instances(key).map(|(_, attributes)| attributes);
+            let wanted = wants(key, service);
+            service.custom_health && ours.any(|it| written(it) || wanted && self.owner.owns(it))
+        });
+        needed.map(|(key, _)| key.clone()).collect()
+    }
 }
 
 /// The health of an instance in Cloud Map. Right after a registration Cloud Map may not report it yet; then it is the

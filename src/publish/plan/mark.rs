@@ -3,7 +3,6 @@
 //! ours. Instances and services of other owners never get one.
 
 use super::change::{Change, Difference};
-use super::guard;
 use super::health;
 use super::instance::beyond_limits;
 use super::observation::Observation;
@@ -23,74 +22,74 @@ pub enum NotePlace {
     Service(ServiceKey),
 }
 
-/// The places with a note of ours, each with its text.
-pub fn carriers<'a>(
-    observation: &'a Observation,
-    mark: &'static str,
-) -> impl Iterator<Item = (NotePlace, &'a str)> {
-    let attribute = service_attribute(&observation.owner, mark);
-    observation.registry.services.iter().flat_map(move |(key, service)| {
-        let on_instances = observation.ours(key).filter_map(move |(id, attributes)| {
-            Some((NotePlace::Instance(InstanceKey::new(key, id)), attributes.get(mark)?))
-        });
-        let on_service = service.attributes.get(&attribute);
-        on_instances.chain(on_service.map(|text| (NotePlace::Service(key.clone()), text)))
-    })
-}
-
-/// The Cloud Map services with instances of ours, of which the first that is tagged ours has the notes; none if an
-/// instance has room for any note and no verdict depends on one.
-pub fn services_for_notes(observation: &Observation) -> Vec<ServiceKey> {
-    let longest = "x".repeat(LONGEST);
-    let keys = observation.registry.services.keys();
-    let mut instances = keys.clone().flat_map(|key| observation.ours(key));
-    let has_room = instances.any(|(_, it)| has_room(it, SIGHTING, &longest));
-    if has_room && !guard::lacks_note(observation) {
-        return Vec::new();
+impl Observation {
+    /// The places with a note of ours, each with its text.
+    pub fn notes(&self, mark: &'static str) -> impl Iterator<Item = (NotePlace, &str)> {
+        let attribute = service_attribute(&self.owner, mark);
+        self.registry.services.iter().flat_map(move |(key, service)| {
+            let on_instances = self.ours(key).filter_map(move |(id, attributes)| {
+                Some((NotePlace::Instance(InstanceKey::new(key, id)), attributes.get(mark)?))
+            });
+            let on_service = service.attributes.get(&attribute);
+            on_instances.chain(on_service.map(|text| (NotePlace::Service(key.clone()), text)))
+        })
     }
-    keys.filter(|key| observation.ours(key).next().is_some()).cloned().collect()
-}
 
-/// The error that keeps a service of ours from having notes.
-pub fn unreadable(observation: &Observation) -> Option<&str> {
-    let mut services = observation.registry.services.values();
-    services.find_map(|service| service.attributes.problem()).map(String::as_str)
-}
-
-/// The place for a note: one of `instances`, else any instance of ours that the plan does not change, else a Cloud Map
-/// service of ours.
-pub fn place_for(
-    observation: &Observation,
-    (mark, text): (&'static str, &str),
-    instances: impl Iterator<Item = InstanceKey>,
-    plan: &Plan,
-) -> Option<NotePlace> {
-    let registry = &observation.registry;
-    let rooms = instances.filter_map(|at| {
-        let present = registry.instance(&at.service, &at.id)?;
-        has_room(present, mark, text).then(|| (!present.contains_key(mark), at))
-    });
-    if let Some((_, at)) = rooms.min() {
-        return Some(NotePlace::Instance(at));
-    }
-    let mut others = registry.services.keys().flat_map(|key| {
-        let ours = observation.ours(key).filter(|(_, present)| has_room(present, mark, text));
-        ours.map(move |(id, _)| InstanceKey::new(key, id))
-    });
-    let is_changed = |at: &InstanceKey| plan.changes.values().flatten().any(|it| it.is_about(at));
-    let is_current = |at: &InstanceKey| registry.services[&at.service].is_current();
-    if let Some(at) = others.find(|at| is_current(at) && !is_changed(at)) {
-        return Some(NotePlace::Instance(at));
-    }
-    let attribute = service_attribute(&observation.owner, mark);
-    let mut services = registry.services.iter();
-    let found = services.find(|(_, service)| match &service.attributes {
-        ServiceAttributes::Read(attributes) => {
-            attributes.len() < MAX_SERVICE_ATTRIBUTES || attributes.contains_key(&attribute)
+    /// The Cloud Map services with instances of ours, of which the first that is tagged ours has the notes; none if an
+    /// instance has room for any note and no verdict depends on one.
+    pub fn services_for_notes(&self) -> Vec<ServiceKey> {
+        let longest = "x".repeat(LONGEST);
+        let keys = self.registry.services.keys();
+        let mut instances = keys.clone().flat_map(|key| self.ours(key));
+        let has_room = instances.any(|(_, it)| has_room(it, SIGHTING, &longest));
+        if has_room && !self.lacks_note() {
+            return Vec::new();
         }
-        ServiceAttributes::Unread | ServiceAttributes::Unreadable(_) => false,
-    });
-    found.map(|(key, _)| NotePlace::Service(key.clone()))
+        keys.filter(|key| self.ours(key).next().is_some()).cloned().collect()
+    }
+
+    /// The error that keeps a service of ours from having notes.
+    pub fn unreadable_notes(&self) -> Option<&str> {
+        let mut services = self.registry.services.values();
+        services.find_map(|service| service.attributes.problem()).map(String::as_str)
+    }
+
+    /// The place for a note: one of `instances`, else any instance of ours that the plan does not change, else a Cloud
+    /// Map service of ours.
+    pub fn place_for_note(
+        &self,
+        (mark, text): (&'static str, &str),
+        instances: impl Iterator<Item = InstanceKey>,
+        plan: &Plan,
+    ) -> Option<NotePlace> {
+        let registry = &self.registry;
+        let rooms = instances.filter_map(|at| {
+            let present = registry.instance(&at.service, &at.id)?;
+            has_room(present, mark, text).then(|| (!present.contains_key(mark), at))
+        });
+        if let Some((_, at)) = rooms.min() {
+            return Some(NotePlace::Instance(at));
+        }
+        let mut others = registry.services.keys().flat_map(|key| {
+            let ours = self.ours(key).filter(|(_, present)| has_room(present, mark, text));
+            ours.map(move |(id, _)| InstanceKey::new(key, id))
+        });
+        let is_changed =
+            |at: &InstanceKey| plan.changes.values().flatten().any(|it| it.is_about(at));
+        let is_current = |at: &InstanceKey| registry.services[&at.service].is_current();
+        if let Some(at) = others.find(|at| is_current(at) && !is_changed(at)) {
+            return Some(NotePlace::Instance(at));
+        }
+        let attribute = service_attribute(&self.owner, mark);
+        let mut services = registry.services.iter();
+        let found = services.find(|(_, service)| match &service.attributes {
+            ServiceAttributes::Read(attributes) => {
+                attributes.len() < MAX_SERVICE_ATTRIBUTES || attributes.contains_key(&attribute)
+            }
+            ServiceAttributes::Unread | ServiceAttributes::Unreadable(_) => false,
+        });
+        found.map(|(key, _)| NotePlace::Service(key.clone()))
+    }
 }
 
 /// Whether an instance with one more mark stays within Cloud Map's limits for attributes.
@@ -109,104 +108,104 @@ fn service_attribute(owner: &Owner, mark: &str) -> String {
     format!("{mark}/{flow}{}", owner.cluster)
 }
 
-/// Sets or removes a note at a place.
-pub fn put(
-    observation: &Observation,
-    at: &NotePlace,
-    note: (&'static str, Option<&str>),
-    plan: &mut Plan,
-) {
-    match at {
-        NotePlace::Instance(at) => put_on_instance(observation, at, note, plan),
-        NotePlace::Service(key) => put_on_service(observation, key, note, plan),
+impl Observation {
+    /// Sets or removes a note at a place.
+    pub fn put_note(&self, at: &NotePlace, note: (&'static str, Option<&str>), plan: &mut Plan) {
+        match at {
+            NotePlace::Instance(at) => self.put_on_instance(at, note, plan),
+            NotePlace::Service(key) => self.put_on_service(key, note, plan),
+        }
     }
-}
 
-/// Removes the notes on Cloud Map services, since the instances go.
-pub fn forget_all(observation: &Observation, plan: &mut Plan) {
-    for mark in [SIGHTING, ORPHANED] {
-        for (at, _) in carriers(observation, mark) {
-            if let NotePlace::Service(key) = &at {
-                put_on_service(observation, key, (mark, None), plan);
+    /// Removes the notes on Cloud Map services, since the instances go.
+    pub fn forget_notes(&self, plan: &mut Plan) {
+        for mark in [SIGHTING, ORPHANED] {
+            for (at, _) in self.notes(mark) {
+                if let NotePlace::Service(key) = &at {
+                    self.put_on_service(key, (mark, None), plan);
+                }
             }
         }
     }
-}
 
-/// Takes over the guard's notes on instances that an earlier plan of the run has left open, unless the plan has one.
-pub fn keep(observation: &Observation, open: &[Change], plan: &mut Plan) {
-    let noted = |change: &Change| match change {
-        Change::Rewrite { place, instance, attributes, differences, .. } => {
-            let mut differences = differences.iter();
-            let is_noted = differences.any(|it| it.attribute == SIGHTING && it.wanted.is_some());
-            let text = attributes.get(SIGHTING).filter(|_| is_noted)?.to_owned();
-            Some((InstanceKey::new(&place.key, instance), text))
+    /// Takes over the guard's notes on instances that an earlier plan of the run has left open, unless the plan has
+    /// one.
+    pub fn keep_notes(&self, open: &[Change], plan: &mut Plan) {
+        let noted = |change: &Change| match change {
+            Change::Rewrite { place, instance, attributes, differences, .. } => {
+                let mut differences = differences.iter();
+                let is_noted =
+                    differences.any(|it| it.attribute == SIGHTING && it.wanted.is_some());
+                let text = attributes.get(SIGHTING).filter(|_| is_noted)?.to_owned();
+                Some((InstanceKey::new(&place.key, instance), text))
+            }
+            _ => None,
+        };
+        if plan.changes.values().flatten().any(|it| noted(it).is_some()) {
+            return;
         }
-        _ => None,
-    };
-    if plan.changes.values().flatten().any(|it| noted(it).is_some()) {
-        return;
+        for (at, text) in open.iter().filter_map(noted) {
+            self.put_on_instance(&at, (SIGHTING, Some(&text)), plan);
+        }
     }
-    for (at, text) in open.iter().filter_map(noted) {
-        put_on_instance(observation, &at, (SIGHTING, Some(&text)), plan);
-    }
-}
 
-/// In the rewrite that is planned for the instance, or in an additional one. A deregistered instance loses its mark.
-fn put_on_instance(
-    observation: &Observation,
-    at: &InstanceKey,
-    (mark, text): (&'static str, Option<&str>),
-    plan: &mut Plan,
-) {
-    let Some(present) = observation.registry.instance(&at.service, &at.id) else { return };
-    let difference = difference(mark, present.get(mark), text);
-    let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
-        let mut changes = changes.iter_mut();
-        let change = changes.find(|change| {
-            let is_new = matches!(change, Change::Register { .. });
-            !is_new && change.is_about(at)
+    /// In the rewrite that is planned for the instance, or in an additional one. A deregistered instance loses its
+    /// mark.
+    fn put_on_instance(
+        &self,
+        at: &InstanceKey,
+        (mark, text): (&'static str, Option<&str>),
+        plan: &mut Plan,
+    ) {
+        let Some(present) = self.registry.instance(&at.service, &at.id) else { return };
+        let difference = difference(mark, present.get(mark), text);
+        let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
+            let mut changes = changes.iter_mut();
+            let change = changes.find(|change| {
+                let is_new = matches!(change, Change::Register { .. });
+                !is_new && change.is_about(at)
+            });
+            Some((turn.clone(), change?))
         });
-        Some((turn.clone(), change?))
-    });
-    let (turn, planned) = planned.unzip();
-    match planned {
-        Some(Change::Rewrite { attributes, differences, .. }) => {
-            set(attributes, mark, text);
-            differences.push(difference);
-        }
-        Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
-        _ => {
-            let service = observation.registry.services.get(&at.service);
-            let mut attributes = health::as_it_is(service, &at.id, present);
-            set(&mut attributes, mark, text);
-            let place = Place::of(&at.service, &observation.registry);
-            let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);
-            let marked = observation.owner.service_of(present);
-            if let Some(marked) = marked.filter(|_| observation.rules.policy.allows(&change)) {
-                // In the turn that deregisters it: a rewrite in another turn could register it again afterwards.
-                plan.changes.entry(turn.unwrap_or(marked)).or_default().push(change);
+        let (turn, planned) = planned.unzip();
+        match planned {
+            Some(Change::Rewrite { attributes, differences, .. }) => {
+                set(attributes, mark, text);
+                differences.push(difference);
+            }
+            Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
+            _ => {
+                let service = self.registry.services.get(&at.service);
+                let mut attributes = health::as_it_is(service, &at.id, present);
+                set(&mut attributes, mark, text);
+                let place = Place::of(&at.service, &self.registry);
+                let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);
+                let marked = self.owner.service_of(present);
+                if let Some(marked) = marked.filter(|_| self.rules.policy.allows(&change)) {
+                    // In the turn that deregisters it: a rewrite in another turn could register it again afterwards.
+                    plan.changes.entry(turn.unwrap_or(marked)).or_default().push(change);
+                }
             }
         }
     }
-}
 
-/// In the turn of a Service with instances there.
-fn put_on_service(
-    observation: &Observation,
-    key: &ServiceKey,
-    (mark, text): (&'static str, Option<&str>),
-    plan: &mut Plan,
-) {
-    let attribute = service_attribute(&observation.owner, mark);
-    let present = observation.registry.services.get(key);
-    let present = present.and_then(|service| service.attributes.get(&attribute));
-    let difference = difference(&attribute, present, text);
-    let place = Place::of(key, &observation.registry);
-    let change = Change::NoteOnService { place, difference, text: text.map(str::to_owned) };
-    let turn = observation.marked_services(key).next();
-    if let Some(turn) = turn.filter(|_| observation.rules.policy.allows(&change)) {
-        plan.changes.entry(turn).or_default().push(change);
+    /// In the turn of a Service with instances there.
+    fn put_on_service(
+        &self,
+        key: &ServiceKey,
+        (mark, text): (&'static str, Option<&str>),
+        plan: &mut Plan,
+    ) {
+        let attribute = service_attribute(&self.owner, mark);
+        let present = self.registry.services.get(key);
+        let present = present.and_then(|service| service.attributes.get(&attribute));
+        let difference = difference(&attribute, present, text);
+        let place = Place::of(key, &self.registry);
+        let change = Change::NoteOnService { place, difference, text: text.map(str::to_owned) };
+        let turn = self.marked_services(key).next();
+        if let Some(turn) = turn.filter(|_| self.rules.policy.allows(&change)) {
+            plan.changes.entry(turn).or_default().push(change);
+        }
     }
 }
 

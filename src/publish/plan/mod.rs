@@ -12,9 +12,9 @@
 //! - Names: `claims` with the `namespaces` that they are in and the `rules` that limit them.
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, each `instance` has an identity and a
 //!   `health`; `present` are ours in Cloud Map; `compare` finds the differences.
-//! - Cloud Map services: `services` creates them, `ttl` updates them, `unused_services` deletes them.
-//! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `turns` are the Services that are
-//!   carried out together, `part` plans for some of them, and `refusals` are changes that are not tried again yet.
+//! - Cloud Map services: `services` creates them and deletes the unused ones, `ttl` updates them.
+//! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `part` has the Services that are
+//!   carried out together, and plans for some of them; `refusals` are changes that are not tried again yet.
 //! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
 //! - For people: the `fate` of each endpoint, and the `ownership` of instances.
 //!
@@ -30,7 +30,6 @@ mod fate;
 mod guard;
 mod health;
 mod instance;
-mod loss;
 mod mark;
 mod namespaces;
 mod observation;
@@ -48,14 +47,10 @@ mod shape;
 #[cfg(test)]
 mod tests;
 mod ttl;
-mod turns;
-mod unused_services;
 mod wanted;
 
-use adopt::must_be_adopted;
 use compare::{Compared, Comparison, compare};
 use removals::removals;
-use wanted::wanted;
 
 use crate::model::{Owner, Place, ServiceRef};
 
@@ -63,32 +58,23 @@ pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{
     Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
-    to_adopt,
 };
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};
-pub use guard::{GuardBaseline, is_quiet, would_lose};
-pub use health::health_needed;
+pub use guard::GuardBaseline;
 pub use instance::likely_owner;
-pub use mark::{keep as keep_notes, services_for_notes};
 pub use observation::Observation;
 pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
-pub use part::{
-    Missing, RereadScope, affected, claimed_namespaces, hold_names_exclusively, lacks_namespace,
-    to_read,
-};
+pub use part::{InTurn, Missing, RereadScope, affected, in_turns};
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
-pub use refusals::{Refusals, RefusedChange};
+pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
-pub use result::{Plan, ServiceNote, Unchanged, seen_as_ours, tags_of_unread, unread_keys};
+pub use result::{Plan, ServiceNote, Unchanged};
 pub use rules::{Denial, NamePermit, SetBy};
-pub use services::{has_ours, is_clear, tags_needed, ttls_asked};
-pub use turns::{InTurn, in_turns};
-pub use unused_services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
-
+pub use services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them. Nothing is planned on instances that were read before this run.
 pub fn plan(observation: &Observation) -> Plan {
@@ -107,7 +93,7 @@ fn plan_on_any_age(observation: &Observation) -> Plan {
         plan.note_unread(observation);
     }
     if observation.extent.is_whole() {
-        orphans::take_notes_back(observation, &mut plan);
+        observation.take_notes_back(&mut plan);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
     plan
@@ -135,16 +121,13 @@ impl Plan {
         let mut all = Compared::default();
         for key in holders.keys() {
             let asking = holders.asking(key, affected);
-            if asking.is_empty() {
-                continue;
-            }
-            if observation.registry.is_unknown(key) {
+            if asking.is_empty() || observation.registry.is_unknown(key) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
+            let ready = asking.iter().try_for_each(|it| observation.must_be_adopted(key, it));
             let ready = ready.and_then(|()| observation.fits(key));
-            match ready.and_then(|()| wanted(observation, key, holders.holders(key))) {
+            match ready.and_then(|()| observation.wanted(key, holders.holders(key))) {
                 Ok(wanted) => {
                     let mut compared = compare(observation, key, wanted);
                     for service in asking {

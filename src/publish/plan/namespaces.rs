@@ -159,22 +159,18 @@ impl Observation {
     /// A problem with a namespace, with the reason why a missing one is not created, or if the choice is left to a full sync.
     pub(in crate::publish::plan) fn explained(
         &self,
-        problem: UnresolvedNamespace,
+        mut problem: UnresolvedNamespace,
         reference: &NamespaceReference,
     ) -> UnresolvedNamespace {
-        match problem {
-            UnresolvedNamespace::Missing { reference: text, visible, .. }
-                if self.rules.create_namespaces =>
-            {
-                let not_created = not_created(reference, &self.rules);
-                UnresolvedNamespace::Missing { reference: text, visible, not_created }
+        match &mut problem {
+            UnresolvedNamespace::Missing { not_created: why, .. } => {
+                *why = not_created(reference, &self.rules).filter(|_| self.rules.create_namespaces);
             }
-            UnresolvedNamespace::Ambiguous { reference, candidates, .. } => {
-                let is_left = self.extent == Extent::Part || !self.registry.is_whole();
-                UnresolvedNamespace::Ambiguous { reference, candidates, is_left }
+            UnresolvedNamespace::Ambiguous { is_left, .. } => {
+                *is_left = self.extent == Extent::Part || !self.registry.is_whole();
             }
-            other @ UnresolvedNamespace::Missing { .. } => other,
         }
+        problem
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::mark::{self, NotePlace};
+use super::mark::NotePlace;
 use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
@@ -86,16 +86,16 @@ impl Orphans {
             .keys()
             .map(|key| (Place::of(key, registry), observation.ours(key).count()));
         let places: Vec<(Place, usize)> = places.filter(|(_, count)| *count > 0).collect();
-        let noted = noted(observation);
+        let noted = observation.orphaned_since();
         let rules = &observation.rules;
         let after = rules.purge_dead_clusters_after.filter(|_| rules.policy == Policy::Sync);
         let gone = after.filter(|_| existence == Existence::Gone);
-        let counts = gone.filter(|_| noted.is_some() || place_for_note(observation).is_some());
+        let counts = gone.filter(|_| noted.is_some() || observation.place_for_time().is_some());
         let since = counts.map(|_| noted.unwrap_or(observation.now));
         let purged_from =
             counts.zip(since).and_then(|(after, since)| since.checked_add(after).ok());
         let is_due = noted.is_some() && purged_from.is_some_and(|from| from <= observation.now);
-        let is_noted = mark::carriers(observation, ORPHANED).next().is_some();
+        let is_noted = observation.notes(ORPHANED).next().is_some();
         let step = match (since, &existence) {
             (Some(since), _) if is_due => OrphanStep::Purge(since),
             (Some(_), _) if noted.is_none() => OrphanStep::Note,
@@ -112,7 +112,7 @@ impl Orphans {
             step,
             moved_to: None,
             no_note: (gone != counts).then(|| {
-                let problem = mark::unreadable(observation).map(|problem| format!(" ({problem})"));
+                let problem = observation.unreadable_notes().map(|problem| format!(" ({problem})"));
                 problem.unwrap_or_default()
             }),
             policy: rules.policy,
@@ -144,7 +144,7 @@ impl OrphanStep {
             Self::Note => note(observation),
             Self::TakeNoteBack => {
                 let mut plan = Plan::default();
-                take_notes_back(observation, &mut plan);
+                observation.take_notes_back(&mut plan);
                 plan.in_order()
             }
             Self::Purge(since) => purge(observation, &DeregisterReason::ClusterGone(since)),
@@ -152,38 +152,42 @@ impl OrphanStep {
     }
 }
 
-/// Adds the removal of orphan notes to the plan, since the cluster exists.
-pub fn take_notes_back(observation: &Observation, plan: &mut Plan) {
-    for (at, _) in mark::carriers(observation, ORPHANED) {
-        mark::put(observation, &at, (ORPHANED, None), plan);
+impl Observation {
+    /// Adds the removal of orphan notes to the plan, since the cluster exists.
+    pub fn take_notes_back(&self, plan: &mut Plan) {
+        for (at, _) in self.notes(ORPHANED) {
+            self.put_note(&at, (ORPHANED, None), plan);
+        }
     }
 }
 
 /// Notes the time, on one instance if one has room.
 fn note(observation: &Observation) -> Plan {
     let mut plan = Plan::default();
-    if noted(observation).is_none()
-        && let Some(at) = place_for_note(observation)
+    if observation.orphaned_since().is_none()
+        && let Some(at) = observation.place_for_time()
     {
-        mark::put(observation, &at, (ORPHANED, Some(&observation.now.to_string())), &mut plan);
+        observation.put_note(&at, (ORPHANED, Some(&observation.now.to_string())), &mut plan);
     }
     plan.in_order()
 }
 
-/// The place for the time. It prefers an instance that keeps its health when it is registered again.
-fn place_for_note(observation: &Observation) -> Option<NotePlace> {
-    let text = observation.now.to_string();
-    let services = observation.registry.services.iter().filter(|(_, it)| !it.custom_health);
-    let preferred = services
-        .flat_map(|(key, _)| observation.ours(key).map(|(id, _)| InstanceKey::new(key, id)));
-    mark::place_for(observation, (ORPHANED, &text), preferred, &Plan::default())
-}
+impl Observation {
+    /// The place for the time. It prefers an instance that keeps its health when it is registered again.
+    fn place_for_time(&self) -> Option<NotePlace> {
+        let text = self.now.to_string();
+        let services = self.registry.services.iter().filter(|(_, it)| !it.custom_health);
+        let preferred =
+            services.flat_map(|(key, _)| self.ours(key).map(|(id, _)| InstanceKey::new(key, id)));
+        self.place_for_note((ORPHANED, &text), preferred, &Plan::default())
+    }
 
-/// The noted time; if there are several, the latest. A time in the future was not written by this function.
-fn noted(observation: &Observation) -> Option<Timestamp> {
-    let notes = mark::carriers(observation, ORPHANED);
-    let times = notes.filter_map(|(_, text)| text.parse::<Timestamp>().ok());
-    times.filter(|time| *time <= observation.now).max()
+    /// The noted time; if there are several, the latest. A time in the future was not written by this function.
+    fn orphaned_since(&self) -> Option<Timestamp> {
+        let notes = self.notes(ORPHANED);
+        let times = notes.filter_map(|(_, text)| text.parse::<Timestamp>().ok());
+        times.filter(|time| *time <= self.now).max()
+    }
 }
 
 impl fmt::Display for Orphans {
@@ -238,7 +242,7 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
             plan.changes.entry(instance.service).or_default().push(change);
         }
     }
-    mark::forget_all(observation, &mut plan);
+    observation.forget_notes(&mut plan);
     plan.note_foreign(observation);
     plan.note_present(&observation.registry);
     plan.in_order()

@@ -1,11 +1,11 @@
 //! Plans for a part of a cluster: the Services that a run covers ([`affected`]), the data that such a plan depends on
-//! ([`hold_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the data to read again
-//! before the changes of one turn are decided ([`RereadScope`]).
+//! ([`Observation::holds_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the
+//! data to read again before the changes of one turn are decided ([`RereadScope`]).
 //!
 //! A run that cannot read all of Cloud Map in its time compares the cluster with older reads, too: these may show that
-//! nothing is to be done, and count for the guard, which may only hold more by them. Each change rests on reads of this run:
-//! the services that [`to_read`] returns are read, and the plan is made again, until none is left or there is no time. The
-//! changes of which something is still old are left to the next run.
+//! nothing is to be done, and count for the guard, which may only hold more by them. Each change rests on reads of this
+//! run: the services that [`Observation::to_read`] returns are read, and the plan is made again, until none is left or
+//! there is no time. The changes of which something is still old are left to the next run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,13 @@ use super::Task;
 use super::change::{Change, Stage};
 use super::claims::Holders;
 use super::observation::Observation;
+use super::removals::WaitsFor;
 use super::result::Plan;
-use super::turns::{InTurn, in_turns};
 use crate::guard::Extent;
 use crate::model::attributes::SIGHTING;
-use crate::model::{Claim, Desired, PublishedService, Registry, Selection, ServiceKey, ServiceRef};
+use crate::model::{
+    Claim, Desired, Place, PublishedService, Registry, Selection, ServiceKey, ServiceRef,
+};
 
 /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
 /// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
@@ -175,60 +177,60 @@ impl RereadScope {
     }
 }
 
-/// Whether a claim of the cluster names a namespace that was not found.
-pub fn lacks_namespace(observation: &Observation) -> bool {
-    let mut claims = observation.desired.all_claims();
-    claims.any(|claims| observation.registry.candidates(&claims.namespace).is_empty())
-}
-
-/// The ids of the namespaces that claims of the cluster may mean.
-pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
-    let claims = observation.desired.all_claims();
-    let found = claims.flat_map(|claims| observation.registry.candidates(&claims.namespace));
-    found.map(|namespace| namespace.id.clone()).collect()
-}
-
-/// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key have
-/// its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names, matter
-/// and must be read.
-///
-/// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a plan
-/// on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the holder.
-pub fn hold_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
-    let holders = &observation.holders;
-    services.iter().all(|service| {
-        let claims = observation.desired.claims(service);
-        let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
-        let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
-        let mut keys = holders.claims(service).into_iter().flatten();
-        let only = BTreeSet::from([service.clone()]);
-        let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();
-        let alone = |key: &ServiceKey| marked(key) == only;
-        exclusive && clear && keys.all(alone)
-    })
-}
-
-/// The services that a plan rests on, and that were not read in this run.
-pub fn to_read(observation: &Observation) -> BTreeSet<ServiceKey> {
-    if observation.registry.is_current() {
-        return BTreeSet::new();
+impl Observation {
+    /// Whether a claim of the cluster names a namespace that was not found.
+    pub fn lacks_namespace(&self) -> bool {
+        let mut claims = self.desired.all_claims();
+        claims.any(|claims| self.registry.candidates(&claims.namespace).is_empty())
     }
-    let plan = super::plan_on_any_age(observation);
-    in_turns(plan.changes, &observation.holders)
-        .iter()
-        .flat_map(|turn| old(observation, turn))
-        .collect()
-}
 
-/// The services that the changes of a turn rest on, and that were not read in this run.
-fn old(observation: &Observation, turn: &InTurn) -> BTreeSet<ServiceKey> {
-    let changes: Vec<Change> = turn.values().flatten().cloned().collect();
-    let scope = RereadScope::of(&observation.holders, turn.keys(), &changes);
-    let is_old = |key: &ServiceKey| {
-        let service = observation.registry.services.get(key);
-        service.is_some_and(|service| !service.is_current())
-    };
-    scope.keys.into_iter().filter(is_old).collect()
+    /// The ids of the namespaces that claims of the cluster may mean.
+    pub fn claimed_namespaces(&self) -> BTreeSet<String> {
+        let claims = self.desired.all_claims();
+        let found = claims.flat_map(|claims| self.registry.candidates(&claims.namespace));
+        found.map(|namespace| namespace.id.clone()).collect()
+    }
+
+    /// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key
+    /// have its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names,
+    /// matter and must be read.
+    ///
+    /// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a
+    /// plan on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the
+    /// holder.
+    pub fn holds_names_exclusively(&self, services: &BTreeSet<ServiceRef>) -> bool {
+        let holders = &self.holders;
+        services.iter().all(|service| {
+            let claims = self.desired.claims(service);
+            let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
+            let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
+            let mut keys = holders.claims(service).into_iter().flatten();
+            let only = BTreeSet::from([service.clone()]);
+            let marked = |key: &ServiceKey| self.marked_services(key).collect::<BTreeSet<_>>();
+            let alone = |key: &ServiceKey| marked(key) == only;
+            exclusive && clear && keys.all(alone)
+        })
+    }
+
+    /// The services that a plan rests on, and that were not read in this run.
+    pub fn to_read(&self) -> BTreeSet<ServiceKey> {
+        if self.registry.is_current() {
+            return BTreeSet::new();
+        }
+        let plan = super::plan_on_any_age(self);
+        in_turns(plan.changes, &self.holders).iter().flat_map(|turn| self.old(turn)).collect()
+    }
+
+    /// The services that the changes of a turn rest on, and that were not read in this run.
+    fn old(&self, turn: &InTurn) -> BTreeSet<ServiceKey> {
+        let changes: Vec<Change> = turn.values().flatten().cloned().collect();
+        let scope = RereadScope::of(&self.holders, turn.keys(), &changes);
+        let is_old = |key: &ServiceKey| {
+            let service = self.registry.services.get(key);
+            service.is_some_and(|service| !service.is_current())
+        };
+        scope.keys.into_iter().filter(is_old).collect()
+    }
 }
 
 impl Plan {
@@ -240,18 +242,220 @@ impl Plan {
         }
         let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
         let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
-            turns.partition(|turn| !old(observation, turn).is_empty());
+            turns.partition(|turn| !observation.old(turn).is_empty());
         if !left.is_empty() {
-            turns.retain(|turn| !removes_note(observation, turn));
+            turns.retain(|turn| !observation.removes_note(turn));
         }
         self.changes = turns.into_iter().flatten().collect();
     }
 }
 
-fn removes_note(observation: &Observation, turn: &InTurn) -> bool {
-    turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
-        let instance = change.instance().unwrap_or_default();
-        let present = observation.registry.instance(&change.place().key, instance);
-        present.is_some_and(|it| it.contains_key(SIGHTING))
-    })
+impl Observation {
+    fn removes_note(&self, turn: &InTurn) -> bool {
+        turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
+            let instance = change.instance().unwrap_or_default();
+            let present = self.registry.instance(&change.place().key, instance);
+            present.is_some_and(|it| it.contains_key(SIGHTING))
+        })
+    }
+}
+
+// Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for
+// another. Two Services take one turn only if a removal of one depends on registrations of the other, also on those for
+// endpoints that both share under its new name, if one registers in a service that the other creates, or if they share
+// a name with many.
+
+/// If more Services share a name, they take one turn: each turn has a copy of all of them, and reads them again.
+const MOST_SHARERS: usize = 16;
+
+/// The changes of the Services that take a turn together.
+pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
+
+/// The changes of a plan in turns, by the first Service of each.
+pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<InTurn> {
+    let turns = number_turns(&changes, holders);
+    let count = turns.iter().max().map_or(0, |last| last + 1);
+    let mut in_turns = vec![InTurn::new(); count];
+    for ((service, changes), turn) in changes.into_iter().zip(turns) {
+        in_turns[turn].insert(service, changes);
+    }
+    in_turns
+}
+
+/// The number of the turn of each Service that has changes, in their order: a Service takes the turn of all that it
+/// leads to, step by step.
+fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<usize> {
+    let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
+    for (one, other) in pairs(changes, holders) {
+        joined.entry(one).or_default().push(other);
+        joined.entry(other).or_default().push(one);
+    }
+    let (mut turns, mut next) = (BTreeMap::new(), 0);
+    for service in changes.keys() {
+        if turns.contains_key(service) {
+            continue;
+        }
+        let mut reached = vec![service];
+        while let Some(service) = reached.pop() {
+            if turns.insert(service, next).is_none() {
+                reached.extend(joined.get(service).into_iter().flatten());
+            }
+        }
+        next += 1;
+    }
+    changes.keys().map(|service| turns[service]).collect()
+}
+
+/// The pairs of Services that take a turn together. One of the two may have no changes.
+///
+/// Turns are taken side by side. Say shop/web leaves `old` for `new`, and shop/cart takes `old` over: in a turn of its own,
+/// shop/cart could read `new` again before the turn of shop/web has registered there, and what shop/web left under `old`
+/// would stay until the next run.
+fn pairs<'a>(
+    changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
+    holders: &'a Holders,
+) -> Vec<(&'a ServiceRef, &'a ServiceRef)> {
+    let (creators, crowds) = (creators(changes), crowds(changes));
+    let new_names = new_names(changes, holders);
+    let renamed: BTreeMap<_, _> = new_names.iter().map(|(service, key)| (*key, *service)).collect();
+    let mut pairs: Vec<_> =
+        new_names.iter().map(|(service, key)| (*service, renamed[key])).collect();
+    for (service, changes) in changes {
+        let places = changes.iter().map(Change::place);
+        let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
+        let registered = changes.iter().filter(|it| it.stage() == Stage::Register);
+        let shared = registered.map(|change| renamed.get(&change.place().key));
+        let crowded = oldest_of_crowds(service, holders);
+        let others =
+            waits_for(changes).chain(crowded).chain(beside.chain(shared).flatten().copied());
+        pairs.extend(others.map(|other| (service, other)));
+    }
+    pairs
+}
+
+/// The oldest Service of each name that a Service shares with many.
+fn oldest_of_crowds<'a>(
+    service: &'a ServiceRef,
+    holders: &'a Holders,
+) -> impl Iterator<Item = &'a ServiceRef> {
+    let held = holders.claims(service).into_iter().flatten();
+    let held = held.filter(|key| holders.holds(key, service)).map(|key| holders.holders(key));
+    held.filter(|all| all.len() > MOST_SHARERS).filter_map(|all| all.first())
+}
+
+fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+    let all =
+        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
+    let created = all.filter(|(change, _)| change.stage() == Stage::Create);
+    created.map(|(change, service)| (change.place(), service)).collect()
+}
+
+/// For each Cloud Map service with removals, a Service that registers an instance there: the new instance may displace
+/// one of those to remove.
+fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+    let all = || {
+        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)))
+    };
+    let of = |stage| all().filter(move |(change, _)| change.stage() == stage);
+    let removes: BTreeSet<&Place> = of(Stage::Deregister).map(|(it, _)| it.place()).collect();
+    let registers = of(Stage::Register).filter(|(change, _)| removes.contains(change.place()));
+    registers.map(|(change, service)| (change.place(), service)).collect()
+}
+
+/// The renamed Services whose old instances wait, each with its new names. If it shares one, the others register
+/// endpoints for it there.
+fn new_names<'a>(
+    changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
+    holders: &'a Holders,
+) -> BTreeSet<(&'a ServiceRef, &'a ServiceKey)> {
+    let waits = changes.values().flatten().filter_map(Change::waits_for);
+    let renamed: BTreeSet<&ServiceRef> = waits.filter_map(WaitsFor::renamed).collect();
+    let claims = |service| holders.claims(service).into_iter().flatten();
+    renamed.into_iter().flat_map(|it| claims(it).map(move |key| (it, key))).collect()
+}
+
+/// The Services with registrations that must come before some of the changes.
+fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
+    let waiting = changes.iter().filter_map(|change| match change {
+        Change::Deregister { waits_for, .. } => waits_for.as_deref(),
+        _ => None,
+    });
+    waiting.flat_map(|waits_for| waits_for.services())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::publish::plan::DeregisterReason;
+
+    fn numbered(number: usize) -> ServiceRef {
+        ServiceRef::new("shop", format!("web-{number:05}"))
+    }
+
+    /// A removal under the name of each Service, and the Service that it waits for.
+    fn removals(
+        of: impl Iterator<Item = (usize, Option<usize>)>,
+    ) -> BTreeMap<ServiceRef, Vec<Change>> {
+        let removal = |(number, waits_for): (usize, Option<usize>)| {
+            let marked = numbered(number);
+            let name = marked.name.clone();
+            let key = ServiceKey { namespace: "ns".into(), name: name.clone() };
+            let removal = Change::Deregister {
+                place: Place::new("http", name, key),
+                instance: "i".into(),
+                because: DeregisterReason::ServiceGone(marked.clone()),
+                marked: marked.clone(),
+                address: "10.0.0.1".into(),
+                waits_for: waits_for.map(|other| Box::new(WaitsFor::Holder(numbered(other)))),
+            };
+            (marked, vec![removal])
+        };
+        of.map(removal).collect()
+    }
+
+    #[test]
+    fn ten_thousand_services_take_their_turns_however_they_wait() {
+        const COUNT: usize = 10_000;
+        type Other = fn(usize) -> Option<usize>;
+        let waits_for: [(&str, Other, usize); 4] = [
+            ("each alone", |_| None, COUNT),
+            ("each for the next", |number| Some(number + 1), 1),
+            ("all for one without changes", |_| Some(COUNT), 1),
+            ("in pairs", |number| Some(number ^ 1), COUNT / 2),
+        ];
+        for (case, waits_for, turns) in waits_for {
+            let changes = removals((0..COUNT).map(|number| (number, waits_for(number))));
+            assert_eq!(in_turns(changes, &Holders::default()).len(), turns, "{case}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn services_take_one_turn_if_a_way_of_waiting_leads_from_one_to_the_other(
+            waits_for in vec(prop::option::of(0..9_usize), 7),
+        ) {
+            let changes = removals(waits_for.iter().copied().enumerate());
+            let mut turns: Vec<BTreeSet<ServiceRef>> = (0..9).map(|it| [numbered(it)].into()).collect();
+            for (number, other) in waits_for.iter().enumerate() {
+                let pair = [Some(numbered(number)), other.map(numbered)];
+                let pair: BTreeSet<ServiceRef> = pair.into_iter().flatten().collect();
+                let meet = |turn: &mut BTreeSet<ServiceRef>| !turn.is_disjoint(&pair);
+                let joined = turns.extract_if(.., meet).flatten().collect();
+                turns.push(joined);
+            }
+            for turn in &mut turns {
+                turn.retain(|service| changes.contains_key(service));
+            }
+            turns.retain(|turn| !turn.is_empty());
+            turns.sort();
+            let found = in_turns(changes, &Holders::default()).into_iter();
+            let found: Vec<BTreeSet<ServiceRef>> = found.map(|turn| turn.into_keys().collect()).collect();
+            prop_assert_eq!(found, turns);
+        }
+    }
 }

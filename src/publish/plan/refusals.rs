@@ -14,15 +14,6 @@ const LONGEST_WAIT: i64 = 60;
 /// A refusal that was not met again for this time is forgotten: its endpoint is gone.
 const STANDS: SignedDuration = SignedDuration::from_hours(2);
 
-/// The answer of Cloud Map to a change that it refuses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RefusedChange {
-    /// The change is held back.
-    HeldBack(Reason),
-    /// The namespace accepts no more instances; with the error message.
-    Full(String),
-}
-
 /// The refusals of a process, by Cloud Map service and instance; without an instance, of the service itself.
 #[derive(Debug, Default)]
 pub struct Refusals(BTreeMap<Refusable, Refusal>);
@@ -34,7 +25,8 @@ pub type MadeFor<'a> = (&'a ServiceRef, &'a Change);
 
 #[derive(Debug)]
 struct Refusal {
-    refused: RefusedChange,
+    /// The answer of Cloud Map.
+    refused: Reason,
     /// A hash of all that it rests on.
     grounds: String,
     /// How often it was refused on these grounds, and the start of the last run that tried.
@@ -57,7 +49,7 @@ impl Refusals {
         &self,
         changes: impl Iterator<Item = MadeFor<'a>>,
         observation: &Observation,
-    ) -> Vec<Option<RefusedChange>> {
+    ) -> Vec<Option<Reason>> {
         let mut grounds = Grounds::of(observation);
         // A place that a Service has freed in a full namespace is new.
         let may_have_place = |change: &Change| {
@@ -77,7 +69,7 @@ impl Refusals {
     /// Records the answers to changes that were tried on an observation; `None` means that a change was not refused.
     pub fn note<'a>(
         &mut self,
-        answers: impl Iterator<Item = (MadeFor<'a>, Option<RefusedChange>)>,
+        answers: impl Iterator<Item = (MadeFor<'a>, Option<Reason>)>,
         observation: &Observation,
     ) {
         let now = observation.now;

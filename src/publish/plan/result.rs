@@ -14,9 +14,8 @@ use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use crate::guard::GuardStatus;
 use crate::model::{
-    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags,
+    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags, count_each,
 };
-
 /// The changes to make, and the requests that are held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -34,7 +33,7 @@ impl Plan {
     /// A plan without changes, with the cause for each Cloud Map service that could not be read.
     pub(super) fn with_unreadable(observation: &Observation) -> Self {
         let mut plan = Self::default();
-        for (key, _, problem) in unread(observation) {
+        for (key, _, problem) in observation.unread() {
             let place = Place::of(key, &observation.registry);
             plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
         }
@@ -91,11 +90,10 @@ impl Plan {
         for key in keys {
             let place = Place::of(&key, &observation.registry);
             let unchanged = self.unchanged.entry(place).or_default();
-            for (id, attributes) in observation.registry.instances(&key) {
-                if let Some(foreign) = instance::foreign(id, attributes, &observation.owner) {
-                    *unchanged.foreign.entry(foreign).or_default() += 1;
-                }
-            }
+            let foreign = observation.registry.instances(&key);
+            let foreign =
+                foreign.filter_map(|(id, it)| instance::foreign(id, it, &observation.owner));
+            unchanged.foreign = count_each(foreign);
         }
     }
 
@@ -142,59 +140,60 @@ pub enum ServiceNote {
     },
 }
 
-/// The services that could not be read, each with the cause.
-fn unread(
-    observation: &Observation,
-) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
-    let services = observation.registry.services.iter();
-    services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
-}
+impl Observation {
+    /// The services that could not be read, each with the cause.
+    fn unread(&self) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
+        let services = self.registry.services.iter();
+        services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
+    }
 
-/// Whether the function may not read a service that no Service claims and that was never seen to be ours.
-fn is_of_others(observation: &Observation, key: &ServiceKey, service: &CloudMapService) -> bool {
-    let is_claimed = observation.holders.claimants(key).next().is_some();
-    let is_ours = service.was_ours || service.is_tagged(&observation.owner.id);
-    service.is_denied && !is_claimed && !is_ours
-}
+    /// Whether the function may not read a service that no Service claims and that was never seen to be ours.
+    fn is_of_others(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
+        let is_claimed = self.holders.claimants(key).next().is_some();
+        let is_ours = service.was_ours || service.is_tagged(&self.owner.id);
+        service.is_denied && !is_claimed && !is_ours
+    }
 
-/// The services of which only the tags can show whether they are ours.
-pub fn tags_of_unread(observation: &Observation) -> BTreeSet<ServiceKey> {
-    let seem =
-        unread(observation).filter(|(key, service, _)| is_of_others(observation, key, service));
-    seem.map(|(key, ..)| key.clone()).collect()
-}
+    /// The services of which only the tags can show whether they are ours.
+    pub fn tags_of_unread(&self) -> BTreeSet<ServiceKey> {
+        let seem = self.unread().filter(|(key, service, _)| self.is_of_others(key, service));
+        seem.map(|(key, ..)| key.clone()).collect()
+    }
 
-pub fn unread_keys(observation: &Observation) -> BTreeSet<ServiceKey> {
-    unread(observation).map(|(key, ..)| key.clone()).collect()
-}
+    pub fn unread_keys(&self) -> BTreeSet<ServiceKey> {
+        self.unread().map(|(key, ..)| key.clone()).collect()
+    }
 
-/// The services that have our tag, or instances with marks of this installation and flow for any cluster.
-pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMapService> {
-    let owner = &observation.owner;
-    observation.registry.services.values().filter(move |service| {
-        let mut instances = service.instances.iter().flat_map(|all| all.values());
-        let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
-        service.is_tagged(&owner.id) || instances.any(is_marked)
-    })
+    /// The services that have our tag, or instances with marks of this installation and flow for any cluster.
+    pub fn seen_as_ours(&self) -> impl Iterator<Item = &CloudMapService> {
+        let owner = &self.owner;
+        self.registry.services.values().filter(move |service| {
+            let mut instances = service.instances.iter().flat_map(|all| all.values());
+            let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
+            service.is_tagged(&owner.id) || instances.any(is_marked)
+        })
+    }
 }
 
 /// The most instances that a service may have.
 const MOST_INSTANCES: usize = 1000;
 
-/// The number of instances that may be ours and are not known, as the list of services reports it: those in services that
-/// could not be read, or never were, those that came since a read of an earlier run, and the most that services may have
-/// which no list has shown yet.
-pub fn instances_unread(observation: &Observation) -> usize {
-    let unlisted: usize = observation.registry.unlisted.values().sum();
-    let unread = unread(observation);
-    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, key, it));
-    let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
-    let others = observation.registry.services.values().filter(|it| it.unreadable.is_none());
-    let new = others.filter(|it| !it.is_current()).map(|service| {
-        let known = service.instances.as_ref().map_or(0, |it| it.len());
-        usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
-    });
-    unread.saturating_add(new.sum()).saturating_add(unlisted.saturating_mul(MOST_INSTANCES))
+impl Observation {
+    /// The number of instances that may be ours and are not known, as the list of services reports it: those in
+    /// services that could not be read, or never were, those that came since a read of an earlier run, and the most
+    /// that services may have which no list has shown yet.
+    pub fn instances_unread(&self) -> usize {
+        let unlisted: usize = self.registry.unlisted.values().sum();
+        let unread = self.unread();
+        let ours = unread.filter(|(key, it, _)| !self.is_of_others(key, it));
+        let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
+        let others = self.registry.services.values().filter(|it| it.unreadable.is_none());
+        let new = others.filter(|it| !it.is_current()).map(|service| {
+            let known = service.instances.as_ref().map_or(0, |it| it.len());
+            usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
+        });
+        unread.saturating_add(new.sum()).saturating_add(unlisted.saturating_mul(MOST_INSTANCES))
+    }
 }
 
 impl Plan {
@@ -203,13 +202,13 @@ impl Plan {
         let unreadable =
             self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
-        for (key, service, problem) in unread(observation) {
+        for (key, service, problem) in observation.unread() {
             let place = Place::of(key, &observation.registry);
             if reported.contains(&place) {
                 continue;
             }
             let unchanged = self.unchanged.entry(place).or_default();
-            if is_of_others(observation, key, service) {
+            if observation.is_of_others(key, service) {
                 let tags_problem = match &service.tags {
                     Tags::Unreadable(problem) => Some(problem.clone()),
                     Tags::Unread | Tags::Read { .. } => None,

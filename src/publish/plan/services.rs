@@ -1,7 +1,7 @@
 //! The Cloud Map service itself: created with its first instance and, if needed, its namespace. An HTTP namespace gives it
 //! no records; in a DNS namespace its Service's ports and address families decide their types. One of ours that was created
 //! with records that fit no endpoint is created anew. Under a shared name the oldest Service decides the settings that
-//! exist only once. Tags are read only for the services that [`tags_needed`] returns.
+//! exist only once. Tags are read only for the services that [`Observation::tags_needed`] returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
@@ -11,62 +11,67 @@ use super::claims::Holders;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::Plan;
-use super::ttl::{depends_on_tags, left_by_claims};
+use super::ttl::depends_on_tags;
 use crate::model::{
-    Claims, CloudMapService, HealthSource, NamespaceKind, NewService, Place, PublishedService,
-    Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,
+    Claims, CloudMapService, HealthSource, InstanceKey, NamespaceKind, NewService, Place,
+    PublishedService, Records, Registry, ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,
 };
 
-/// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by ECS
-/// Service Connect, which uses HTTP services only, those with differences that an update could change, and those that may
-/// have to be created anew.
-pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
-    let Observation { holders, affected, .. } = observation;
-    let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
-    let needed = held.filter(|(key, holder)| {
-        let service = observation.registry.services.get(key);
-        let Some(service) = service.filter(|service| !service.is_never_read()) else {
-            return false;
-        };
-        let claims = observation.desired.claims(holder);
-        let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
-        let decides = holders.holder(key) == Some(*holder);
-        let owner = &observation.owner;
-        let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
-        let misfits = || service.held() == 0 && observation.may_misfit(service, holder);
-        first || decides && claims.is_some_and(differs) || misfits()
-    });
-    let left = left_by_claims(observation)
-        .filter(|(_, service, _)| depends_on_tags(service, None, &observation.owner));
-    needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
-}
+impl Observation {
+    /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by
+    /// ECS Service Connect, which uses HTTP services only, those with differences that an update could change, and
+    /// those that may have to be created anew.
+    pub fn tags_needed(&self) -> BTreeSet<ServiceKey> {
+        let Observation { holders, affected, .. } = self;
+        let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let needed = held.filter(|(key, holder)| {
+            let service = self.registry.services.get(key);
+            let Some(service) = service.filter(|service| !service.is_never_read()) else {
+                return false;
+            };
+            let claims = self.desired.claims(holder);
+            let first = service.kind == ServiceKind::Http && !self.has_ours(key);
+            let decides = holders.holder(key) == Some(*holder);
+            let owner = &self.owner;
+            let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
+            let misfits = || service.held() == 0 && self.may_misfit(service, holder);
+            first || decides && claims.is_some_and(differs) || misfits()
+        });
+        let left = self
+            .left_by_claims()
+            .filter(|(_, service, _)| depends_on_tags(service, None, &self.owner));
+        needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
+    }
 
-/// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is not
-/// known by a read of this run.
-pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>> {
-    let holders = &observation.holders;
-    let services = &observation.registry.services;
-    let is_known = |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
-    let asked = holders.keys().filter(is_known).filter_map(|key| {
-        Some((key.clone(), observation.desired.claims(holders.holder(key)?)?.ttl))
-    });
-    asked.collect()
-}
+    /// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is
+    /// not known by a read of this run.
+    pub fn ttls_asked(&self) -> BTreeMap<ServiceKey, Option<u32>> {
+        let holders = &self.holders;
+        let services = &self.registry.services;
+        let is_known =
+            |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
+        let asked = holders
+            .keys()
+            .filter(is_known)
+            .filter_map(|key| Some((key.clone(), self.desired.claims(holders.holder(key)?)?.ttl)));
+        asked.collect()
+    }
 
-/// Whether the claims of every Service are known, with the namespaces of their names.
-pub fn is_clear(observation: &Observation) -> bool {
-    observation.holders.unclear().next().is_none()
-}
+    /// Whether the claims of every Service are known, with the namespaces of their names.
+    pub fn is_clear(&self) -> bool {
+        self.holders.unclear().next().is_none()
+    }
 
-/// Whether an instance of ours is registered under the key.
-pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
-    observation.ours(key).next().is_some()
-}
+    /// Whether an instance of ours is registered under the key.
+    pub fn has_ours(&self, key: &ServiceKey) -> bool {
+        self.ours(key).next().is_some()
+    }
 
-/// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
-pub fn refusal(observation: &Observation, kind: ServiceKind) -> Option<Reason> {
-    let has_records = matches!(kind, ServiceKind::Dns(_));
-    (has_records && observation.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
+    /// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
+    pub fn refusal(&self, kind: ServiceKind) -> Option<Reason> {
+        let has_records = matches!(kind, ServiceKind::Dns(_));
+        (has_records && self.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
+    }
 }
 
 /// TTL in seconds of the records of a new DNS service if no annotation sets one.
@@ -92,7 +97,7 @@ impl Observation {
             return Err(Reason::CnameService);
         }
         match &service.tags {
-            _ if service.kind != ServiceKind::Http || has_ours(self, key) => Ok(()),
+            _ if service.kind != ServiceKind::Http || self.has_ours(key) => Ok(()),
             Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
             // It is unknown whether ECS manages the service.
             Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
@@ -201,5 +206,123 @@ impl Plan {
                 is_created |= registers;
             }
         }
+    }
+}
+
+// A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances; with a single
+// claim, if it is a [`misfit`](Observation::misfit). The claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service
+// stays.
+
+/// The claims of clusters to Cloud Map services, and the instances that a plan removes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    keys: BTreeSet<ServiceKey>,
+    /// Those of one claimant each, which the service does not fit.
+    misfits: BTreeSet<ServiceKey>,
+    /// Names, in lower case, that are claimed in a namespace that was not found.
+    names: BTreeSet<String>,
+    /// Services with invalid annotations, so that their claims are unknown.
+    unclear: BTreeSet<String>,
+    leaving: Leaving,
+}
+
+/// Instances that a plan removes, or that were removed.
+pub type Leaving = BTreeSet<InstanceKey>;
+
+impl Claimed {
+    /// The claims of one cluster, and the instances that a sync of all of it has removed, or a plan would remove.
+    pub fn of(observation: &Observation, leaving: Leaving) -> Self {
+        let mut claimed = Self { leaving, ..Self::default() };
+        let mut claimants: BTreeMap<ServiceKey, Vec<&ServiceRef>> = BTreeMap::new();
+        for (service, annotated) in &observation.desired.services {
+            let Ok(claims) = &annotated.claims else {
+                let cluster = observation.owner.cluster.name();
+                claimed.unclear.insert(format!("{service} of cluster {cluster}"));
+                continue;
+            };
+            for name in &claims.names {
+                match observation.key(service, &claims.namespace, name) {
+                    Ok(key) => claimants.entry(key).or_default().push(service),
+                    Err(_) => _ = claimed.names.insert(name.as_str().to_ascii_lowercase()),
+                }
+            }
+        }
+        for (key, all) in claimants {
+            let misfit = matches!(all[..], [only] if observation.misfit(&key, only).is_some());
+            let keys = if misfit { &mut claimed.misfits } else { &mut claimed.keys };
+            keys.insert(key);
+        }
+        claimed
+    }
+
+    /// The claims of this cluster and of others.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.keys.extend(self.misfits.intersection(&other.misfits).cloned());
+        self.keys.extend(other.keys);
+        self.misfits.extend(other.misfits);
+        self.names.extend(other.names);
+        self.unclear.extend(other.unclear);
+        self.leaving.extend(other.leaving);
+        self
+    }
+
+    /// The Services with invalid annotations, which may claim any name. While there is one, no service is deleted.
+    pub fn unclear(&self) -> Vec<&str> {
+        self.unclear.iter().map(String::as_str).collect()
+    }
+
+    fn may_be_claimed(&self, key: &ServiceKey) -> bool {
+        self.keys.contains(key) || self.names.contains(&key.name.to_ascii_lowercase())
+    }
+
+    /// Whether none of the instances that were read in a service stays.
+    fn leaves(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
+        let mut instances = service.instances.iter().flatten();
+        instances.all(|(id, _)| self.leaving.contains(&InstanceKey::new(key, id)))
+    }
+}
+
+impl Plan {
+    /// The instances that the plan removes, including those that have to wait.
+    pub fn leaving(&self) -> Leaving {
+        let removals = self.changes.values().flatten().filter(|it| it.marked().is_some());
+        removals.filter_map(Change::instance_key).collect()
+    }
+}
+
+/// The services that may be deleted, judged by the data already read: no Service claims them, and no instance is known
+/// to stay in them.
+pub fn deletable(registry: &Registry, claimed: &Claimed) -> BTreeSet<ServiceKey> {
+    let services = registry.services.iter().filter(|(key, service)| {
+        let readable = service.unreadable.is_none();
+        readable && !claimed.may_be_claimed(key) && claimed.leaves(key, service)
+    });
+    services.map(|(key, _)| key.clone()).collect()
+}
+
+/// The decision on a service that may be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeletionVerdict {
+    Delete,
+    /// It stays: it is not ours, or has instances.
+    Keep,
+    /// Its tags or instances could not be read.
+    Unreadable(String),
+}
+
+/// Decides on a deletable service. Its tags were read just now; so were its instances, if it is ours.
+pub fn verdict(
+    key: &ServiceKey,
+    service: &CloudMapService,
+    claimed: &Claimed,
+    owner: &str,
+) -> DeletionVerdict {
+    match (&service.tags, &service.unreadable) {
+        (Tags::Unreadable(problem), _) => DeletionVerdict::Unreadable(problem.clone()),
+        _ if !service.is_tagged(owner) => DeletionVerdict::Keep,
+        (_, Some(problem)) => DeletionVerdict::Unreadable(problem.clone()),
+        _ if service.instances.is_some() && claimed.leaves(key, service) => DeletionVerdict::Delete,
+        _ => DeletionVerdict::Keep,
     }
 }

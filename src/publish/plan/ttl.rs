@@ -12,7 +12,6 @@ use super::change::{Change, Stage};
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::{Plan, ServiceNote};
-use super::services::has_ours;
 use crate::model::{
     Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKey,
     ServiceKind, ServiceRef, ServiceUpdate, Tags, seconds,
@@ -138,27 +137,29 @@ fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterA
     marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
 }
 
-/// The services in which the cluster has instances and claims nothing any more, each with the Service of one of these. If
-/// it is the last cluster of a run to be read, it alone knows what all clusters ask for there.
-pub fn left_by_claims(
-    observation: &Observation,
-) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, ServiceRef)> {
-    let Observation { holders, affected, registry, .. } = observation;
-    let left = registry.services.iter().filter(|(key, service)| {
-        !service.ttls_asked.is_empty()
-            && holders.holder(key).is_none()
-            && !observation.marked_services(key).any(|it| holders.is_unclear(&it))
-    });
-    left.filter_map(|(key, service)| {
-        let marked = observation.marked_services(key).find(|it| affected.contains(it))?;
-        Some((key, service, marked))
-    })
+impl Observation {
+    /// The services in which the cluster has instances and claims nothing any more, each with the Service of one of
+    /// these. If it is the last cluster of a run to be read, it alone knows what all clusters ask for there.
+    pub fn left_by_claims(
+        &self,
+    ) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, ServiceRef)> {
+        let Observation { holders, affected, registry, .. } = self;
+        let left = registry.services.iter().filter(|(key, service)| {
+            !service.ttls_asked.is_empty()
+                && holders.holder(key).is_none()
+                && !self.marked_services(key).any(|it| holders.is_unclear(&it))
+        });
+        left.filter_map(|(key, service)| {
+            let marked = self.marked_services(key).find(|it| affected.contains(it))?;
+            Some((key, service, marked))
+        })
+    }
 }
 
 impl Plan {
     /// Updates the services that the cluster's claims have left to what the other clusters ask for.
     pub fn update_left(&mut self, observation: &Observation) {
-        for (key, service, marked) in left_by_claims(observation) {
+        for (key, service, marked) in observation.left_by_claims() {
             if let Ok((Some(update), _)) = update(service, None, &observation.owner) {
                 let place = Place::of(key, &observation.registry);
                 let change = Change::UpdateService { place, update };
@@ -193,8 +194,7 @@ impl Plan {
             _ => None,
         });
         let registers: BTreeSet<&Place> = registers.collect();
-        let has_say =
-            |place: &Place| registers.contains(place) || has_ours(observation, &place.key);
+        let has_say = |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
         let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
         let noted = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
         let places = updated.map(Change::place).chain(noted.map(|(place, _)| place));

@@ -12,7 +12,6 @@ use super::observation::Observation;
 use super::reason::Reason;
 use super::result::ServiceNote;
 use super::rules::{Maximum, SetBy, smallest};
-use super::services::refusal;
 use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
@@ -126,6 +125,12 @@ impl WantedInstances<'_> {
         smallest(self.template.claims.maximum, self.template.permit.maximum())
     }
 
+    /// # Errors
+    /// Returns the reason if no registration can succeed.
+    pub fn accepted(self) -> Result<Self, Reason> {
+        self.refused.clone().map_or(Ok(self), Err)
+    }
+
     /// Whether instances stay that no endpoint requests.
     pub fn keeps_surplus(&self) -> bool {
         self.keeps_all() || self.keeps_last_set()
@@ -148,83 +153,82 @@ impl WantedInstances<'_> {
     }
 }
 
-/// The instances that all holders of `key`, the oldest first, want in its Cloud Map service. A service that does not
-/// exist is created with the settings of the oldest.
-///
-/// # Errors
-/// Returns the reason if nothing can be registered there.
-pub fn wanted<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    holders: &[ServiceRef],
-) -> Result<Vec<WantedInstances<'a>>, Reason> {
-    holders.iter().map(|holder| wanted_by_holder(observation, key, holder, holders)).collect()
-}
+impl Observation {
+    /// The instances that all holders of `key`, the oldest first, want in its Cloud Map service. A service that does
+    /// not exist is created with the settings of the oldest.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing can be registered there.
+    pub fn wanted(
+        &self,
+        key: &ServiceKey,
+        holders: &[ServiceRef],
+    ) -> Result<Vec<WantedInstances<'_>>, Reason> {
+        holders.iter().map(|holder| self.wanted_by_holder(key, holder, holders)).collect()
+    }
 
-/// The instances that one of the holders wants.
-///
-/// # Errors
-/// Returns the reason if nothing can be registered there.
-pub fn wanted_by_holder<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    holder: &ServiceRef,
-    holders: &[ServiceRef],
-) -> Result<WantedInstances<'a>, Reason> {
-    let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
-    let (published, claims) = claims(observation, holder)?;
-    let existing = observation.registry.services.get(key);
-    existing.map_or(Ok(()), |service| observation.may_register_in(service, key))?;
-    let create = match existing {
-        Some(_) => None,
-        None => observation.new_service(key, holders),
-    };
-    let created = create.as_ref().map(|it| (it.kind, it.custom_health));
-    let (kind, has_check) = existing
-        .map(|it| (it.kind, it.custom_health))
-        .or(created)
-        .unwrap_or((ServiceKind::Http, false));
-    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    let template = InstanceTemplate { kind, is_checked, published, claims, permit };
-    let mut wanted = WantedInstances {
-        holder: holder.clone(),
-        create,
-        update: None,
-        note: None,
-        instances: BTreeMap::new(),
-        owned_by_sharer: BTreeSet::new(),
-        unclear: BTreeSet::new(),
-        ready: false,
-        beyond_maximum: BTreeMap::new(),
-        refused: refusal(observation, kind),
-        held_back: template.remarks(),
-        template,
-    };
-    if claims.publish {
-        wanted.add_endpoints(observation, has_check);
+    /// The instances that one of the holders wants.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing can be registered there.
+    pub fn wanted_by_holder(
+        &self,
+        key: &ServiceKey,
+        holder: &ServiceRef,
+        holders: &[ServiceRef],
+    ) -> Result<WantedInstances<'_>, Reason> {
+        let permit = self.permit(holder, key).map_err(Reason::NotAllowed)?;
+        let (published, claims) = self.claims_of(holder)?;
+        let existing = self.registry.services.get(key);
+        existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
+        let create = match existing {
+            Some(_) => None,
+            None => self.new_service(key, holders),
+        };
+        let created = create.as_ref().map(|it| (it.kind, it.custom_health));
+        let (kind, has_check) = existing
+            .map(|it| (it.kind, it.custom_health))
+            .or(created)
+            .unwrap_or((ServiceKind::Http, false));
+        let is_checked = existing.is_some_and(|service| service.health_check.is_some());
+        let template = InstanceTemplate { kind, is_checked, published, claims, permit };
+        let mut wanted = WantedInstances {
+            holder: holder.clone(),
+            create,
+            update: None,
+            note: None,
+            instances: BTreeMap::new(),
+            owned_by_sharer: BTreeSet::new(),
+            unclear: BTreeSet::new(),
+            ready: false,
+            beyond_maximum: BTreeMap::new(),
+            refused: self.refusal(kind),
+            held_back: template.remarks(),
+            template,
+        };
+        if claims.publish {
+            wanted.add_endpoints(self, has_check);
+        }
+        let oldest = &holders[0];
+        if let Some(service) = existing {
+            wanted.add_settings(service, key, self);
+        }
+        if holder != oldest {
+            (wanted.update, wanted.note) = (None, None);
+            wanted.held_back.extend(self.overridden_settings(key, holder, oldest));
+        }
+        Ok(wanted)
     }
-    let oldest = &holders[0];
-    if let Some(service) = existing {
-        wanted.add_settings(service, key, observation);
-    }
-    if holder != oldest {
-        (wanted.update, wanted.note) = (None, None);
-        wanted.held_back.extend(observation.overridden_settings(key, holder, oldest));
-    }
-    Ok(wanted)
-}
 
-fn claims<'a>(
-    observation: &'a Observation,
-    holder: &ServiceRef,
-) -> Result<(&'a PublishedService, &'a Claims), Reason> {
-    let unread = || Reason::Unreadable("its claim was not read".to_owned());
-    let published = observation.desired.services.get(holder).ok_or_else(unread)?;
-    let claims = published.claims.as_ref().map_err(|_| unread())?;
-    if published.endpoints.is_none() {
-        return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
+    fn claims_of(&self, holder: &ServiceRef) -> Result<(&PublishedService, &Claims), Reason> {
+        let unread = || Reason::Unreadable("its claim was not read".to_owned());
+        let published = self.desired.services.get(holder).ok_or_else(unread)?;
+        let claims = published.claims.as_ref().map_err(|_| unread())?;
+        if published.endpoints.is_none() {
+            return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
+        }
+        Ok((published, claims))
     }
-    Ok((published, claims))
 }
 
 impl WantedInstances<'_> {

@@ -6,7 +6,7 @@ use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchResultEntry};
 use tokio::time::advance;
 
 use super::*;
-use cloud_map_sync::event::{self, Invocation};
+use cloud_map_sync::event::{self, Payload};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -198,7 +198,7 @@ fn the_function_reads_each_message_as_intended() {
         let body = place.message("blue").to_string();
         let record = json!({"messageId": "1", "eventSource": "aws:sqs", "body": body});
         let read = event::read(&json!({"Records": [record]})).expect("a batch");
-        let Invocation::Queue(messages) = read else { panic!("{read:?}") };
+        let Payload::Queue(messages) = read else { panic!("{read:?}") };
         let reading = messages[0].reading.as_ref().expect("usable");
         assert_eq!(reading.to_string(), scope);
     }

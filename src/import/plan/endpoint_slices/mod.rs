@@ -18,9 +18,9 @@ use super::derived_service::Derived;
 use super::present::{Addresses, PortSet, Slice, SliceEndpoint};
 use crate::clusterset::id;
 use crate::model::{
-    ClusterId, ClustersetService, ExportedPort, Family, ImportType, is_dns_label, is_publishable,
+    ClusterId, ClustersetService, ExportedPort, Family, ImportType, count_each, is_dns_label,
+    is_publishable,
 };
-
 /// The slices of a cluster and family. A slice without the label of a cluster belongs to none.
 type Groups<'a> = BTreeMap<(Option<ClusterId>, Family), Vec<&'a Slice>>;
 
@@ -113,7 +113,7 @@ pub(super) fn wanted(
         let read = basis.sources.by_cluster.get(cluster);
         let Some(exported) = read.and_then(Read::exported) else { continue };
         let is_own = *cluster == basis.importer.cluster;
-        let source = Source { service, exported, is_own };
+        let source = EndpointSource { service, exported, is_own };
         for family in families {
             let wanted = source.wanted(*family);
             if !wanted.is_empty() {
@@ -143,22 +143,19 @@ fn keep(slice: &Slice, wanted: &mut Wanted) {
 
 /// All addresses of an import, each with the number of endpoints that have it.
 fn count_addresses(wanted: &ByCluster) -> AddressCounts {
-    let mut addresses = AddressCounts::new();
-    for address in wanted.values().flat_map(BTreeMap::values).flat_map(BTreeMap::keys) {
-        *addresses.entry(*address).or_default() += 1;
-    }
-    addresses
+    let with_ports = wanted.values().flat_map(BTreeMap::values);
+    count_each(with_ports.flat_map(BTreeMap::keys).copied())
 }
 
 /// The endpoints of an exporting cluster.
-struct Source<'a> {
+struct EndpointSource<'a> {
     service: &'a ClustersetService,
     exported: &'a Exported,
     /// Whether it is the importing cluster.
     is_own: bool,
 }
 
-impl Source<'_> {
+impl EndpointSource<'_> {
     /// The endpoints of one family. Most have the same ports, which are found once.
     fn wanted(&self, family: Family) -> Wanted {
         let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();

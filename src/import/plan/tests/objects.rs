@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::{BOTH, World, after, ports};
-use crate::import::plan::{Failure, Kind, OwnerLabel};
+use crate::import::plan::{FailedWrite, Kind, OwnerLabel};
 use crate::model::{Family, InternalTrafficPolicy, Properties, SessionAffinity};
 
 fn web() -> World {
@@ -34,8 +34,8 @@ fn with_properties() -> World {
     world
 }
 
-fn failed(kind: Kind, message: &str) -> Failure {
-    Failure { kind, message: message.to_owned() }
+fn failed(kind: Kind, message: &str) -> FailedWrite {
+    FailedWrite { kind, message: message.to_owned() }
 }
 
 fn pretty(object: &Value) -> String {

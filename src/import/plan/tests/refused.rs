@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::{World, after};
-use crate::import::plan::{Failure, Kind, Stage, missing_fields, refused_fields};
+use crate::import::plan::{FailedWrite, Kind, Stage, missing_fields, refused_fields};
 use crate::model::{
     InternalTrafficPolicy, OptionalField, Policy, RefusedField, ServiceRef, SessionAffinity,
 };
@@ -172,7 +172,7 @@ fn local_traffic_policy_is_said_in_ready() {
 #[test]
 fn slices_are_written_for_the_ports_of_a_service_that_cannot_be_changed() {
     let mut cluster = after(&World::with_ports("http:80").exported("green", "10.0.0.1"));
-    let failed = |kind| Some(Failure { kind, message: "forbidden".to_owned() });
+    let failed = |kind| Some(FailedWrite { kind, message: "forbidden".to_owned() });
     let world = World {
         failure: failed(Kind::Service),
         ..World::with_ports("web:80").exported("green", "10.0.0.2")

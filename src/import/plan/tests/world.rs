@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan,
+    Basis, Exported, FailedWrite, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan,
     PortKey, Present, Read, Sources, change, plan,
 };
 use crate::model::{
@@ -27,7 +27,7 @@ pub struct World {
     pub sources: Sources,
     pub takes_over: bool,
     pub policy: Policy,
-    pub failure: Option<Failure>,
+    pub failure: Option<FailedWrite>,
     pub kept_ips: usize,
     pub now: Timestamp,
 }

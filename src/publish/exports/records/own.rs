@@ -14,7 +14,7 @@ use crate::model::{
 use crate::publish::exports::outcome::Refused;
 use crate::publish::observe::World;
 use crate::publish::plan::{DeregisterReason, Observation, WantedRecords, no_service};
-use crate::publish::{Execution, Options, Task, carry_out};
+use crate::publish::{Execution, Options, Task};
 use crate::report::{ClusterReport, Mode};
 
 /// The age at which a full sync writes the heartbeat again.
@@ -135,14 +135,12 @@ impl Kept<'_> {
         if world.rules.policy != Policy::Sync || former.services.is_empty() {
             return report;
         }
-        let execution = Execution::of_registry(
-            Task::Purge(&DeregisterReason::ClusterIdChanged),
-            world.registry,
-        );
+        let task = Task::Purge(&DeregisterReason::ClusterIdChanged);
+        let execution = Execution::of_registry(task, world.registry, options);
         for registry in record::parts(former) {
             let (owner, rules) = (world.owner.clone(), world.rules.clone());
             let observation = Observation::new(owner, rules, world.now, registry);
-            report = report.with(carry_out(&execution, &observation, options).await.report);
+            report = report.with(execution.carry_out(&observation).await.report);
         }
         report
     }

@@ -27,7 +27,7 @@ use crate::model::{CloudMapService, Namespace, NewService, ServiceKey};
 use crate::publish::observe::mirror::{LeftList, Moment, Services, Start};
 
 /// The list of all services did not become a list of each namespace.
-enum Problem {
+enum ListProblem {
     /// The list could not be read to the end.
     List(Error),
     /// The namespace of a service could not be read.
@@ -160,15 +160,15 @@ impl SharedRegistry {
     async fn read_list(
         &self,
         of: Option<&Namespace>,
-        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), Problem>,
-    ) -> Result<Option<Start>, Problem> {
+        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), ListProblem>,
+    ) -> Result<Option<Start>, ListProblem> {
         let by_turns = self.lists_by_turns();
         let left = self.memory.mirror().left().get(&of.map(|it| it.id.clone())).cloned();
         let left = left.filter(|_| by_turns);
         let goes_on = left.is_some();
         match self.read_pages(of, left, by_turns, on_page).await {
             // The token was not kept for so long. The next one may not be, either, so the list is read to its end.
-            Err(Problem::List(error)) if goes_on && error.class == Class::Invalid => {
+            Err(ListProblem::List(error)) if goes_on && error.class == Class::Invalid => {
                 self.read_pages(of, None, false, on_page).await
             }
             read => read,
@@ -180,8 +180,8 @@ impl SharedRegistry {
         of: Option<&Namespace>,
         left: Option<LeftList>,
         by_turns: bool,
-        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), Problem>,
-    ) -> Result<Option<Start>, Problem> {
+        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), ListProblem>,
+    ) -> Result<Option<Start>, ListProblem> {
         let list = of.map(|it| it.id.clone());
         let is_first = self.memory.mirror().has_no_list();
         // It is listed after all others, which may leave no page.
@@ -190,14 +190,14 @@ impl SharedRegistry {
             Some((start, from)) => (start, Some(from)),
             None => ((self.memory.mirror().take_moment(), self.now), None),
         };
-        let mut pages = pin!(self.cloud_map.services(of, from).map_err(Problem::List)?);
+        let mut pages = pin!(self.cloud_map.services(of, from).map_err(ListProblem::List)?);
         loop {
             if by_turns && !std::mem::take(&mut has_page) && !self.budget.spend_page(is_first) {
                 return Ok(None);
             }
             // A list that goes on began in an earlier run.
             let at = (self.memory.mirror().take_moment(), self.now);
-            let page = pages.try_next().await.map_err(Problem::List)?;
+            let page = pages.try_next().await.map_err(ListProblem::List)?;
             let Some(page) = page else { return Ok(Some(start)) };
             on_page(page.services, at).await?;
             let Some(next) = page.next else {
@@ -223,7 +223,7 @@ impl SharedRegistry {
         };
         let ended = match self.read_list(Some(namespace), &on_page).await {
             Ok(ended) => ended,
-            Err(Problem::List(error) | Problem::Service(error)) => match error.class {
+            Err(ListProblem::List(error) | ListProblem::Service(error)) => match error.class {
                 // A remembered namespace that is gone.
                 Class::NotFound => Some((self.memory.mirror().take_moment(), self.now)),
                 _ => return Err(Arc::new(error)),
@@ -257,7 +257,9 @@ impl SharedRegistry {
                 Ok((id, listed.service))
             });
             let mut located = pin!(stream::iter(located).buffer_unordered(SIDE_BY_SIDE));
-            while let Some((id, service)) = located.try_next().await.map_err(Problem::Service)? {
+            while let Some((id, service)) =
+                located.try_next().await.map_err(ListProblem::Service)?
+            {
                 // Without an id it was deleted since.
                 let Some(id) = id else { continue };
                 if let Some(namespace) = wanted.get(id.as_str()) {
@@ -273,8 +275,8 @@ impl SharedRegistry {
         let start = match self.read_list(None, &on_page).await {
             Ok(Some(start)) => start,
             Ok(None) => return Ok(Vec::new()),
-            Err(Problem::List(error)) => return Err(Arc::new(error)),
-            Err(Problem::Service(error)) => {
+            Err(ListProblem::List(error)) => return Err(Arc::new(error)),
+            Err(ListProblem::Service(error)) => {
                 self.note_problem(&error);
                 return Ok(namespaces);
             }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, is_clear, plan};
+use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, plan};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -229,7 +229,7 @@ fn those_who_share_a_name_that_is_held_by_one_are_none() {
 #[test]
 fn claims_are_clear_if_no_annotation_is_wrong_and_each_namespace_is_known() {
     let web = || World::new().service(service("shop/web", "http/web"));
-    let clear = |world: World| is_clear(&world.observed(&Selection::Everything));
+    let clear = |world: World| world.observed(&Selection::Everything).is_clear();
     assert!(clear(World::new()) && clear(web()));
     assert!(!clear(web().service(service("shop/mail", "http/mail").mistaken())));
     assert!(!clear(web().service(service("shop/mail", "nowhere/mail"))));

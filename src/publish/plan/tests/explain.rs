@@ -8,7 +8,7 @@ use super::world::{
 };
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
-use crate::publish::plan::{Found, found, peaks, plan};
+use crate::publish::plan::{Found, found, plan};
 
 /// The description of one Service under each of its names.
 fn described(world: &World, of: &str) -> Vec<Found> {
@@ -168,7 +168,7 @@ fn peak_counts_what_is_there_and_what_comes() {
     let mut observed = world.clone();
     observed.0.expect_namespaces();
     let observed = observed.observed(&Selection::Everything);
-    let peaks = peaks(&world.0, &plan(&observed));
+    let peaks = world.0.peaks(&plan(&observed));
     let lines = peaks.iter().map(|it| format!("{}: {} of {}", it.of, it.count, it.quota));
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
     http/web: 4 of 1000

@@ -10,9 +10,7 @@ use crate::model::{
     Attributes, ClusterId, ClustersetId, Export, ExportedPort, ExportedService, Flow, ImportType,
     Member, Properties, Protocol, Selection, Timestamp,
 };
-use crate::publish::plan::{
-    Adoption, ExportAdoption, Plan, Policy, Rules, adopt, adopt_exports, to_adopt,
-};
+use crate::publish::plan::{Adoption, ExportAdoption, Plan, Policy, Rules, adopt, adopt_exports};
 
 const CREATED: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
@@ -76,7 +74,7 @@ fn of_aws(address: &str) -> Attributes {
 
 fn adoption(world: &World) -> Plan {
     let observed = world.observed(&Selection::Everything);
-    let recorded = to_adopt(&observed, &member());
+    let recorded = observed.to_adopt(&member());
     adopt_exports(&observed, &ExportAdoption { member: member(), recorded })
 }
 
@@ -168,7 +166,7 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
 fn instances_of_an_export_without_a_record_stay() {
     let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);
     let observed = world.observed(&Selection::Everything);
-    assert_eq!(to_adopt(&observed, &member()), [named("http/web")].into());
+    assert_eq!(observed.to_adopt(&member()), [named("http/web")].into());
     let none = ExportAdoption { member: member(), recorded: [].into() };
     assert_eq!(tell(&adopt_exports(&observed, &none)), "");
 }

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::world::{HTTP, World, foreign, named, own, owner_of, pod, service, tell};
 use crate::model::{Attributes, Flow, Foreign, Marks, Owner, Selection};
-use crate::publish::plan::{Adoption, DeregisterReason, adopt, marked_owners, purge, seen_as_ours};
+use crate::publish::plan::{Adoption, DeregisterReason, adopt, marked_owners, purge};
 use crate::publish::report;
 
 fn exported(cluster: &str, address: &str) -> Attributes {
@@ -60,5 +60,5 @@ fn they_belong_to_an_owner_of_their_own_and_make_no_service_ours() {
     let world = World::new().cloud_map("http/web", HTTP, [("d", exported("green", "10.0.0.7"))]);
     let owners = marked_owners(&world.0.registry, "cloud-map-sync");
     assert_eq!(owners.iter().map(|it| it.flow).collect::<Vec<_>>(), [Flow::Exports]);
-    assert_eq!(seen_as_ours(&world.0).count(), 0);
+    assert_eq!(world.0.seen_as_ours().count(), 0);
 }

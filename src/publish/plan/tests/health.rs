@@ -11,7 +11,7 @@ use super::world::{
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
 use crate::publish::plan::health::as_it_is;
-use crate::publish::plan::{Policy, Rules, health_needed};
+use crate::publish::plan::{Policy, Rules};
 
 /// A pod with these conditions.
 pub fn found(name: &str, address: &str, conditions: &str) -> Endpoint {
@@ -190,7 +190,7 @@ fn health_is_read_only_where_a_plan_has_to_know_it() {
         let asked = |service| {
             let affected = [named(service)].into();
             let observed = world.observed(&Selection::Everything);
-            health_needed(&observed, &affected)
+            observed.health_needed(&affected)
         };
         assert_eq!(asked("shop/web").contains(&key("http/web")), expected, "{case}");
         assert!(asked("shop/other").is_empty(), "{case}");

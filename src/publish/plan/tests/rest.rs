@@ -8,7 +8,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection};
-use crate::publish::plan::{Missing, claimed_namespaces, hold_names_exclusively, lacks_namespace};
+use crate::publish::plan::Missing;
 
 #[test]
 fn namespaces_that_claims_name_are_known_or_lacking() {
@@ -17,12 +17,12 @@ fn namespaces_that_claims_name_are_known_or_lacking() {
         .service(service("shop/mail", "dns/mail"))
         .service(service("shop/wrong", "gone/wrong").mistaken());
     let known = ["ns-dns".to_owned(), "ns-http".to_owned()];
-    assert!(!lacks_namespace(&world.0));
-    assert_eq!(claimed_namespaces(&world.0), known.clone().into());
+    assert!(!world.0.lacks_namespace());
+    assert_eq!(world.0.claimed_namespaces(), known.clone().into());
     let lacking = world.service(service("shop/api", "gone/api"));
-    assert!(lacks_namespace(&lacking.0));
-    assert_eq!(claimed_namespaces(&lacking.0), known.into());
-    assert!(claimed_namespaces(&World::new().0).is_empty());
+    assert!(lacking.0.lacks_namespace());
+    assert_eq!(lacking.0.claimed_namespaces(), known.into());
+    assert!(World::new().0.claimed_namespaces().is_empty());
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
     let web = || service("shop/web", "http/web");
     let holds = |world: &World| {
         let observed = world.observed(&Selection::namespace("shop"));
-        hold_names_exclusively(&observed, &observed.affected)
+        observed.holds_names_exclusively(&observed.affected)
     };
     assert!(holds(&world(web())));
     assert!(!holds(&world(web().shared())), "others may share it");

@@ -1,7 +1,7 @@
 //! The largest number of instances, against the quotas.
 
 use super::world::{A, HTTP, World, foreign, own, pod, service};
-use crate::publish::plan::{Peak, peaks};
+use crate::publish::plan::Peak;
 
 #[test]
 fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
@@ -11,7 +11,9 @@ fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
         .cloud_map("http/cart", HTTP, [])
         .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
         .cloud_map("dns/web", A, [("c", foreign("10.0.0.1"))]);
-    let peaks: Vec<(String, usize, usize, bool)> = peaks(&world.0, &world.plan())
+    let peaks: Vec<(String, usize, usize, bool)> = world
+        .0
+        .peaks(&world.plan())
         .into_iter()
         .map(|Peak { of, count, quota, is_fixed }| (of, count, quota, is_fixed))
         .collect();

@@ -10,7 +10,7 @@ use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
 use crate::publish::plan::{
     Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, adopt,
-    health_needed, plan,
+    plan,
 };
 
 /// The course of a sync.
@@ -88,7 +88,7 @@ impl Simulation {
     }
 
     fn read_health(&self, observed: &mut Observation) {
-        let asked = health_needed(observed, &observed.affected);
+        let asked = observed.health_needed(&observed.affected);
         for (key, service) in &mut observed.registry.services {
             if !asked.contains(key) {
                 service.health = KnownHealth::Unread;

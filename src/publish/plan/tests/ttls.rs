@@ -9,7 +9,6 @@ use super::world::{
     tell,
 };
 use crate::model::{Selection, Tags};
-use crate::publish::plan::{tags_needed, ttls_asked};
 
 /// The request of `green`: it was not read, it asks for no TTL, or for this one.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +83,7 @@ fn cluster_that_has_left_the_name_raises_it_for_the_others_if_it_knows_what_they
         let mut world = both(None, green, &[15], tagged("cloud-map-sync"));
         world.0.desired.services.clear();
         let world = service.into_iter().fold(world, World::service);
-        let needs_tags = tags_needed(&world.observed(&Selection::Everything)).len();
+        let needs_tags = world.observed(&Selection::Everything).tags_needed().len();
         let told = world.told();
         (told.lines().next().unwrap_or_default().to_owned(), needs_tags)
     };
@@ -147,7 +146,7 @@ fn the_holder_of_each_name_asks_for_its_ttl() {
         .service(web)
         .service(service("shop/old", "dns/mail").created(1))
         .service(service("shop/wrong", "dns/wrong").mistaken());
-    let asked = ttls_asked(&world.observed(&Selection::Everything));
+    let asked = world.observed(&Selection::Everything).ttls_asked();
     assert_eq!(asked, [(key("dns/mail"), None), (key("dns/web"), Some(15))].into());
 }
 
@@ -183,7 +182,7 @@ fn note_about_a_ttl_is_for_a_cluster_with_an_instance_there() {
 fn tags_are_needed_if_the_records_differ_from_the_own_ttl_or_from_the_one_to_set() {
     let needed = |own, green, present: &[u32]| {
         let world = both(own, green, present, Tags::Unread);
-        !tags_needed(&world.observed(&Selection::Everything)).is_empty()
+        !world.observed(&Selection::Everything).tags_needed().is_empty()
     };
     assert!(needed(Some(90), Green::Asks(Some(15)), &[15]), "only from its own");
     assert!(needed(None, Green::Asks(Some(60)), &[15]), "only from the one to set");

@@ -6,7 +6,7 @@ use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
 use crate::model::{
     CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags,
 };
-use crate::publish::plan::{Change, Rules, tags_needed};
+use crate::publish::plan::{Change, Rules};
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
@@ -87,7 +87,7 @@ fn an_update_says_again_what_it_would_delete() {
 
 #[test]
 fn tags_are_asked_for_only_where_something_depends_on_them() {
-    let needed = |world: World| !tags_needed(&world.observed(&Selection::Everything)).is_empty();
+    let needed = |world: World| !world.observed(&Selection::Everything).tags_needed().is_empty();
     let first = |kind| World::new().service(bare("dns/web")).cloud_map("dns/web", kind, []);
     let cases = [
         ("a first instance in an HTTP service", first(HTTP), true),

@@ -12,7 +12,7 @@ use crate::publish::plan::tests::world::{
     HTTP, NOW, World, foreign, key, named, of_other_cluster, ours, pod, pods, service, tell, with,
     written,
 };
-use crate::publish::plan::{Extent, Policy, Rules, is_quiet, would_lose};
+use crate::publish::plan::{Extent, Policy, Rules};
 
 #[test]
 fn others_are_neither_counted_nor_marked() {
@@ -70,12 +70,12 @@ fn full_sync_holds_the_services_of_its_note_until_that_expires() {
 #[test]
 fn sync_of_a_part_reads_the_note_if_the_part_would_lose_something_and_there_is_one() {
     let would_lose_of =
-        |world: &World, selection: &Selection| would_lose(&world.observed(selection));
+        |world: &World, selection: &Selection| world.observed(selection).would_lose();
     let would_lose =
         |world: &World, service: &str| would_lose_of(world, &Selection::service(named(service)));
     let is_quiet = |world: &World| {
         let observed = world.observed(&Selection::Everything);
-        is_quiet(&observed)
+        observed.is_quiet()
     };
     let world = shops(&[("a", 4, Some(0)), ("b", 4, Some(0)), ("c", 1, Some(1))]);
     assert_eq!((would_lose(&world, "shop/a"), would_lose(&world, "shop/c")), (true, false));

@@ -4,7 +4,6 @@ use insta::assert_snapshot;
 
 use super::{Shop, after, at, confirmed, held, lost, marks, minutes, ready, seen, shops, stand};
 use crate::model::{GuardState, Selection};
-use crate::publish::plan::is_quiet;
 use crate::publish::plan::tests::world::{NOW, World, tell};
 
 /// A Cloud Map service that holds this number of instances and was not read.
@@ -48,7 +47,7 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let shops = || shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let world = unread(shops(), "http/a", 3);
     assert_snapshot!(world.told(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
-    assert!(!is_quiet(&world.observed(&Selection::Everything)));
+    assert!(!world.observed(&Selection::Everything).is_quiet());
     // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
     let text = marks(&noted);

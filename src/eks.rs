@@ -1,15 +1,14 @@
-//! Signs the bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to STS, which
-//! the cluster sends to identify the caller. Signing needs no call and no IAM permission.
-//!
-//! aws-iam-authenticator accepts a fixed set of query parameters and of STS hosts and refuses
-//! anything else, so the URL is built here and not by an SDK operation, which would add its own
-//! (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
+//! Amazon EKS: [`describe`] reads a cluster's ARN with the address and certificate authority of its API server,
+//! [`existence()`] finds out if a cluster still exists, and [`TokenSource`] signs the bearer tokens that a cluster accepts.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_sdk_eks::Client;
+use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
+use aws_sdk_eks::types::Cluster as Description;
 use aws_sdk_sts::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
 use aws_sigv4::http_request::{
     PayloadChecksumKind, SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign,
@@ -17,9 +16,98 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use aws_smithy_async::time::SharedTimeSource;
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use crate::model::{BearerTokens, TokenError};
+use crate::error::{answer_of, chain};
+use crate::model::{BearerTokens, ClusterArn, EksCluster, Existence, TokenError};
+
+/// A cluster could not be described.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("EKS has no cluster {cluster:?} in {region}")]
+    NotFound { cluster: String, region: String },
+    #[error("cannot describe the EKS cluster {cluster:?}: {message}")]
+    Describe {
+        cluster: String,
+        /// The error message of EKS or of the connection.
+        message: String,
+    },
+    /// The reply is incomplete, for instance while a cluster is being created.
+    #[error("the EKS cluster {cluster:?} (status {status}) has no usable {member}")]
+    Incomplete {
+        cluster: String,
+        status: String,
+        /// The member that is missing or malformed.
+        member: &'static str,
+    },
+}
+
+/// # Errors
+/// Returns an error if EKS cannot be reached, does not find the cluster, or returns an incomplete description.
+pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> {
+    let answer = client.describe_cluster().name(name).send().await;
+    let answer = answer.map_err(|error| match error.as_service_error() {
+        Some(DescribeClusterError::ResourceNotFoundException(_)) => Error::NotFound {
+            cluster: name.to_owned(),
+            region: client.config().region().map(ToString::to_string).unwrap_or_default(),
+        },
+        _ => Error::Describe { cluster: name.to_owned(), message: answer_of(&error) },
+    })?;
+    let description = answer.cluster.unwrap_or_else(|| Description::builder().build());
+    let status = description.status.as_ref().map_or("unknown", |status| status.as_str()).to_owned();
+    parse_description(name, &description).map_err(|member| Error::Incomplete {
+        cluster: name.to_owned(),
+        status,
+        member,
+    })
+}
+
+fn parse_description(name: &str, description: &Description) -> Result<EksCluster, &'static str> {
+    let arn = description.arn().and_then(ClusterArn::parse).ok_or("ARN")?;
+    let endpoint: http::Uri =
+        description.endpoint().and_then(|text| text.parse().ok()).ok_or("endpoint")?;
+    if endpoint.scheme_str() != Some("https") {
+        return Err("endpoint: it is not https");
+    }
+    let encoded = description.certificate_authority().and_then(|ca| ca.data());
+    let decoded = encoded.and_then(|text| STANDARD.decode(text).ok());
+    let certificate_authority = decoded.ok_or("certificate authority")?;
+    Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority })
+}
+
+/// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's
+/// Region.
+pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
+    match describe(eks, cluster.name()).await {
+        Ok(found) if found.arn != *cluster => {
+            Existence::Unknown(format!("EKS was called in the account of {}", found.arn))
+        }
+        Ok(_) | Err(Error::Incomplete { .. }) => Existence::Exists,
+        Err(error @ Error::Describe { .. }) => Existence::Unknown(error.to_string()),
+        Err(Error::NotFound { .. }) => match caller_account(sts).await {
+            Ok(account) if account == cluster.account() => Existence::Gone,
+            Ok(account) => Existence::Unknown(format!(
+                "EKS was called in the account {account}, not in its own"
+            )),
+            Err(problem) => Existence::Unknown(problem),
+        },
+    }
+}
+
+async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
+    let answer = sts.get_caller_identity().send().await;
+    let identity = answer.map_err(|error| {
+        format!("STS did not return the account that called EKS: {}", chain(&error))
+    })?;
+    Ok(identity.account.unwrap_or_default())
+}
+
+// Signs the bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to STS, which
+// the cluster sends to identify the caller. Signing needs no call and no IAM permission.
+//
+// aws-iam-authenticator accepts a fixed set of query parameters and of STS hosts and refuses
+// anything else, so the URL is built here and not by an SDK operation, which would add its own
+// (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
 
 /// Clusters accept a token for 15 minutes from its date and ignore `X-Amz-Expires`. A new one is signed after ten
 /// minutes of wall clock: a monotonic clock may stop while Lambda is frozen.
@@ -30,7 +118,7 @@ const EXPIRES: Duration = Duration::from_mins(1);
 
 /// A token could not be signed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SigningError {
     /// The SDK has no STS host for the Region.
     #[error("no STS endpoint is known for the Region {region}")]
     Endpoint {
@@ -78,7 +166,7 @@ impl TokenSource {
     ///
     /// # Errors
     /// Returns an error if there are no credentials, or if the Region has no STS host.
-    pub async fn token(&self) -> Result<String, Error> {
+    pub async fn token(&self) -> Result<String, SigningError> {
         let now = self.clock.now();
         if let Some(token) = self.fresh_token(now) {
             return Ok(token);
@@ -109,21 +197,24 @@ impl TokenSource {
         self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    async fn sign(&self, now: SystemTime) -> Result<String, Error> {
+    async fn sign(&self, now: SystemTime) -> Result<String, SigningError> {
         let host = sts_url(&self.region).await?;
         let credentials = self.credentials.provide_credentials().await;
-        let credentials = credentials
-            .map_err(|source| Error::Credentials { cluster: self.cluster.clone(), source })?;
+        let credentials = credentials.map_err(|source| SigningError::Credentials {
+            cluster: self.cluster.clone(),
+            source,
+        })?;
         let url = presign(&host, &self.region, &self.cluster, credentials, now);
-        let url = url.map_err(|source| Error::Sign { cluster: self.cluster.clone(), source })?;
+        let url =
+            url.map_err(|source| SigningError::Sign { cluster: self.cluster.clone(), source })?;
         Ok(format!("k8s-aws-v1.{}", URL_SAFE_NO_PAD.encode(url)))
     }
 }
 
 /// The STS host of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored: the
 /// cluster calls this URL, and accepts the real hosts only.
-async fn sts_url(region: &str) -> Result<String, Error> {
-    let failed = |source: TokenError| Error::Endpoint { region: region.to_owned(), source };
+async fn sts_url(region: &str) -> Result<String, SigningError> {
+    let failed = |source: TokenError| SigningError::Endpoint { region: region.to_owned(), source };
     let params = Params::builder().region(region).use_global_endpoint(false).build();
     let params = params.map_err(|error| failed(error.into()))?;
     let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
