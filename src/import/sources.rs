@@ -110,10 +110,11 @@ impl<'a> Members<'a> {
     }
 
     /// Whether Cloud Map may be behind what was read in a cluster itself: a member has a record before it exports, and that
-    /// of an export says if Cloud Map has none of its endpoints.
+    /// of an export says if Cloud Map has none of its endpoints. It still says so when the first one is there, which is not
+    /// seen in a namespace that is not used.
     pub fn may_be_behind(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
-        let records = self.records.get(cluster);
-        records.is_some_and(|it| it.cluster.is_some()) && !self.is_empty(cluster, name)
+        let has_record = self.records.get(cluster).is_some_and(|it| it.cluster.is_some());
+        has_record && (!self.places.contains_key(name) || !self.is_empty(cluster, name))
     }
 
     /// Whether a member may have another id now: it has no record of itself, and the list of members is an older one.

@@ -116,3 +116,24 @@ async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
 
     assert_eq!((notes(&members.green), super::slices(&members.green, "web").len()), (1, 2));
 }
+
+/// The record of an export says that Cloud Map has none of its endpoints until the first of them is there.
+#[tokio::test]
+async fn record_that_still_says_empty_takes_nothing_back_where_no_endpoint_can_be_seen() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let cloud_map = &members.fleet.cloud_map;
+    let records = cloud_map.find_service("clusterset.shop-set", "blue").expect("records");
+    for (id, mut record) in cloud_map.instances(&records) {
+        if id != "cluster" {
+            record.insert("cloud-map-sync/empty".to_owned(), "true".to_owned());
+            members.register(&records, &id, &record);
+        }
+    }
+    let used = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
+
+    sync(&members.serving("green", &used).await).await;
+
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}

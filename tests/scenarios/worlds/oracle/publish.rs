@@ -612,25 +612,26 @@ impl View<'_> {
 }
 
 // New namespaces: one that is claimed for a ready endpoint and is not there is created if the setting says so. An older
-// claimant without endpoints holds the name from others.
+// claimant without endpoints, or that is not published, holds the name from others.
 fn created(world: &World, rest: &Registry) -> Result<(), String> {
     let is_there = world.namespaces.iter().any(|it| it.name == TEAM);
     let is_wanted = (0..CLUSTERS.len()).filter(|it| is_served(world, *it)).any(|cluster| {
         let is_valid = |(_, service): &(usize, &Service)| {
             let claim = &service.claim;
             claim.namespace == Reference::New
-                && claim.is_published
                 && claim.bad.is_none()
                 && claim.names.iter().all(|it| world.allows(it))
         };
         let claimants: Vec<_> = opted_in(world, cluster).filter(is_valid).collect();
-        let has_endpoints = |service: &Service| !endpoints(cluster, service, false).is_empty();
+        let registers = |service: &Service| {
+            service.claim.is_published && !endpoints(cluster, service, false).is_empty()
+        };
         claimants.iter().any(|(_, service)| {
             let shares = |other: &Service| {
                 other.claim.names.iter().any(|it| service.claim.names.contains(it))
             };
             let mut rivals = claimants.iter().filter(|(_, other)| shares(other));
-            has_endpoints(service) && rivals.all(|(_, other)| has_endpoints(other))
+            registers(service) && rivals.all(|(_, other)| registers(other))
         })
     });
     let is_used = world.settings.namespaces.is_none();
