@@ -51,13 +51,14 @@ impl Objects {
     /// Returns an error if a list could not be read.
     pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
         let of_us = owner.selector();
-        let (imports, services, slices, namespaces, declares) = tokio::try_join!(
-            kubernetes.objects(Resource::ServiceImports, ""),
+        let (services, slices, namespaces, declares) = tokio::try_join!(
             kubernetes.objects(Resource::Services, &of_us),
             kubernetes.objects_as((Resource::EndpointSlices, None), &of_us, |it| slice_of(&it)),
             kubernetes.objects(Resource::Namespaces, ""),
             kubernetes.declares_slice_objects(),
         )?;
+        // The owners last: Kubernetes deletes what gets one that was gone before the object lost it.
+        let imports = kubernetes.objects(Resource::ServiceImports, "").await?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
         objects.add_list(Resource::ServiceImports, imports);
         objects.add_list(Resource::Services, services);
@@ -81,8 +82,7 @@ impl Objects {
             let derived = id::derived_service(service);
             let named = |resource, name| Named { resource, namespace, name };
             let selector = format!("{},{SERVICE_NAME}={name}", owner.selector());
-            let (import, service_object, slices, declares) = tokio::try_join!(
-                kubernetes.object(named(Resource::ServiceImports, name)),
+            let (service_object, slices, declares) = tokio::try_join!(
                 kubernetes.object(named(Resource::Services, &derived)),
                 kubernetes.objects_as(
                     (Resource::EndpointSlices, Some(namespace)),
@@ -91,6 +91,7 @@ impl Objects {
                 ),
                 kubernetes.declares_slice_objects(),
             )?;
+            let import = kubernetes.object(named(Resource::ServiceImports, name)).await?;
             objects.declares_slice_objects |= declares;
             // A namespace with an import exists. If it is terminating, the API server refuses what would be created there.
             let state = match &import {

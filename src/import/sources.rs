@@ -110,11 +110,11 @@ impl<'a> Members<'a> {
     }
 
     /// Whether Cloud Map may be behind what was read in a cluster itself: a member has a record before it exports, and that
-    /// of an export says if Cloud Map has none of its endpoints. It still says so when the first one is there, which is not
-    /// seen in a namespace that is not used.
+    /// of an export says if Cloud Map has none of its endpoints. While that is changed for the first one, only the service
+    /// of the name shows it.
     pub fn may_be_behind(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
         let has_record = self.records.get(cluster).is_some_and(|it| it.cluster.is_some());
-        has_record && (!self.places.contains_key(name) || !self.is_empty(cluster, name))
+        has_record && (self.is_out_of_sight(name) || !self.is_empty(cluster, name))
     }
 
     /// Whether a member may have another id now: it has no record of itself, and the list of members is an older one.
@@ -235,15 +235,17 @@ impl<'a> Members<'a> {
         let sources = Sources { by_cluster, is_complete, is_read: named.is_read };
         left_out.extend(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
-        let is_out_of_sight = is_unseen && !self.is_known_to_have_none(name);
+        let is_out_of_sight = self.is_out_of_sight(name);
         MergedName { merged, exports, sources, is_out_of_sight, left_out }
     }
 
-    /// Whether each namespace that the name can be in is shown, and was listed whole without a service of it.
-    fn is_known_to_have_none(&self, name: &ServiceRef) -> bool {
+    /// Whether no service of a name was read, and a namespace that it can be in is not shown or was not listed whole.
+    fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
         let mut keys = self.registry.keys_named(&names).peekable();
-        self.is_complete && keys.peek().is_some() && keys.all(|key| !self.registry.is_unknown(&key))
+        let is_known = self.is_complete && keys.peek().is_some();
+        !self.places.contains_key(name)
+            && !(is_known && keys.all(|key| !self.registry.is_unknown(&key)))
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.

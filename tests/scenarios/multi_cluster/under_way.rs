@@ -117,7 +117,7 @@ async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
     assert_eq!((notes(&members.green), super::slices(&members.green, "web").len()), (1, 2));
 }
 
-/// The record of an export says that Cloud Map has none of its endpoints until the first of them is there.
+/// The record of an export says that Cloud Map has none of its endpoints until a change of the record has ended.
 #[tokio::test]
 async fn record_that_still_says_empty_takes_nothing_back_where_no_endpoint_can_be_seen() {
     let members = Members::start().await;

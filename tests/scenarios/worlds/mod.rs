@@ -65,8 +65,11 @@ static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// Worlds that broke a rule once: their flows, the seed, and what it found. A seed belongs to the table of moves: if that
 /// changes, a scenario takes its place.
-const FOUND: &[(&str, u64, &str)] =
-    &[("exported", 70_004_389, RECORD_TAKEN), ("exported", 70_008_560, RECORD_TAKEN)];
+const FOUND: &[(&str, u64, &str)] = &[
+    ("exported", 70_004_389, RECORD_TAKEN),
+    ("exported", 70_008_560, RECORD_TAKEN),
+    ("", 200_067_382, "a derived Service got an owner that a person had just deleted"),
+];
 const RECORD_TAKEN: &str = "a run that had read a cluster before it began to export, and its records after, took the \
     record of the export away";
 
