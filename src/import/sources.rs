@@ -244,8 +244,8 @@ impl<'a> Members<'a> {
         let names = BTreeSet::from([name.clone()]);
         let mut keys = self.registry.keys_named(&names).peekable();
         let is_known = self.is_complete && keys.peek().is_some();
-        !self.places.contains_key(name)
-            && !(is_known && keys.all(|key| !self.registry.is_unknown(&key)))
+        let has_none = !self.places.contains_key(name);
+        has_none && (!is_known || keys.any(|key| self.registry.is_unknown(&key)))
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.
