@@ -92,11 +92,11 @@ pub async fn apply<'a>(
 /// A registration rests on a read that is not older: pods come and go, and other runs register.
 pub const FRESH: Duration = Duration::from_secs(5);
 
-/// What the calls of a turn have had, and the last look at its endpoints.
+/// How far the calls of a turn are, and the last look at its endpoints.
 struct Pace {
     /// Whether no other turn begins before the calls of this one have their tokens.
     is_next: bool,
-    /// Whether a registration has its permit.
+    /// Whether the first registration was begun.
     has_begun: bool,
     /// The token of the first registration.
     token: Option<Token>,
