@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::scope::{self, EventMetadata};
+use super::object::{self, EventMetadata};
 use super::{Error, Message, Scope, Subject, Unusable};
 
 /// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
@@ -62,7 +62,7 @@ fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
 /// The cluster of a log group: `/aws/eks/NAME/cluster`.
 fn cluster(log_group: &str) -> Option<String> {
     let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
-    scope::check_cluster(cluster).ok()
+    object::check_cluster(cluster).ok()
 }
 
 /// The resources of which a write can change a registration, or an import.
@@ -123,7 +123,7 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
     };
     let metadata = EventMetadata::of_reference(written.name.clone(), written.namespace.clone());
-    match scope::scope_of_object(&written.resource, Some(&version), &metadata) {
+    match object::scope(&written.resource, Some(&version), &metadata) {
         Err(Unusable::Imported) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
         scope => scope.map(Some),
@@ -182,6 +182,6 @@ impl ObjectReference {
     /// objects of a namespace.
     fn namespace_scope(&self) -> Result<Scope, Unusable> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
-        Ok(Scope::inside(scope::check_namespace(namespace)?, None))
+        Ok(Scope::inside(object::check_namespace(namespace)?, None))
     }
 }
