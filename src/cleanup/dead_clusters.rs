@@ -147,7 +147,7 @@ impl Invocation<'_> {
         let mut orphans = Orphans::of(&observed, existence.clone());
         if orphans.step != OrphanStep::Leave && !observed.registry.is_current() {
             let keys = observed.registry.services.keys();
-            let keys = keys.filter(|key| observed.ours(key).next().is_some());
+            let keys = keys.filter(|key| observed.has_ours(key));
             let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
             let read = registry.read_instances(&mut observed.registry, &keys);
             self.deadline.until_stop(read).await?;

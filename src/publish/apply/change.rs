@@ -38,7 +38,7 @@ impl TurnCalls<'_> {
     }
 
     async fn make_call(&self, change: &Change, permitted: Permitted<'_>) -> Effect {
-        let Permitted { arn, permit, admission } = permitted;
+        let Permitted { call, arn, permit, admission } = permitted;
         if let Some(effect) = self.contradiction(&permit, change, arn).await {
             return effect;
         }
@@ -54,7 +54,7 @@ impl TurnCalls<'_> {
             }
         }
         match called {
-            Ok(Some(accepted)) => self.finish(accepted, change).await,
+            Ok(Some(accepted)) => self.finish(accepted, change, call).await,
             Ok(None) => Effect::Is(Outcome::Applied),
             Err(effect) => effect,
         }
@@ -147,7 +147,7 @@ impl TurnCalls<'_> {
     }
 
     /// Waits for the operation: an accepted call is not done yet.
-    async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
+    async fn finish(&self, accepted: Accepted, change: &Change, call: Call) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let namespace =
             self.turn.observation.registry.namespaces.get(&change.place().key.namespace);
@@ -157,9 +157,8 @@ impl TurnCalls<'_> {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
-        let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
         let Calls { cloud_map, deadline, .. } = self.calls;
-        match cloud_map.wait(&operation, kind, owner, deadline.stop).await {
+        match cloud_map.wait(&operation, (call, kind), owner, deadline.stop).await {
             Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
             // Cloud Map forgets operations: one that it does not know is not under way.
             Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,
@@ -174,7 +173,7 @@ impl TurnCalls<'_> {
                 let mut text =
                     format!("operation {operation} on {subject} failed: {code}: {message}");
                 // Cloud Map changes records in Route 53 with the rights of the caller, after it has accepted the call.
-                if code == "ACCESS_DENIED" && kind.1 != NamespaceKind::Http {
+                if code == "ACCESS_DENIED" && kind != NamespaceKind::Http {
                     text += NO_RIGHTS_IN_DNS;
                 }
                 Effect::Is(Outcome::failed(text))

@@ -122,6 +122,7 @@ impl Pace {
 
 /// The parts of a call that may be made.
 struct Permitted<'a> {
+    call: Call,
     arn: &'a str,
     permit: Permit<'a>,
     /// The admission of its new instance.
@@ -148,7 +149,7 @@ impl TurnCalls<'_> {
         }
         match deadline.until_stop(self.permit(pace, call, change)).await {
             Ok(Ok((permit, admission))) if deadline.is_open() => {
-                Ok(Some(Permitted { arn, permit, admission }))
+                Ok(Some(Permitted { call, arn, permit, admission }))
             }
             Ok(Err(effect)) => Err(effect),
             _ => Err(Effect::Is(Outcome::out_of_time())),

@@ -45,7 +45,7 @@ impl Observation {
         if has_room && !self.lacks_note() {
             return Vec::new();
         }
-        keys.filter(|key| self.ours(key).next().is_some()).cloned().collect()
+        keys.filter(|key| self.has_ours(key)).cloned().collect()
     }
 
     /// The error that keeps a service of ours from having notes.

@@ -210,8 +210,8 @@ impl Plan {
 }
 
 // A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances; with a single
-// claim, if it is a [`misfit`](Observation::misfit). The claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service
-// stays.
+// claim, if it is a [`misfit`](Observation::misfit). The claims of all clusters are joined in [`Claimed`]; if anything is
+// uncertain, the service stays.
 
 /// The claims of clusters to Cloud Map services, and the instances that a plan removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

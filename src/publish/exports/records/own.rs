@@ -113,9 +113,9 @@ impl Kept<'_> {
         self.apply(&records, options).await.report
     }
 
-    /// Takes the records under other ids away, those of exports first, or plans it. That of an export that `has_none` under
-    /// the present id, and is to have one, stays, and those of an importing function are moved by the one that publishes. Instances that the
-    /// policy leaves under such an id count by its records.
+    /// Takes the records under other ids away, those of exports first, or plans it. That of an export that `has_none`
+    /// under the present id, and is to have one, stays, and those of an importing function are moved by the one that
+    /// publishes. Instances that the policy leaves under such an id count by its records.
     pub(in crate::publish::exports) async fn take_former_away(
         &mut self,
         has_none: impl Fn(&ServiceRef) -> bool,

@@ -212,7 +212,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
     let comes = |change: &&Change| matches!(change.stage(), Stage::Create | Stage::Register);
     let is_refused = |it: &&Change| {
         // Without an instance there, the cluster may not change the TTL either.
-        let has_say = |key| simulation.world.0.ours(key).next().is_some();
+        let has_say = |key| simulation.world.0.has_ours(key);
         let key = &it.place().key;
         let is_left = it.stage() == Stage::Update && !has_say(key);
         (comes(it) || is_left) && simulation.is_full(key)

@@ -119,7 +119,8 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
 
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
 // only one that has a service of the name; then the cluster's instances; then the account. Without an answer the Service
-// goes where all those of the cluster went that had one; else nothing is registered. Messages know the Service's instances alone.
+// goes where all those of the cluster went that had one; else nothing is registered. Messages know the Service's
+// instances alone.
 impl View<'_> {
     /// The namespace of a name that a Service claims, if the rules have one.
     fn namespace(&self, service: usize, claim: &Claim, name: &str) -> Option<String> {
