@@ -83,10 +83,11 @@ impl State {
         ) {
             return;
         }
-        let present =
-            self.services.get(service).and_then(|service| service.instance(instance)).cloned();
+        let of_id = self.services.get(service);
+        let present = of_id.and_then(|it| it.instance(instance));
+        let listed = of_id.and_then(|it| it.instances.get(instance)?.listed(self.now));
         let attributes = Input(&accepted.members).map("Attributes").ok().flatten();
-        self.guard.before(operation, service, instance, present.as_ref(), attributes.as_ref());
+        self.guard.before(operation, service, instance, present, listed, attributes.as_ref());
     }
 
     fn serve_with(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Answer {

@@ -69,13 +69,15 @@ impl Guard {
         self.adoptable.contains(&(service.to_owned(), instance.to_owned()))
     }
 
-    /// Looks at a call that changes one instance, before anything else does: also a call that is refused was made.
+    /// Looks at a call that changes one instance, before anything else does: also a call that is refused was made. The
+    /// instance that is there may not be listed yet.
     pub(super) fn before(
         &mut self,
         operation: &str,
         service: &str,
         instance: &str,
         present: Option<&Arc<Instance>>,
+        listed: Option<&Arc<Instance>>,
         attributes: Option<&BTreeMap<String, String>>,
     ) {
         let call = format!("{operation} of {instance} in {service}");
@@ -94,10 +96,11 @@ impl Guard {
             self.violations.push(format!("{call} carries marks that are not ours: {attributes:?}"));
         }
         let cluster = |attributes: &BTreeMap<String, String>| attributes.get(CLUSTER_MARK).cloned();
-        if let Some(present) = present.filter(|present| {
-            self.is_ours(&present.attributes) && cluster(&present.attributes) != cluster(attributes)
+        // Two clusters that begin to use one cluster id cannot see each other's record before Cloud Map lists it.
+        if let Some(listed) = listed.filter(|listed| {
+            self.is_ours(&listed.attributes) && cluster(&listed.attributes) != cluster(attributes)
         }) {
-            let was = cluster(&present.attributes);
+            let was = cluster(&listed.attributes);
             self.violations.push(format!("{call} takes an instance from the cluster {was:?}"));
         }
     }

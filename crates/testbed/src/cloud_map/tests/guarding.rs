@@ -1,9 +1,11 @@
 //! The guard of the ownership rule: allowed changes, violations, and the panic at the end of a test.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::super::{CloudMap, Fault, FaultKind, RecordType};
+use super::super::{Behaviour, CloudMap, Fault, FaultKind, RecordType};
 use super::{call, cloud_map, dns_service, ended, http_service, refused, register, registration};
 
 const CLUSTER: &str = "arn:aws:eks:us-west-2:111122223333:cluster/one";
@@ -110,6 +112,10 @@ async fn an_instance_is_not_moved_between_our_own_clusters() {
     register(&map, &web, "ours", marks(CLUSTER)).await;
     call(&map, "RegisterInstance", registration(&web, "ours", &marks(other))).await;
     assert!(map.take_violations()[0].contains("takes an instance from the cluster"));
+    map.behave(Behaviour { list_lag: Duration::from_secs(1), ..Behaviour::default() });
+    register(&map, &web, "new", marks(CLUSTER)).await;
+    call(&map, "RegisterInstance", registration(&web, "new", &marks(other))).await;
+    assert_eq!(map.take_violations(), [""; 0], "no read shows it yet");
 }
 
 #[tokio::test]
