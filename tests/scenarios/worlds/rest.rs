@@ -72,8 +72,7 @@ impl Scene {
                     .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
             }
         }
-        let taken = if is_on { clusterset::with_taken_ids(self) } else { Vec::new() };
-        let is_taken = !taken.is_empty();
+        let taken = clusterset::with_taken_ids(self);
         if let [_, last] = taken[..] {
             (0..EXPORTED.len()).for_each(|name| self.imports.unsettle(name));
             let purge = json!({ "action": "purge", "cluster": CLUSTERS[last], "confirm": true });
@@ -84,13 +83,15 @@ impl Scene {
         // What a process that imports alone brought in without a record is confirmed once the cluster exports.
         let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
         let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
-        self.world.clusterset.has_lost_records |= is_taken || lacks_records;
+        self.world.clusterset.has_lost_records |= !taken.is_empty() || lacks_records;
         // One that has no time to wait for its operations is incomplete, and a person repeats it.
         let is_slow = self.slowest > SLOW && self.world.clusterset.former_owner.is_some();
         for _ in 0..=usize::from(is_slow) {
             self.adopt();
             self.finish(REST).await?;
         }
+        // A run that was under way may have written a record under an id that is the other cluster's since.
+        let is_taken = !taken.is_empty() || !clusterset::with_taken_ids(self).is_empty();
         // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar. A
         // cluster whose id is taken takes no part in the first one.
         let confirmations = usize::from(self.world.clusterset.has_lost_records);

@@ -372,6 +372,11 @@ impl View<'_> {
             })
         };
         may.extend(stood.iter().filter(is_unknown).cloned());
+        // A service that is made again under its id while registrations are under way gets those, which its new records
+        // might not take.
+        let ready = published.clone().flat_map(|(_, it)| endpoints(self.cluster, it, false));
+        let as_they_are = ready.map(|it| (it.v4, it.v6, None));
+        may.extend(as_they_are.filter(|it| stood.contains(it)));
         // With the health of its pods a Service also has those that are not ready, where the service has the check.
         let reporting = published.clone().filter(|(_, it)| it.claim.reports_health);
         may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
@@ -501,14 +506,15 @@ impl View<'_> {
         waits && self.world.allows(&key.1)
     }
 
-    /// Whether a Service has its names: one that does not, also since a name is denied or does not take a pod of which it
-    /// reports the health, stays under its former ones.
+    /// Whether a Service has its names: one that does not, also since a name is denied or does not take a pod that serves
+    /// while it ends or of which it reports the health, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
-        let parts = |it: &Service| -> Vec<Seen> {
-            endpoints(self.cluster, it, false).into_iter().flat_map(apart).collect()
+        let parts = |it: &Service, are_terminating: bool| -> Vec<Seen> {
+            endpoints(self.cluster, it, are_terminating).into_iter().flat_map(apart).collect()
         };
-        let ready = parts(service);
+        let ready = parts(service, false);
+        let serves_on = service.claim.serves_on;
         let mut all = service.clone();
         let reported = all.endpoints.values_mut().filter(|_| service.claim.reports_health);
         reported.for_each(|it| it.is_ready = true);
@@ -518,7 +524,9 @@ impl View<'_> {
                 let standing = self.standing(self.rest, key);
                 let wanted = self.wanted(key, service, false);
                 let is_alone = self.claimants(key).len() == 1 && self.is_clear(key);
-                let fits = self.wanted(key, &all, false).len() >= parts(&all).len();
+                let fits = [false, serves_on]
+                    .iter()
+                    .all(|it| self.wanted(key, &all, *it).len() >= parts(&all, *it).len());
                 if ready.is_empty() {
                     return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
                 }
