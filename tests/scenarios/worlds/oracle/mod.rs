@@ -21,6 +21,8 @@ pub type Registry = BTreeMap<Key, Held>;
 
 /// The most instances of a Cloud Map service.
 pub const MOST: usize = 1000;
+/// And all in a namespace.
+pub const MOST_IN_NAMESPACE: usize = 2000;
 
 /// A Cloud Map service.
 #[derive(Clone, Debug, PartialEq, Eq)]

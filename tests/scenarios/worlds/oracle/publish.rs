@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service, TEAM, World};
 use super::{
-    Held, Key, MOST, Registry, Seen, addresses_of, endpoints, is_of_amber, is_served, marks,
-    opted_in, possible_keys,
+    Held, Key, MOST, MOST_IN_NAMESPACE, Registry, Seen, addresses_of, endpoints, is_of_amber,
+    is_served, marks, opted_in, possible_keys,
 };
 use crate::fleet::Attributes;
 use testbed::cloud_map::{NamespaceKind, RecordType};
@@ -106,9 +106,9 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
             for key in view.keys(number, claim).iter().filter(|_| is_owed) {
                 let wanted = view.wanted_or_kept(key, (number, service));
                 let now = view.standing(rest, key).into_values().flatten().collect();
-                let has_room = rest.get(key).is_none_or(|held| held.instances.len() < MOST);
                 let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
-                if has_room && is_alone && view.is_clear(key) && !wanted.is_subset(&now) {
+                let may_be_owed = is_alone && view.has_room(key) && view.is_clear(key);
+                if may_be_owed && !wanted.is_subset(&now) {
                     return Err(format!("after a message {name} has {now:?} under {key:?}"));
                 }
             }
@@ -409,7 +409,7 @@ impl View<'_> {
             return now.is_subset(&(stood | &may))
                 && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
         }
-        if self.rest.get(key).is_some_and(|held| held.instances.len() >= MOST) {
+        if !self.has_room(key) {
             // What is new takes the places of what goes, by `create-only` nothing, and nothing that stands gives way.
             let places = match self.world.settings.policy {
                 "create-only" => wanted.intersection(stood).count(),
@@ -433,6 +433,14 @@ impl View<'_> {
                 && now.intersection(&wanted).filter(|it| !of_left.contains(*it)).count() <= most;
         }
         wanted.is_subset(now) && now.is_subset(&(&wanted | &may))
+    }
+
+    /// Whether Cloud Map takes one more instance under a key.
+    fn has_room(&self, key: &Key) -> bool {
+        let of_namespace = self.rest.iter().filter(|(it, _)| it.0 == key.0);
+        let in_namespace: usize = of_namespace.map(|(_, held)| held.instances.len()).sum();
+        let is_free = |held: &Held| held.instances.len() < MOST;
+        self.rest.get(key).is_none_or(is_free) && in_namespace < MOST_IN_NAMESPACE
     }
 
     /// What a Service wants under a key. `create-only` rewrites nothing: what stands for the Service at an address stays as
