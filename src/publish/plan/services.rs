@@ -43,17 +43,17 @@ impl Observation {
         needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
     }
 
-    /// The TTL that the cluster requests under every name it holds; no entry if it requests none, or if the holder is
-    /// not known by a read of this run.
+    /// The TTL that the cluster requests under every name it holds. A name has no entry if its holder is not known by a read
+    /// of this run, or if the claims of that one are unclear: its turn sets no TTL then, in whatever order clusters are read.
     pub fn ttls_asked(&self) -> BTreeMap<ServiceKey, Option<u32>> {
         let holders = &self.holders;
         let services = &self.registry.services;
         let is_known =
             |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
-        let asked = holders
-            .keys()
-            .filter(is_known)
-            .filter_map(|key| Some((key.clone(), self.desired.claims(holders.holder(key)?)?.ttl)));
+        let asked = holders.keys().filter(is_known).filter_map(|key| {
+            let holder = holders.holder(key).filter(|it| !holders.is_unclear(it))?;
+            Some((key.clone(), self.desired.claims(holder)?.ttl))
+        });
         asked.collect()
     }
 

@@ -145,7 +145,10 @@ fn the_holder_of_each_name_asks_for_its_ttl() {
     let world = World::new()
         .service(web)
         .service(service("shop/old", "dns/mail").created(1))
-        .service(service("shop/wrong", "dns/wrong").mistaken());
+        .service(service("shop/wrong", "dns/wrong").mistaken())
+        .service(service("shop/moved", "missing/new").ttl(90))
+        .service(service("shop/next", "dns/left"))
+        .cloud_map("dns/left", A, [own("a", "shop/moved", "10.0.0.1")]);
     let asked = world.observed(&Selection::Everything).ttls_asked();
     assert_eq!(asked, [(key("dns/mail"), None), (key("dns/web"), Some(15))].into());
 }
