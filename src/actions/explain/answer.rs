@@ -118,55 +118,7 @@ impl Explanation {
     pub(super) fn add_fact(&mut self, stops: bool, about: &'static str, detail: impl Into<String>) {
         self.facts.push(fact(stops, about, detail));
     }
-}
 
-pub(super) fn fact(stops: bool, about: &'static str, detail: impl Into<String>) -> Fact {
-    Fact { stops, about: about.into(), detail: detail.into() }
-}
-
-impl Shorten for Explanation {
-    fn longest(&self) -> usize {
-        let imported = self.clusterset.as_ref().map_or(0, |it| it.endpoints.len());
-        let of_names = self.names.iter().map(|name| name.endpoints.len());
-        of_names.max().unwrap_or_default().max(imported)
-    }
-
-    fn shorten(&mut self, entries: usize) {
-        for name in &mut self.names {
-            name.endpoints.sort_by_key(|line| line.fate == Fate::Registered);
-            name.endpoints.truncate(entries);
-            name.held_back.truncate(entries);
-        }
-        if let Some(clusterset) = &mut self.clusterset {
-            clusterset.shorten(entries);
-        }
-        self.cut = Some(format!(
-            "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
-             that are not registered"
-        ));
-    }
-}
-
-/// A name that the Service claims.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExplainedName {
-    /// The Cloud Map namespace's name.
-    pub namespace: String,
-    /// The Cloud Map service's name.
-    pub name: String,
-    /// The type of the Cloud Map service, the holder of the name, and remarks.
-    pub facts: Vec<Fact>,
-    /// The fate of each endpoint.
-    pub endpoints: Vec<EndpointLine>,
-    /// The held-back requests.
-    pub held_back: Vec<HeldBackLine>,
-    /// The instances that clients discover, if the Cloud Map service exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub discovery: Option<Discovery>,
-}
-
-impl Explanation {
     /// Adds one of the names that the Service claims, or that of its export.
     pub fn add_name(
         &mut self,
@@ -213,6 +165,52 @@ impl Explanation {
         );
         self.add_fact(false, "note", detail);
     }
+}
+
+pub(super) fn fact(stops: bool, about: &'static str, detail: impl Into<String>) -> Fact {
+    Fact { stops, about: about.into(), detail: detail.into() }
+}
+
+impl Shorten for Explanation {
+    fn longest(&self) -> usize {
+        let imported = self.clusterset.as_ref().map_or(0, |it| it.endpoints.len());
+        let of_names = self.names.iter().map(|name| name.endpoints.len());
+        of_names.max().unwrap_or_default().max(imported)
+    }
+
+    fn shorten(&mut self, entries: usize) {
+        for name in &mut self.names {
+            name.endpoints.sort_by_key(|line| line.fate == Fate::Registered);
+            name.endpoints.truncate(entries);
+            name.held_back.truncate(entries);
+        }
+        if let Some(clusterset) = &mut self.clusterset {
+            clusterset.shorten(entries);
+        }
+        self.cut = Some(format!(
+            "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
+             that are not registered"
+        ));
+    }
+}
+
+/// A name that the Service claims.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedName {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The Cloud Map service's name.
+    pub name: String,
+    /// The type of the Cloud Map service, the holder of the name, and remarks.
+    pub facts: Vec<Fact>,
+    /// The fate of each endpoint.
+    pub endpoints: Vec<EndpointLine>,
+    /// The held-back requests.
+    pub held_back: Vec<HeldBackLine>,
+    /// The instances that clients discover, if the Cloud Map service exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<Discovery>,
 }
 
 fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Fact {

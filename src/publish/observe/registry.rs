@@ -291,24 +291,7 @@ impl SharedRegistry {
             reading.enter(&of.key, &mut registry.services);
         }
     }
-}
 
-/// Those of `keys` under which there is no service in `registry`.
-fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
-    keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
-}
-
-/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
-/// plan knows the requests of those that were read before.
-#[derive(Debug, Default)]
-struct Asked {
-    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
-    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
-    /// The clusters of which every claim is known.
-    whole: BTreeSet<ClusterArn>,
-}
-
-impl SharedRegistry {
     /// Records the TTLs that a cluster asks for, and whether those are all of its requests.
     pub(super) fn note_asked(
         &self,
@@ -335,4 +318,19 @@ impl SharedRegistry {
             service.ttls_asked.remove(cluster);
         }
     }
+}
+
+/// Those of `keys` under which there is no service in `registry`.
+fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
+    keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
+}
+
+/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
+/// plan knows the requests of those that were read before.
+#[derive(Debug, Default)]
+struct Asked {
+    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
+    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
+    /// The clusters of which every claim is known.
+    whole: BTreeSet<ClusterArn>,
 }

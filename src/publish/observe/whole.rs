@@ -148,55 +148,7 @@ impl World<'_> {
         }
         self.registry.read_instances(&mut observation.registry, &unread).await;
     }
-}
 
-/// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
-/// there.
-pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
-    for key in observation.services_for_notes().into_iter().take(MOST_ASKED) {
-        let registry = &mut observation.registry;
-        if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {
-            cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
-        }
-        if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
-            return cloud_map.read_service_attributes(registry, &key).await;
-        }
-    }
-}
-
-/// A cluster that was read longer ago is read again when all of Cloud Map is read.
-const STANDS: Duration = Duration::from_secs(5);
-
-/// A process that knows nothing of Cloud Map reads so many services about as fast as it finds out what to read first.
-const FEW: usize = 200;
-
-/// The beginning of a full sync.
-pub struct First {
-    /// What Cloud Map seems to lack; `None` if it is nothing.
-    pub lack: Option<Lack>,
-    pub cluster: ReadCluster,
-}
-
-/// The Services that lack registrations, and the names to read before these are made.
-pub struct Lack {
-    observation: Observation,
-    scope: RereadScope,
-}
-
-/// The claims of a cluster with their endpoints.
-pub struct ReadCluster {
-    desired: Desired,
-    read: Instant,
-}
-
-impl ReadCluster {
-    /// The claims, if they may still be used.
-    pub(super) fn recent(self) -> Option<Desired> {
-        (self.read.elapsed() < STANDS).then_some(self.desired)
-    }
-}
-
-impl World<'_> {
     /// Reads the cluster, and the names that this process knows under which Cloud Map seems to lack instances of it. A
     /// process that knows none asks discovery, which may only show that nothing is missing. Returns `None` if all of Cloud
     /// Map is as soon read.
@@ -255,6 +207,52 @@ impl World<'_> {
         let mut observed = observation.reread(&scope);
         self.read_tags_and_health(&mut observed).await;
         Ok(Some(observed))
+    }
+}
+
+/// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
+/// there.
+pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
+    for key in observation.services_for_notes().into_iter().take(MOST_ASKED) {
+        let registry = &mut observation.registry;
+        if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {
+            cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
+        }
+        if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
+            return cloud_map.read_service_attributes(registry, &key).await;
+        }
+    }
+}
+
+/// A cluster that was read longer ago is read again when all of Cloud Map is read.
+const STANDS: Duration = Duration::from_secs(5);
+
+/// A process that knows nothing of Cloud Map reads so many services about as fast as it finds out what to read first.
+const FEW: usize = 200;
+
+/// The beginning of a full sync.
+pub struct First {
+    /// What Cloud Map seems to lack; `None` if it is nothing.
+    pub lack: Option<Lack>,
+    pub cluster: ReadCluster,
+}
+
+/// The Services that lack registrations, and the names to read before these are made.
+pub struct Lack {
+    observation: Observation,
+    scope: RereadScope,
+}
+
+/// The claims of a cluster with their endpoints.
+pub struct ReadCluster {
+    desired: Desired,
+    read: Instant,
+}
+
+impl ReadCluster {
+    /// The claims, if they may still be used.
+    pub(super) fn recent(self) -> Option<Desired> {
+        (self.read.elapsed() < STANDS).then_some(self.desired)
     }
 }
 

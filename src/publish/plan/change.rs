@@ -194,31 +194,7 @@ impl Change {
             Self::Deregister { .. } => Verb::Deregister,
         }
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Cloud Map namespaces.
-    CreateNamespace,
-    /// Cloud Map services.
-    Create,
-    /// Instances of other owners that become ours.
-    Adopt,
-    /// New and rewritten instances.
-    Register,
-    /// The health of instances.
-    Health,
-    /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
-    Update,
-    /// Notes on Cloud Map services for later runs.
-    Note,
-    /// Removals of instances.
-    Deregister,
-    /// Removals of such notes: if an instance is left, so is the note.
-    Forget,
-}
-
-impl Change {
     /// The stage in which the change is made.
     pub fn stage(&self) -> Stage {
         match self {
@@ -238,41 +214,7 @@ impl Change {
     pub fn order(&self) -> impl Ord {
         (self.place(), self.stage(), self.instance())
     }
-}
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    pub attribute: String,
-    /// The registered value.
-    pub present: Option<String>,
-    /// The value that it should have.
-    pub wanted: Option<String>,
-}
-
-impl Difference {
-    /// The attributes that differ. The version in the marks and the initial health are not compared.
-    pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
-        let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
-        let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
-        differing
-            .filter(|key| present.get(key) != wanted.get(key))
-            .map(|key| Self {
-                attribute: key.to_owned(),
-                present: present.get(key).map(str::to_owned),
-                wanted: wanted.get(key).map(str::to_owned),
-            })
-            .collect()
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
-    }
-}
-
-impl Change {
     /// Details of the change: address and pod, differences, or the reason of a removal.
     pub fn detail(&self) -> String {
         match self {
@@ -305,6 +247,60 @@ impl Change {
                 format!("{address}: {because}; stays {wait}")
             }
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Cloud Map namespaces.
+    CreateNamespace,
+    /// Cloud Map services.
+    Create,
+    /// Instances of other owners that become ours.
+    Adopt,
+    /// New and rewritten instances.
+    Register,
+    /// The health of instances.
+    Health,
+    /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
+    Update,
+    /// Notes on Cloud Map services for later runs.
+    Note,
+    /// Removals of instances.
+    Deregister,
+    /// Removals of such notes: if an instance is left, so is the note.
+    Forget,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    pub attribute: String,
+    /// The registered value.
+    pub present: Option<String>,
+    /// The value that it should have.
+    pub wanted: Option<String>,
+}
+
+impl Difference {
+    /// The attributes that differ. The version in the marks and the initial health are not compared.
+    pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
+        let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
+        let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
+        differing
+            .filter(|key| present.get(key) != wanted.get(key))
+            .map(|key| Self {
+                attribute: key.to_owned(),
+                present: present.get(key).map(str::to_owned),
+                wanted: wanted.get(key).map(str::to_owned),
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
     }
 }
 

@@ -97,6 +97,21 @@ impl Plan {
         changes.retain(|_, of_service| of_service.iter().any(|it| it.stage() == Stage::Register));
         Self { changes, ..Self::default() }
     }
+
+    /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
+    /// the guard's note: the next run goes on by it.
+    pub(super) fn leave_out_old(&mut self, observation: &Observation) {
+        if observation.registry.is_current() {
+            return;
+        }
+        let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
+        let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
+            turns.partition(|turn| !observation.old(turn).is_empty());
+        if !left.is_empty() {
+            turns.retain(|turn| !observation.removes_note(turn));
+        }
+        self.changes = turns.into_iter().flatten().collect();
+    }
 }
 
 /// The data to read again before the changes of one turn are decided.
@@ -231,26 +246,7 @@ impl Observation {
         };
         scope.keys.into_iter().filter(is_old).collect()
     }
-}
 
-impl Plan {
-    /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
-    /// the guard's note: the next run goes on by it.
-    pub(super) fn leave_out_old(&mut self, observation: &Observation) {
-        if observation.registry.is_current() {
-            return;
-        }
-        let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
-        let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
-            turns.partition(|turn| !observation.old(turn).is_empty());
-        if !left.is_empty() {
-            turns.retain(|turn| !observation.removes_note(turn));
-        }
-        self.changes = turns.into_iter().flatten().collect();
-    }
-}
-
-impl Observation {
     fn removes_note(&self, turn: &InTurn) -> bool {
         turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
             let instance = change.instance().unwrap_or_default();
