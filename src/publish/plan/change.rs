@@ -181,33 +181,29 @@ impl Change {
         }
     }
 
+    fn facts(&self) -> (Verb, Stage) {
+        match self {
+            Self::CreateNamespace { .. } => (Verb::CreateNamespace, Stage::CreateNamespace),
+            Self::CreateService { .. } => (Verb::Create, Stage::Create),
+            Self::UpdateService { .. } => (Verb::Update, Stage::Update),
+            Self::NoteOnService { text: Some(_), .. } => (Verb::Update, Stage::Note),
+            Self::NoteOnService { text: None, .. } => (Verb::Update, Stage::Forget),
+            Self::Register { .. } => (Verb::Register, Stage::Register),
+            Self::Rewrite { adopted: Some(_), .. } => (Verb::Adopt, Stage::Adopt),
+            Self::Rewrite { .. } => (Verb::Rewrite, Stage::Register),
+            Self::Health { .. } => (Verb::Health, Stage::Health),
+            Self::Deregister { .. } => (Verb::Deregister, Stage::Deregister),
+        }
+    }
+
     /// The kind of change, for tables and logs.
     pub fn verb(&self) -> Verb {
-        match self {
-            Self::CreateNamespace { .. } => Verb::CreateNamespace,
-            Self::CreateService { .. } => Verb::Create,
-            Self::UpdateService { .. } | Self::NoteOnService { .. } => Verb::Update,
-            Self::Register { .. } => Verb::Register,
-            Self::Rewrite { adopted: Some(_), .. } => Verb::Adopt,
-            Self::Rewrite { .. } => Verb::Rewrite,
-            Self::Health { .. } => Verb::Health,
-            Self::Deregister { .. } => Verb::Deregister,
-        }
+        self.facts().0
     }
 
     /// The stage in which the change is made.
     pub fn stage(&self) -> Stage {
-        match self {
-            Self::CreateNamespace { .. } => Stage::CreateNamespace,
-            Self::CreateService { .. } => Stage::Create,
-            Self::UpdateService { .. } => Stage::Update,
-            Self::NoteOnService { text: Some(_), .. } => Stage::Note,
-            Self::NoteOnService { text: None, .. } => Stage::Forget,
-            Self::Rewrite { adopted: Some(_), .. } => Stage::Adopt,
-            Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
-            Self::Health { .. } => Stage::Health,
-            Self::Deregister { .. } => Stage::Deregister,
-        }
+        self.facts().1
     }
 
     /// The sort key of changes: place, then stage, then instance.
@@ -233,9 +229,9 @@ impl Change {
             Self::Rewrite { differences, adopted: Some(adopted), .. } => {
                 let Adopted { present, former } = &**adopted;
                 let changed = if differences.is_empty() { "" } else { "; " };
-                format!("{}: {former}{changed}{}", describe(present), listed(differences))
+                format!("{}: {former}{changed}{}", describe(present), join(differences, ", "))
             }
-            Self::Rewrite { differences, .. } => listed(differences),
+            Self::Rewrite { differences, .. } => join(differences, ", "),
             Self::Health { address, present, wanted, .. } => {
                 let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
                 format!("{address}: {present} -> {wanted}, since it is {ready}")
@@ -302,10 +298,6 @@ impl fmt::Display for Difference {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
         write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
     }
-}
-
-fn listed(differences: &[Difference]) -> String {
-    join(differences, ", ")
 }
 
 /// Address, port and pod of an instance, in one phrase.
