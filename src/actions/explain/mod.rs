@@ -1,13 +1,12 @@
 //! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
 //! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! `answer` is the answer as data, with the export and the import in a `clusterset`, whose answer is
-//! `clusterset_answer`; `text` prints both.
+//! `answer` is the answer as data and as text, with the export and the import in a `clusterset`, whose answer is
+//! `clusterset_answer`.
 
 mod answer;
 mod clusterset;
 mod clusterset_answer;
-mod text;
 
 use crate::clients::Connection;
 use crate::error::chain;

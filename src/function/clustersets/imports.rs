@@ -132,7 +132,9 @@ impl Clusterset {
             Ok(read) => self.read = read,
             Err(error) => {
                 self.problem = Some(chain(&error));
-                self.add_unregistered();
+                // Of two clusters that state the same id only Cloud Map shows which of them holds it.
+                self.unregistered.retain(|(cluster, _)| self.stated[cluster] == 1);
+                self.served.overlays.extend(self.unregistered.drain(..));
             }
         }
     }
@@ -158,14 +160,6 @@ impl Clusterset {
         let lacking = lacking.into_iter().map(|(part, _)| part);
         let lacking = lacking.filter(|it| overlay(it).is_none() || !exported.contains(&it.0));
         lacking.cloned().collect()
-    }
-
-    /// Adds the exports that could not be published. Two clusters that state the same id are left out: only Cloud Map
-    /// shows which of them holds it.
-    fn add_unregistered(&mut self) {
-        let mut unique = std::mem::take(&mut self.unregistered);
-        unique.retain(|(cluster, _)| self.stated[cluster] == 1);
-        self.served.overlays.extend(unique);
     }
 
     /// The exports of a cluster that stand in place of what Cloud Map says of it: not those of another one that states the
