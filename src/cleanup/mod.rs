@@ -151,7 +151,7 @@ impl Invocation<'_> {
             // For a moment Cloud Map still lists what this run has deregistered.
             DeletionVerdict::Delete if service.held() > 0 => Err(Reason::ServiceInUse),
             DeletionVerdict::Delete => {
-                apply::delete(registry.cloud_map(), self.deadline, &service.arn, &place).await
+                apply::delete(&registry.cloud_map, self.deadline, &service.arn, &place).await
             }
         };
         Some((place, outcome))
@@ -168,7 +168,7 @@ impl Invocation<'_> {
         let keys = BTreeSet::from([key.clone()]);
         let mut seen = Registry::default();
         seen.services.insert(key.clone(), CloudMapService { instances: None, ..service });
-        let cloud_map = registry.cloud_map();
+        let cloud_map = &registry.cloud_map;
         cloud_map.read_tags(&mut seen, &keys).await;
         if seen.services.get(key)?.is_tagged(&self.settings.owner_id) {
             cloud_map.read_instances(&mut seen, &keys).await;

@@ -59,7 +59,7 @@ pub(super) async fn run<'a>(
     options: Options,
     beginnings: &'a Beginnings,
 ) -> Results {
-    let cloud_map = execution.registry.cloud_map().clone();
+    let cloud_map = execution.registry.cloud_map.clone();
     let (observed, has_begun, token) = (options.observed, !execution.task.is_sync(), None);
     let mut shell =
         Shell { execution, cloud_map, options, beginnings, turn, observed, has_begun, token };

@@ -130,7 +130,7 @@ async fn discover(
     let name = || format!("{}.{}", found.place.name, namespace.name);
     let dns = (namespace.kind == NamespaceKind::Dns).then(name);
     let mut discovery = Discovery { dns, ..Discovery::default() };
-    match registry.cloud_map().discover(namespace, &found.place.name).await {
+    match registry.cloud_map.discover(namespace, &found.place.name).await {
         Ok(instances) => discovery.count(instances, observation, &found.place),
         Err(error) => discovery.error = Some(chain(&error)),
     }

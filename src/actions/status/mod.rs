@@ -72,7 +72,7 @@ impl Invocation<'_> {
                 && it.unreadable.is_none()
         });
         let keys = read.services.keys().cloned().collect();
-        registry.cloud_map().read_tags(&mut read, &keys).await;
+        registry.cloud_map.read_tags(&mut read, &keys).await;
         read.services.retain(|_, it| match &it.tags {
             Tags::Unreadable(problem) => {
                 it.unreadable = Some(problem.clone());

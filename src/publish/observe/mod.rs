@@ -24,7 +24,7 @@ use tokio::time::error::Elapsed;
 use crate::cloud_map;
 use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{
-    Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
+    Desired, Flow, KnownHealth, Owner, Selection, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Rules};
 
@@ -112,7 +112,7 @@ impl World<'_> {
         let whole = self.observe_whole(selection, cluster).await?;
         let mut whole = self.complete_part(whole).await?;
         self.read_what_changes_rest_on(selection, &mut whole).await?;
-        read_notes(self.registry.cloud_map(), &mut whole).await;
+        read_notes(&self.registry.cloud_map, &mut whole).await;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
     }
@@ -128,7 +128,7 @@ impl World<'_> {
             let mut keys = whole.to_read();
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
-            if keys.is_empty() || !self.registry.has_time() {
+            if keys.is_empty() || !self.registry.budget.has_time() {
                 return Ok(());
             }
             self.registry.renew_entries(&mut whole.registry, &keys).await?;
@@ -157,7 +157,11 @@ impl World<'_> {
     /// Reads tags, health and endpoints.
     async fn complete_part(&self, part: Part) -> Result<Observation, Error> {
         let Part { mut observed, endpoints } = part;
-        self.recall_ours(&mut observed.registry);
+        // What could not be read, and something of ours was seen in before.
+        let services = observed.registry.services.values_mut();
+        for service in services.filter(|service| service.unreadable.is_some()) {
+            service.was_ours = self.registry.memory().known().ours.contains(&service.arn);
+        }
         if self.owner.flow == Flow::Annotations {
             let asked = observed.ttls_asked();
             let is_all =
@@ -183,7 +187,7 @@ impl World<'_> {
 
     /// Reads the tags and the health that a plan needs and that were not read yet.
     async fn read_tags_and_health(&self, observed: &mut Observation) {
-        let cloud_map = self.registry.cloud_map();
+        let cloud_map = &self.registry.cloud_map;
         let mut tags = observed.tags_needed();
         let services = &observed.registry.services;
         tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
@@ -211,14 +215,6 @@ impl World<'_> {
     // Services with instances that could not be read: the memory of this process and their tags show whether they may be
     // ours.
 
-    /// Marks the services that could not be read and in which something of ours was seen before.
-    fn recall_ours(&self, registry: &mut Registry) {
-        let services = registry.services.values_mut();
-        for service in services.filter(|service| service.unreadable.is_some()) {
-            service.was_ours = self.registry.memory().known().ours.contains(&service.arn);
-        }
-    }
-
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
         let mut keys = observation.tags_of_unread();
@@ -230,7 +226,7 @@ impl World<'_> {
             service.tags = known.unwrap_or_default();
             !is_known
         });
-        self.registry.cloud_map().read_tags(registry, &keys).await;
+        self.registry.cloud_map.read_tags(registry, &keys).await;
         let read = keys.iter().filter_map(|key| registry.services.get(key));
         let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
         for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {

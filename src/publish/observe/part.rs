@@ -176,7 +176,7 @@ impl World<'_> {
         }
         let mut read = observation.reread(scope);
         let health = read.health_needed(services);
-        let cloud_map = self.registry.cloud_map();
+        let cloud_map = &self.registry.cloud_map;
         cloud_map.read_health(&mut read.registry, &health).await;
         self.read_endpoints(&mut read.desired, services).await?;
         Ok(read)

@@ -274,7 +274,8 @@ impl SharedRegistry {
         for service in services.values_mut().filter(|service| service.unreadable.is_none()) {
             service.instances.get_or_insert_default();
         }
-        Ok(Registry { namespaces, services, account: self.account(), ..Registry::default() })
+        let account = self.account.get().cloned();
+        Ok(Registry { namespaces, services, account, ..Registry::default() })
     }
 
     /// Leaves out what discovery shows. Where it does not answer, nothing is made first.
@@ -283,7 +284,7 @@ impl SharedRegistry {
         unknown.retain(|key| !registry.services.contains_key(key));
         let asked = unknown.iter().filter_map(|key| {
             let namespace = registry.namespaces.get(&key.namespace)?;
-            Some(async move { (key, self.cloud_map().discover(namespace, &key.name).await) })
+            Some(async move { (key, self.cloud_map.discover(namespace, &key.name).await) })
         });
         let answers: Vec<_> = stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await;
         let answers: BTreeMap<_, _> = answers.into_iter().collect();
