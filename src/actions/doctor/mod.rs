@@ -24,12 +24,8 @@ impl Invocation<'_> {
     /// Checks a cluster and its Cloud Map.
     pub async fn check_cluster(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
         let mut checks = vec![self.identity(cluster).await];
-        checks.extend(
-            self.settings
-                .warnings()
-                .into_iter()
-                .map(|it| check_warning(it, self.settings.rules.guard)),
-        );
+        let warnings = self.settings.warnings().into_iter();
+        checks.extend(warnings.map(|it| check_warning(it, self.settings.rules.guard)));
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
         let read = cloud_map::check(registry, self.settings, &mut checks).await;

@@ -23,9 +23,7 @@ use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
 use crate::kubernetes::{self, Endpoints, Kubernetes};
-use crate::model::{
-    Desired, Flow, KnownHealth, Owner, Selection, ServiceRef, Tags, Timestamp,
-};
+use crate::model::{Desired, Flow, KnownHealth, Owner, Selection, ServiceRef, Tags, Timestamp};
 use crate::publish::plan::{Extent, Observation, Rules};
 
 pub use budget::ReadLimit;

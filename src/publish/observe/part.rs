@@ -21,12 +21,6 @@ pub(super) struct Part {
     pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
 }
 
-impl Part {
-    pub(super) fn new(observed: Observation) -> Self {
-        Self { observed, endpoints: BTreeMap::new() }
-    }
-}
-
 impl World<'_> {
     /// Reads the observation that a plan for the selected Services needs, without tags, health and further endpoints.
     /// Returns `None` if everything has to be read.
@@ -53,7 +47,11 @@ impl World<'_> {
         let observation = self.observation(selection, desired, registry);
         let mut observed = self.reach(observation, selection).await?;
         let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
-        asked.retain(|service| self.may_share_names(&observed, service));
+        // The names of the others matter to no other Service of the cluster. Each export has a name of its own.
+        asked.retain(|service| {
+            self.owner.flow == Flow::Annotations
+                && (!self.may_export || !self.is_unknown(&observed, service))
+        });
         if !observed.holds_names_exclusively(&asked) {
             if places.is_none() {
                 return Ok(None);
@@ -63,12 +61,6 @@ impl World<'_> {
             observed = self.reach(observation, selection).await?;
         }
         Ok(Some(Part { observed, endpoints }))
-    }
-
-    /// Whether the names of a Service may matter to other Services of the cluster. Each export has a name of its own.
-    fn may_share_names(&self, observation: &Observation, service: &ServiceRef) -> bool {
-        self.owner.flow == Flow::Annotations
-            && (!self.may_export || !self.is_unknown(observation, service))
     }
 
     /// Whether a Service claims nothing, and is known to have had no instance.

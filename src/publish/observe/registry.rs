@@ -265,7 +265,7 @@ impl SharedRegistry {
             let mut mirror = self.memory.mirror();
             mirror.see(key, service, (began, self.now));
             match mirror.read_since(key, since) {
-                Some(reading) => reading.fill(service),
+                Some(reading) => reading.clone().fill(service),
                 None => return Some(Unread::new(key, service)),
             }
             None

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::mirror::Due;
+use super::mirror::{Due, Moment};
 use super::part::Part;
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
@@ -53,7 +53,7 @@ impl World<'_> {
             self.registry.read_shared(&mut observation.registry, &named).await?;
         }
         self.complete(&mut observation).await;
-        Ok(Part::new(observation.decided(selection)))
+        Ok(Part { observed: observation.decided(selection), endpoints: BTreeMap::new() })
     }
 
     /// The selected claims of the cluster with their endpoints, and an empty Cloud Map.
@@ -113,15 +113,7 @@ impl World<'_> {
         self.leave_records_out(&mut registry);
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         let read = Observation::new(owner, rules, self.now, registry);
-        Observation { extent: self.extent(selection), desired, ..read }
-    }
-
-    fn extent(&self, selection: &Selection) -> Extent {
-        match selection {
-            Selection::Everything if self.confirmed => Extent::Confirmed,
-            Selection::Everything => Extent::Everything,
-            Selection::Only { .. } => Extent::Part,
-        }
+        Observation { extent: Extent::of(selection, self.confirmed), desired, ..read }
     }
 
     /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. What the budget
@@ -266,7 +258,8 @@ impl SharedRegistry {
     /// The namespaces that exist, with the services that this process has read in them, whenever that was.
     async fn remembered(&self) -> Result<Registry, Failure> {
         let namespaces = self.first_namespaces().await?;
-        let mut services = self.memory().mirror().services_of(namespaces.keys());
+        let ids = namespaces.keys().cloned().collect();
+        let mut services = self.memory().mirror().services_since(&ids, Moment::default());
         // One that was never read, and had no instance in the list, is read first if something is missing in it.
         services.retain(|_, it| {
             it.unreadable.is_some() || it.instances.is_some() || it.instance_count == 0
