@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kubernetes::services::{self, AnnotationSettings};
-use crate::kubernetes::{Endpoints, Error, Kubernetes};
+use crate::kubernetes::{Endpoints, Error, Kubernetes, endpoint_slices, exports};
 use crate::model::{Desired, Member, PublishedService, ServiceRef};
 
 /// The source of the claims of a cluster.
@@ -20,7 +20,7 @@ impl Source {
     pub(super) async fn whole(&self, kubernetes: &Kubernetes) -> Result<Desired, Error> {
         match self {
             Self::Annotations(reading) => {
-                Ok(services::desired(&kubernetes.headless_services().await?, reading))
+                Ok(services::desired(&kubernetes.headless_services(None).await?, reading))
             }
             Self::Exports(member) => kubernetes.exports(member).await,
         }
@@ -61,9 +61,10 @@ impl Source {
         kubernetes: &Kubernetes,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
-        match self {
-            Self::Annotations(_) => kubernetes.endpoints(services).await,
-            Self::Exports(_) => kubernetes.exported_endpoints(services).await,
-        }
+        let lists = match self {
+            Self::Annotations(_) => endpoint_slices::slice_lists(services),
+            Self::Exports(_) => exports::lists(services),
+        };
+        kubernetes.endpoints(services, lists).await
     }
 }
