@@ -574,8 +574,7 @@ mod tests {
         list(&mut mirror, "new", (0, false));
         let of = Unread::new(&key("new"), &mirror.listed(&key("new")).expect("an entry"));
         let began = (mirror.services[&key("new")].seen.0, Timestamp::UNIX_EPOCH);
-        let instances =
-            BTreeMap::from([("i-1".to_owned(), Attributes::new())]).into_iter().collect();
+        let instances = [("i-1".to_owned(), Attributes::new())].into_iter().collect();
         let registered_by = BTreeSet::new();
         mirror.keep_read(&of, Reading::Instances { instances, registered_by }, began);
         assert_eq!(mirror.oldest(1), BTreeSet::from([key("new")]));

@@ -13,7 +13,6 @@ mod mirror;
 mod part;
 mod records;
 mod registry;
-mod source;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +21,11 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
-use crate::kubernetes::{self, Endpoints, Kubernetes};
-use crate::model::{Desired, Flow, KnownHealth, Owner, Selection, ServiceRef, Tags, Timestamp};
+use crate::kubernetes::services::{self, AnnotationSettings};
+use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices, exports};
+use crate::model::{
+    Desired, Flow, KnownHealth, Member, Owner, Selection, ServiceRef, Tags, Timestamp,
+};
 use crate::publish::plan::{Extent, Observation, Rules};
 
 pub use budget::ReadLimit;
@@ -32,7 +34,6 @@ pub use drift::{Changed, Concerned};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
-pub use source::Source;
 pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
@@ -78,7 +79,56 @@ pub struct World<'a> {
     pub may_export: bool,
 }
 
+/// The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the same for
+/// both.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Annotations(AnnotationSettings),
+    /// The exports, as a member of a clusterset.
+    Exports(Member),
+}
+
 impl World<'_> {
+    /// All claims of the cluster.
+    async fn all_claims(&self) -> Result<Desired, kubernetes::Error> {
+        match &self.source {
+            Source::Annotations(reading) => {
+                let read = self.kubernetes.headless_services(None).await?;
+                Ok(services::desired(&read, reading))
+            }
+            Source::Exports(member) => self.kubernetes.exports(member).await,
+        }
+    }
+
+    /// The claims of these namespaces and Services; more of them if there are many.
+    async fn claims_of(
+        &self,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Desired, kubernetes::Error> {
+        match &self.source {
+            Source::Annotations(reading) => {
+                let read = self.kubernetes.selected(namespaces, services).await?;
+                Ok(services::desired(&read, reading))
+            }
+            Source::Exports(member) => {
+                self.kubernetes.selected_exports(namespaces, services, member).await
+            }
+        }
+    }
+
+    /// The endpoints of Services.
+    async fn endpoints_of(
+        &self,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<BTreeMap<ServiceRef, Endpoints>, kubernetes::Error> {
+        let lists = match self.source {
+            Source::Annotations(_) => endpoint_slices::slice_lists(services),
+            Source::Exports(_) => exports::lists(services),
+        };
+        self.kubernetes.endpoints(services, lists).await
+    }
+
     /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about.
     ///
     /// # Errors
@@ -205,7 +255,7 @@ impl World<'_> {
         let annotated = &desired.services;
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
-        let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
+        let read = self.endpoints_of(&wanted).await?;
         take_endpoints(desired, read);
         Ok(())
     }

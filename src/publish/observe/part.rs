@@ -37,8 +37,8 @@ impl World<'_> {
         }
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
-            self.source.selected(self.kubernetes, namespaces, services),
-            self.source.read_endpoints(self.kubernetes, &can_exist),
+            self.claims_of(namespaces, services),
+            self.endpoints_of(&can_exist),
             self.registry.some_namespaces(),
         );
         let registry = Registry { namespaces: known?, ..Registry::default() };
@@ -56,7 +56,7 @@ impl World<'_> {
             if places.is_none() {
                 return Ok(None);
             }
-            let desired = self.source.whole(self.kubernetes).await?;
+            let desired = self.all_claims().await?;
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
@@ -158,7 +158,11 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         let services = &scope.read;
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
-        let reads = services.iter().map(|service| self.source.one(self.kubernetes, service));
+        let reads = services.iter().map(|service| async move {
+            let only = BTreeSet::from([service.clone()]);
+            let read = self.claims_of(&BTreeSet::new(), &only).await?;
+            Ok::<_, Error>(read.services.into_values().next())
+        });
         let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
         for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
             match read {
@@ -183,8 +187,7 @@ impl World<'_> {
         mut services: BTreeSet<ServiceRef>,
     ) -> Result<BTreeSet<ServiceRef>, Error> {
         if !services.is_empty() {
-            let none = BTreeSet::new();
-            let now = self.source.selected(self.kubernetes, &none, &services).await?;
+            let now = self.claims_of(&BTreeSet::new(), &services).await?;
             services.retain(|service| !now.services.contains_key(service));
         }
         Ok(services)

@@ -31,12 +31,12 @@ impl World<'_> {
         cluster: Option<ReadCluster>,
     ) -> Result<Part, Error> {
         let (desired, registry) = match cluster {
-            None => tokio::join!(self.source.whole(self.kubernetes), self.registry.read()),
+            None => tokio::join!(self.all_claims(), self.registry.read()),
             Some(cluster) => {
                 let registry = self.registry.read().await;
                 let desired = match cluster.recent() {
                     Some(desired) => Ok(desired),
-                    None => self.source.whole(self.kubernetes).await,
+                    None => self.all_claims().await,
                 };
                 (desired, registry)
             }
@@ -62,8 +62,8 @@ impl World<'_> {
     /// Returns an error if the cluster could not be read.
     pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observation, Error> {
         let desired = match selection.names() {
-            Some(names) => self.source.selected(self.kubernetes, &BTreeSet::new(), names).await?,
-            None => self.source.whole(self.kubernetes).await?,
+            Some(names) => self.claims_of(&BTreeSet::new(), names).await?,
+            None => self.all_claims().await?,
         };
         let mut observation = self.observation(selection, desired, Registry::default());
         observation.expect_namespaces();
@@ -153,8 +153,7 @@ impl World<'_> {
             return Ok(None);
         }
         let read = Instant::now();
-        let (desired, registry) =
-            tokio::join!(self.source.whole(self.kubernetes), self.registry.remembered());
+        let (desired, registry) = tokio::join!(self.all_claims(), self.registry.remembered());
         let observation = self.observation(&Selection::Everything, desired?, registry?);
         let mut observation = Observation { extent: Extent::Part, ..observation };
         observation.expect_namespaces();
