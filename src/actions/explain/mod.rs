@@ -8,7 +8,6 @@ mod answer;
 mod clusterset;
 mod clusterset_answer;
 
-use crate::clients::Connection;
 use crate::error::chain;
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::{self, is_headless};
@@ -35,20 +34,16 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
-        let read = async {
-            let connection = self.clients.connect(cluster).await?;
-            self.read_and_explain(cluster, &connection, registry, service).await
-        };
-        self.deadline.until_stop(read).await?
+        self.deadline.until_stop(self.read_and_explain(cluster, registry, service)).await?
     }
 
     async fn read_and_explain(
         &self,
         cluster: &Cluster,
-        connection: &Connection,
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
+        let connection = &self.clients.connect(cluster).await?;
         let read = connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
         let explained = Box::pin(self.explain_clusterset(cluster, registry, service)).await;
         let takes_part = explained.as_ref().is_some_and(|it| it.answer.takes_part());
