@@ -159,7 +159,16 @@ impl SharedRegistry {
             let namespaces = self.first_namespaces().await?;
             let whole = namespaces.values().filter(|it| self.is_read_whole(it));
             let services = self.read_namespaces(whole).await?;
-            let registry = self.ascertain(namespaces, services).await?;
+            // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist again
+            // under another id.
+            let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
+            let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
+            let all_have_services = whole.all(has_services);
+            let account = self.account.get().cloned();
+            let mut registry = Registry { namespaces, services, account, ..Registry::default() };
+            if !all_have_services {
+                self.look_for_namespaces(&mut registry).await?;
+            }
             self.remember_members(&registry);
             Ok(registry.namespaces)
         });
@@ -208,24 +217,6 @@ impl SharedRegistry {
         let shared = self.shared.lock().await;
         registry.services.extend(self.services_of(&shared));
         registry
-    }
-
-    /// Namespaces, and the entries of their services from the lists. A namespace can only be deleted if it is empty: a
-    /// remembered one without services may be gone, or exist again under another id.
-    async fn ascertain(
-        &self,
-        namespaces: Namespaces,
-        services: Services,
-    ) -> Result<Registry, Failure> {
-        let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
-        let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
-        let all_have_services = whole.all(has_services);
-        let account = self.account.get().cloned();
-        let mut registry = Registry { namespaces, services, account, ..Registry::default() };
-        if !all_have_services {
-            self.look_for_namespaces(&mut registry).await?;
-        }
-        Ok(registry)
     }
 
     /// Reads the named services again into `registry`, including those that were not there before. The owner of these
