@@ -36,7 +36,14 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
     ) -> Result<(ClusterReport, Claimed), Error> {
-        let of_exports = self.claims_of_exports(cluster, registry).await?;
+        // The objects of its imports claim nothing.
+        let of_exports = match self.join(cluster, &Selection::nothing()).await {
+            Some(Ok(joined)) if joined.exports() => {
+                publish::claims(&joined.exporting(registry), self.deadline).await?
+            }
+            Some(Err(obstacle)) if obstacle.failed => return Err(Error::Exports(obstacle.detail)),
+            Some(_) | None => Claimed::default(),
+        };
         let shared = self.connected(cluster, async |connection| {
             let world = self.world(cluster, connection, registry);
             if let Some(account) = cluster.registry_account(&world.owner.cluster) {
@@ -46,21 +53,6 @@ impl Invocation<'_> {
         });
         let (report, claimed) = shared.await?;
         Ok((report, claimed.and(of_exports)))
-    }
-
-    async fn claims_of_exports(
-        &self,
-        cluster: &Cluster,
-        registry: &SharedRegistry,
-    ) -> Result<Claimed, Error> {
-        // The objects of its imports claim nothing.
-        let joined = match self.join(cluster, &Selection::nothing()).await {
-            Some(Ok(joined)) if joined.exports() => joined,
-            Some(Err(obstacle)) if obstacle.failed => return Err(Error::Exports(obstacle.detail)),
-            Some(_) | None => return Ok(Claimed::default()),
-        };
-        let world = joined.exporting(registry);
-        Ok(publish::claims(&world, self.deadline).await?)
     }
 
     /// Deletes the unneeded services of a registry, or plans it. `claimed` are the claims of all configured clusters;
