@@ -77,8 +77,11 @@ fn parse(event: &Value) -> Option<Drift> {
     })
 }
 
-/// The account and the Region of an ARN, and the id of the service that it or an id names; `None` for a namespace.
-fn subject(text: &str) -> Option<(Option<(&str, &str)>, Option<&str>)> {
+/// The account and the Region of an ARN, and the id of a service; `None` for a namespace.
+type DriftSubject<'a> = (Option<(&'a str, &'a str)>, Option<&'a str>);
+
+/// The subject that an id or an ARN names.
+fn subject(text: &str) -> Option<DriftSubject<'_>> {
     let is_service = |id: &str| id.starts_with("srv-") && is_id(id);
     let Some(arn) = text.strip_prefix("arn:") else {
         return is_service(text).then_some((None, Some(text)));
