@@ -120,10 +120,20 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
     ) -> Result<(ClusterReport, Claimed), Error> {
-        let run = async |connection: &Connection| {
-            Box::pin(self.run(cluster, connection, registry, selection)).await
-        };
-        self.connected(cluster, run).await
+        let reconciled = self.connected(cluster, async |connection| {
+            let world = self.world(cluster, connection, registry);
+            if let Some(account) = cluster.registry_account(&world.owner.cluster) {
+                registry.set_account(account);
+            }
+            let (adoption, options) = (self.adoption.as_ref(), self.options_for(selection));
+            let published = Box::pin(publish::publish(&world, selection, adoption, options));
+            let (report, claimed, notices) = published.await?;
+            if self.mode == Mode::Sync {
+                self.create_events(&connection.kubernetes, &notices).await;
+            }
+            Ok((report, claimed))
+        });
+        reconciled.await
     }
 
     /// Runs something with a connection to a cluster. The cluster may have been created again under its name since it
@@ -143,26 +153,6 @@ impl Invocation<'_> {
             }
             result => result,
         }
-    }
-
-    async fn run(
-        &self,
-        cluster: &Cluster,
-        connection: &Connection,
-        registry: &SharedRegistry,
-        selection: &Selection,
-    ) -> Result<(ClusterReport, Claimed), Error> {
-        let world = self.world(cluster, connection, registry);
-        if let Some(account) = cluster.registry_account(&world.owner.cluster) {
-            registry.set_account(account);
-        }
-        let options = self.options_for(selection);
-        let published = publish::publish(&world, selection, self.adoption.as_ref(), options).await;
-        let (report, claimed, notices) = published?;
-        if self.mode == Mode::Sync {
-            self.create_events(&connection.kubernetes, &notices).await;
-        }
-        Ok((report, claimed))
     }
 
     /// The options for a plan that is made from reads that begin now.
@@ -195,7 +185,7 @@ impl Invocation<'_> {
     pub async fn count_claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
         let read = async {
             let connection = self.clients.connect(cluster).await?;
-            let services = connection.kubernetes.headless_services().await;
+            let services = connection.kubernetes.headless_services(None).await;
             let services = services.map_err(observe::Error::from)?;
             let desired = services::desired(&services, &self.reading(cluster));
             Ok(desired.all_claims().filter(|claims| claims.publish).count())

@@ -73,17 +73,15 @@ impl Invocation<'_> {
 
     /// Cloud Map, with those namespaces of other accounts that records are in or name.
     async fn read_records(&self, registry: &SharedRegistry) -> Result<Registry, Error> {
-        let mut read = self.read_in_time(registry.read()).await?;
-        let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
-        for clusterset in names.collect::<Vec<_>>() {
-            let with_shared = async {
+        let read = async {
+            let mut read = registry.read().await?;
+            let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
+            for clusterset in names.collect::<Vec<_>>() {
                 registry.read_shared_clusterset(&mut read, &clusterset).await?;
-                Ok(std::mem::take(&mut read))
-            };
-            let with_shared = self.read_in_time(with_shared).await?;
-            read = with_shared;
-        }
-        Ok(read)
+            }
+            Ok(read)
+        };
+        self.read_in_time(read).await
     }
 
     async fn adopt_marked(

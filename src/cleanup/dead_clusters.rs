@@ -162,7 +162,7 @@ impl Invocation<'_> {
         mut observed: Observation,
         registry: &SharedRegistry,
     ) -> Result<Observation, Error> {
-        let read = observe::read_notes(registry.cloud_map(), &mut observed);
+        let read = observe::read_notes(&registry.cloud_map, &mut observed);
         self.deadline.until_stop(read).await?;
         Ok(observed)
     }

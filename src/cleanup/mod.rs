@@ -36,7 +36,14 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
     ) -> Result<(ClusterReport, Claimed), Error> {
-        let of_exports = self.claims_of_exports(cluster, registry).await?;
+        // The objects of its imports claim nothing.
+        let of_exports = match self.join(cluster, &Selection::nothing()).await {
+            Some(Ok(joined)) if joined.exports() => {
+                publish::claims(&joined.exporting(registry), self.deadline).await?
+            }
+            Some(Err(obstacle)) if obstacle.failed => return Err(Error::Exports(obstacle.detail)),
+            Some(_) | None => Claimed::default(),
+        };
         let shared = self.connected(cluster, async |connection| {
             let world = self.world(cluster, connection, registry);
             if let Some(account) = cluster.registry_account(&world.owner.cluster) {
@@ -46,21 +53,6 @@ impl Invocation<'_> {
         });
         let (report, claimed) = shared.await?;
         Ok((report, claimed.and(of_exports)))
-    }
-
-    async fn claims_of_exports(
-        &self,
-        cluster: &Cluster,
-        registry: &SharedRegistry,
-    ) -> Result<Claimed, Error> {
-        // The objects of its imports claim nothing.
-        let joined = match self.join(cluster, &Selection::nothing()).await {
-            Some(Ok(joined)) if joined.exports() => joined,
-            Some(Err(obstacle)) if obstacle.failed => return Err(Error::Exports(obstacle.detail)),
-            Some(_) | None => return Ok(Claimed::default()),
-        };
-        let world = joined.exporting(registry);
-        Ok(publish::claims(&world, self.deadline).await?)
     }
 
     /// Deletes the unneeded services of a registry, or plans it. `claimed` are the claims of all configured clusters;
@@ -89,36 +81,41 @@ impl Invocation<'_> {
             return report;
         }
         let until = self.deadline.stop.min(Instant::now() + PATIENCE);
-        let mut deletions = stream::iter(candidates)
-            .map(|key| self.delete_in_time(registry, &known, key, claimed, until))
-            .buffer_unordered(CONCURRENCY);
+        let deleting = &Deleting { invocation: self, registry, known: &known, claimed };
+        let deletions = stream::iter(candidates).map(|key| deleting.delete(key, until));
+        let mut deletions = deletions.buffer_unordered(CONCURRENCY);
         while let Some(outcome) = deletions.next().await {
-            if let Some((place, outcome)) = outcome {
-                match outcome {
-                    Ok(result) => {
-                        let (namespace, name) = (place.namespace.clone(), place.name.clone());
-                        report.deletions.push(Deletion { namespace, name, result });
-                    }
-                    Err(reason) => report.kept.push(format!("{place}: {reason}")),
+            match outcome {
+                Some((place, Ok(result))) => {
+                    let (namespace, name) = (place.namespace.clone(), place.name.clone());
+                    report.deletions.push(Deletion { namespace, name, result });
                 }
+                Some((place, Err(reason))) => report.kept.push(format!("{place}: {reason}")),
+                None => {}
             }
         }
         report.in_order()
     }
+}
 
+/// A service that was deleted, or the reason why not.
+type Tried = (Place, Result<Outcome, Reason>);
+
+/// The deletion of the unneeded services of one registry.
+struct Deleting<'a> {
+    invocation: &'a Invocation<'a>,
+    registry: &'a SharedRegistry,
+    known: &'a Registry,
+    claimed: &'a Claimed,
+}
+
+impl Deleting<'_> {
     /// Deletes one service. If Cloud Map counts an instance in it, it is read and tried again until that time.
-    async fn delete_in_time(
-        &self,
-        registry: &SharedRegistry,
-        known: &Registry,
-        key: ServiceKey,
-        claimed: &Claimed,
-        until: Instant,
-    ) -> Option<(Place, Result<Outcome, Reason>)> {
+    async fn delete(&self, key: ServiceKey, until: Instant) -> Option<Tried> {
         let in_use = Err(Reason::ServiceInUse);
         let mut tried = None;
         loop {
-            let deleted = self.delete_if_empty(registry, known, key.clone(), claimed).await;
+            let deleted = self.delete_if_empty(&key).await;
             let is_in_use = deleted.as_ref().is_some_and(|(_, outcome)| *outcome == in_use);
             if !is_in_use || Instant::now() + PAUSE > until {
                 // One that is not to be deleted any more has an instance since.
@@ -130,16 +127,9 @@ impl Invocation<'_> {
     }
 
     /// Reads one service again just before its deletion.
-    async fn delete_if_empty(
-        &self,
-        registry: &SharedRegistry,
-        known: &Registry,
-        key: ServiceKey,
-        claimed: &Claimed,
-    ) -> Option<(Place, Result<Outcome, Reason>)> {
-        let place = Place::of(&key, known);
-        let read = self.read_service(registry, known.services.get(&key)?.clone(), &key, claimed);
-        let Ok(read) = self.deadline.until_stop(read).await else {
+    async fn delete_if_empty(&self, key: &ServiceKey) -> Option<Tried> {
+        let (place, deadline) = (Place::of(key, self.known), self.invocation.deadline);
+        let Ok(read) = deadline.until_stop(self.read(key)).await else {
             let reason = "it was not read again before the deadline".to_owned();
             return Some((place, Ok(Outcome::undone(reason))));
         };
@@ -147,34 +137,29 @@ impl Invocation<'_> {
         let outcome = match verdict {
             DeletionVerdict::Keep => return None,
             DeletionVerdict::Unreadable(problem) => Ok(Outcome::failed(problem)),
-            DeletionVerdict::Delete if self.mode != Mode::Sync => Ok(Outcome::Planned),
+            DeletionVerdict::Delete if self.invocation.mode != Mode::Sync => Ok(Outcome::Planned),
             // For a moment Cloud Map still lists what this run has deregistered.
             DeletionVerdict::Delete if service.held() > 0 => Err(Reason::ServiceInUse),
             DeletionVerdict::Delete => {
-                apply::delete(registry.cloud_map(), self.deadline, &service.arn, &place).await
+                apply::delete(&self.registry.cloud_map, deadline, &service.arn, &place).await
             }
         };
         Some((place, outcome))
     }
 
     /// Reads the tags, and if the service is ours its instances; `None` if it is gone.
-    async fn read_service(
-        &self,
-        registry: &SharedRegistry,
-        service: CloudMapService,
-        key: &ServiceKey,
-        claimed: &Claimed,
-    ) -> Option<(CloudMapService, DeletionVerdict)> {
-        let keys = BTreeSet::from([key.clone()]);
+    async fn read(&self, key: &ServiceKey) -> Option<(CloudMapService, DeletionVerdict)> {
+        let service = self.known.services.get(key)?.clone();
+        let (keys, owner) = (BTreeSet::from([key.clone()]), &self.invocation.settings.owner_id);
         let mut seen = Registry::default();
         seen.services.insert(key.clone(), CloudMapService { instances: None, ..service });
-        let cloud_map = registry.cloud_map();
+        let cloud_map = &self.registry.cloud_map;
         cloud_map.read_tags(&mut seen, &keys).await;
-        if seen.services.get(key)?.is_tagged(&self.settings.owner_id) {
+        if seen.services.get(key)?.is_tagged(owner) {
             cloud_map.read_instances(&mut seen, &keys).await;
         }
         let service = seen.services.remove(key)?;
-        let verdict = verdict(key, &service, claimed, &self.settings.owner_id);
+        let verdict = verdict(key, &service, self.claimed, owner);
         Some((service, verdict))
     }
 }

@@ -59,28 +59,21 @@ impl CloudMap {
     ) -> Result<Ended, Error> {
         let until = until.min(Instant::now() + MAX_WAIT);
         let timing = self.timings.get(call, kind);
-        let ended = timeout_at(until, self.poll_until_ended(operation, &timing, owner));
-        ended.await.unwrap_or(Ok(Ended::Pending))
-    }
-
-    async fn poll_until_ended(
-        &self,
-        operation: &str,
-        timing: &OperationTiming,
-        owner: Option<&str>,
-    ) -> Result<Ended, Error> {
-        let start = Instant::now();
-        let _probe = timing.first_poll(start).await;
-        loop {
-            // Boxed to keep the future small: thousands of them wait for this permit at once.
-            let permit = self.permit(Call::GetOperation).await;
-            let polled = Box::pin(self.poll(permit, operation, owner)).await?;
-            if let Some((ended, duration)) = polled {
-                timing.record(duration.unwrap_or(start.elapsed()));
-                return Ok(ended);
+        let ended = async {
+            let start = Instant::now();
+            let _probe = timing.first_poll(start).await;
+            loop {
+                // Boxed to keep the future small: thousands of them wait for this permit at once.
+                let permit = self.permit(Call::GetOperation).await;
+                let polled = Box::pin(self.poll(permit, operation, owner)).await?;
+                if let Some((ended, duration)) = polled {
+                    timing.record(duration.unwrap_or(start.elapsed()));
+                    return Ok(ended);
+                }
+                sleep_until(start + timing.next_poll(start.elapsed())).await;
             }
-            sleep_until(start + timing.next_poll(start.elapsed())).await;
-        }
+        };
+        timeout_at(until, ended).await.unwrap_or(Ok(Ended::Pending))
     }
 
     /// The result and the duration of an operation; `None` while it is under way.

@@ -165,6 +165,27 @@ impl CloudMap {
             Ok(Some((page, (pages, has_more, token, failed))))
         })
     }
+
+    /// The instances of a service. Without the health filter `ALL`, Cloud Map may return only healthy ones.
+    ///
+    /// # Errors
+    /// Returns an error if the call fails.
+    pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
+        let _permit = self.permit(Call::DiscoverInstances).await;
+        let action = format!("discover the instances of {}/{name}", namespace.name);
+        let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
+        let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
+        let call = call.health_status(HealthStatusFilter::All).max_results(MAX_RESULTS.into());
+        let call = call.set_owner_account(namespace.owner.clone());
+        let answer = call.customize().interceptor(LocalHost).send().await;
+        let answer = answer.map_err(|error| Error::new(&action, &error))?;
+        let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
+        let health =
+            |it: Option<HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());
+        let found =
+            found.into_iter().filter_map(|it| Some((it.instance_id?, health(it.health_status))));
+        Ok(found.collect())
+    }
 }
 
 fn repeated_token(call: Call) -> Error {
@@ -257,29 +278,6 @@ const MAX_RESULTS: u16 = 1000;
 
 /// The health of discovered instances, by instance id.
 pub type Discovered = BTreeMap<String, String>;
-
-impl CloudMap {
-    /// The instances of a service. Without the health filter `ALL`, Cloud Map may return only healthy ones.
-    ///
-    /// # Errors
-    /// Returns an error if the call fails.
-    pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
-        let _permit = self.permit(Call::DiscoverInstances).await;
-        let action = format!("discover the instances of {}/{name}", namespace.name);
-        let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
-        let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
-        let call = call.health_status(HealthStatusFilter::All).max_results(MAX_RESULTS.into());
-        let call = call.set_owner_account(namespace.owner.clone());
-        let answer = call.customize().interceptor(LocalHost).send().await;
-        let answer = answer.map_err(|error| Error::new(&action, &error))?;
-        let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
-        let health =
-            |it: Option<HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());
-        let found =
-            found.into_iter().filter_map(|it| Some((it.instance_id?, health(it.health_status))));
-        Ok(found.collect())
-    }
-}
 
 /// The SDK puts `data-` before the host of a discovery request. With an IP address or `localhost` such a host cannot be
 /// resolved, so the prefix is removed.

@@ -71,38 +71,7 @@ impl CloudMap {
         let action = || format!("deregister {instance} from {place}");
         accepted(answer.map(|it| it.operation_id), duplicate, action)
     }
-}
 
-/// The operation that Cloud Map began, or the one that is in its way.
-fn accepted<E, R>(
-    answer: Result<Option<String>, SdkError<E, R>>,
-    duplicate: impl Fn(&E) -> Option<String>,
-    action: impl Fn() -> String,
-) -> Result<Accepted, Error>
-where
-    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
-    R: Debug + Send + Sync + 'static,
-{
-    match answer {
-        Ok(Some(operation)) => Ok(Accepted::Operation(operation)),
-        Ok(None) => Err(Error::input(action(), &"Cloud Map returned no operation")),
-        Err(error) => match error.as_service_error().and_then(duplicate) {
-            Some(operation) => Ok(Accepted::Busy(operation)),
-            None => Err(Error::new(action(), &error)),
-        },
-    }
-}
-
-/// The answer to the creation of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NewServiceId {
-    /// Its ARN.
-    Created(String),
-    /// Another client created it first; its id, if Cloud Map names it.
-    Exists(Option<String>),
-}
-
-impl CloudMap {
     /// Creates a service in the namespace with the ARN `namespace`.
     ///
     /// # Errors
@@ -182,6 +151,35 @@ impl CloudMap {
         let action = || format!("delete the Cloud Map service {place}");
         deleted.map(|_| ()).map_err(|error| Error::new(action(), &error))
     }
+}
+
+/// The operation that Cloud Map began, or the one that is in its way.
+fn accepted<E, R>(
+    answer: Result<Option<String>, SdkError<E, R>>,
+    duplicate: impl Fn(&E) -> Option<String>,
+    action: impl Fn() -> String,
+) -> Result<Accepted, Error>
+where
+    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+    R: Debug + Send + Sync + 'static,
+{
+    match answer {
+        Ok(Some(operation)) => Ok(Accepted::Operation(operation)),
+        Ok(None) => Err(Error::input(action(), &"Cloud Map returned no operation")),
+        Err(error) => match error.as_service_error().and_then(duplicate) {
+            Some(operation) => Ok(Accepted::Busy(operation)),
+            None => Err(Error::new(action(), &error)),
+        },
+    }
+}
+
+/// The answer to the creation of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewServiceId {
+    /// Its ARN.
+    Created(String),
+    /// Another client created it first; its id, if Cloud Map names it.
+    Exists(Option<String>),
 }
 
 fn service_change(update: &ServiceUpdate) -> Result<ServiceChange, BuildError> {

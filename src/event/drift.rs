@@ -60,48 +60,41 @@ fn parse(event: &Value) -> Option<Drift> {
         | "DeleteNamespace" => None,
         _ => return None,
     };
-    let subject = match id {
-        Some(id) => DriftSubject::parse(id)?,
-        None => DriftSubject { place: None, service: None },
+    let (place, service) = match id {
+        Some(id) => subject(id)?,
+        None => (None, None),
     };
-    let place = subject.place.or(text("/account").zip(text("/region")));
+    let place = place.or(text("/account").zip(text("/region")));
     let (account, region) = place.filter(|(it, region)| is_account(it) && is_region(region))?;
     let instance = text("/detail/requestParameters/instanceId").filter(|it| is_id(it));
     Some(Drift {
         account: account.to_owned(),
         region: region.to_owned(),
         time: text("/detail/eventTime")?.parse().ok()?,
-        service: subject.service.map(str::to_owned),
+        service: service.map(str::to_owned),
         changes_service: matches!(name, "CreateService" | "UpdateService"),
         instance: instance.map(str::to_owned),
     })
 }
 
-/// The service that an id or an ARN names, or the namespace.
-struct DriftSubject<'a> {
-    /// The account and the Region of an ARN.
-    place: Option<(&'a str, &'a str)>,
-    service: Option<&'a str>,
-}
+/// The account and the Region of an ARN, and the id of a service; `None` for a namespace.
+type DriftSubject<'a> = (Option<(&'a str, &'a str)>, Option<&'a str>);
 
-impl<'a> DriftSubject<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let Some(arn) = text.strip_prefix("arn:") else {
-            let is_service = text.starts_with("srv-") && is_id(text);
-            return is_service.then_some(Self { place: None, service: Some(text) });
-        };
-        let parts: Vec<&str> = arn.splitn(5, ':').collect();
-        let [_, "servicediscovery", region, account, resource] = parts.as_slice() else {
-            return None;
-        };
-        let place = Some((*account, *region));
-        match resource.split_once('/')? {
-            ("service", id) if id.starts_with("srv-") && is_id(id) => {
-                Some(Self { place, service: Some(id) })
-            }
-            ("namespace", id) if is_id(id) => Some(Self { place, service: None }),
-            _ => None,
-        }
+/// The subject that an id or an ARN names.
+fn subject(text: &str) -> Option<DriftSubject<'_>> {
+    let is_service = |id: &str| id.starts_with("srv-") && is_id(id);
+    let Some(arn) = text.strip_prefix("arn:") else {
+        return is_service(text).then_some((None, Some(text)));
+    };
+    let parts: Vec<&str> = arn.splitn(5, ':').collect();
+    let [_, "servicediscovery", region, account, resource] = parts.as_slice() else {
+        return None;
+    };
+    let place = Some((*account, *region));
+    match resource.split_once('/')? {
+        ("service", id) if is_service(id) => Some((place, Some(id))),
+        ("namespace", id) if is_id(id) => Some((place, None)),
+        _ => None,
     }
 }
 

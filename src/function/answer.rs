@@ -90,11 +90,12 @@ impl RunResult {
 /// it is until Lambda's client writes it.
 #[derive(Debug)]
 pub struct Reply {
-    /// The report of a run whose response is not the report.
-    report: Option<Report>,
+    /// The report; absent if the payload was rejected or is a query.
+    pub report: Option<Report>,
     /// The ARNs of the clusters whose full sync was queued (`FAN_OUT`), without those that do not page.
     pub queued: Vec<String>,
-    response: Result<Body, Error>,
+    /// The response if it is not the report.
+    response: Result<Option<Value>, Error>,
 }
 
 /// The response that Lambda returns to the caller.
@@ -118,12 +119,12 @@ impl Reply {
 
     /// The response to the schedule if the full syncs of the clusters were queued.
     pub(super) fn queued(queued: Vec<String>, response: Result<Value, Error>) -> Self {
-        Self { report: None, queued, response: response.map(Body::Value) }
+        Self { report: None, queued, response: response.map(Some) }
     }
 
     /// The same with the release of the function, if it is not there yet.
     pub(super) fn with_release(mut self) -> Self {
-        if let Ok(Body::Value(Value::Object(response))) = &mut self.response {
+        if let Ok(Some(Value::Object(response))) = &mut self.response {
             response.insert("release".to_owned(), json!(RELEASE));
         }
         self
@@ -147,8 +148,7 @@ impl Reply {
 
     /// The response to a direct invocation: always the report.
     pub(super) fn to_direct(report: Report) -> Self {
-        let response = Body::Report { report: Box::new(report), release: RELEASE };
-        Self { report: None, queued: Vec::new(), response: Ok(response) }
+        Self { report: Some(report), queued: Vec::new(), response: Ok(None) }
     }
 
     /// The response to the queue: the ids of the messages to deliver again.
@@ -160,30 +160,17 @@ impl Reply {
         Self { report: Some(report), ..Self::queued(Vec::new(), Ok(json!(response))) }
     }
 
-    /// The report; absent if the payload was rejected or is a query.
-    pub fn report(&self) -> Option<&Report> {
-        match &self.response {
-            Ok(Body::Report { report, .. }) => Some(report),
-            _ => self.report.as_ref(),
-        }
-    }
-
-    pub(super) fn report_mut(&mut self) -> Option<&mut Report> {
-        match &mut self.response {
-            Ok(Body::Report { report, .. }) => Some(report),
-            _ => self.report.as_mut(),
-        }
-    }
-
     /// The response. A report that is too large for Lambda is shortened.
     ///
     /// # Errors
     /// Returns the error of an invocation that fails as a whole.
     pub fn into_body(self) -> Result<Body, Error> {
-        let mut body = self.response?;
-        if let Body::Report { report, .. } = &mut body {
-            report.fit();
+        match (self.response?, self.report) {
+            (None, Some(mut report)) => {
+                report.fit();
+                Ok(Body::Report { report: Box::new(report), release: RELEASE })
+            }
+            (response, _) => Ok(Body::Value(json!(response))),
         }
-        Ok(body)
     }
 }

@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, EmptyServices, OrphanReport, Report};
+use crate::report::{EmptyServices, OrphanReport, Report};
 
 type Registries = BTreeMap<RegistryKey, SharedRegistry>;
 
@@ -25,8 +25,13 @@ impl Function {
         let clusters = &self.settings.clusters;
         let keys = clusters.iter().map(|cluster| self.clients.registry_of(cluster));
         let registries = &self.registries(keys, None).await;
-        let runs = (0..clusters.len()).map(|index| async move {
-            (index, self.clean_up_cluster(invocation, registries, index).await)
+        let runs = clusters.iter().enumerate().map(|(index, cluster)| async move {
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            let read = Box::pin(invocation.clean_up_cluster(cluster, registry)).await;
+            let (mut report, claimed) = conclude(cluster, read);
+            report.quiet = !self.settings.pages(cluster);
+            self.log_lines("TTLs", &report, (invocation.mode, true));
+            (index, (report, claimed))
         });
         let runs: Runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
         let (orphans, empty_services) =
@@ -55,21 +60,6 @@ impl Function {
             empty_services = self.delete_empty_services(invocation, registries, runs).await;
         }
         (orphans, empty_services)
-    }
-
-    async fn clean_up_cluster(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &Registries,
-        index: usize,
-    ) -> (ClusterReport, Option<Claimed>) {
-        let cluster = &self.settings.clusters[index];
-        let registry = &registries[&self.clients.registry_of(cluster)];
-        let read = Box::pin(invocation.clean_up_cluster(cluster, registry)).await;
-        let (mut report, claimed) = conclude(cluster, read);
-        report.quiet = !self.settings.pages(cluster);
-        self.log_lines("TTLs", &report, (invocation.mode, true));
-        (report, claimed)
     }
 
     /// Deletes empty services, one registry after the other.

@@ -111,18 +111,7 @@ impl Function {
         let arn = self.clients.arn_of(cluster).filter(|_| !cluster.namesakes.is_empty());
         arn.map_or_else(|| cluster.label().to_owned(), |arn| arn.to_string())
     }
-}
 
-/// A cluster to purge.
-pub(super) struct ToPurge<'a> {
-    pub(super) arn: ClusterArn,
-    /// Its entry in the settings.
-    pub(super) configured: Option<&'a Cluster>,
-    /// Whether it may have one is unknown, for this reason.
-    pub(super) warning: Option<String>,
-}
-
-impl Function {
     /// The clusters and Services of a scope.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
         self.decide(&scope.cluster).await.map_err(|error| arn_unknown(&error))?;
@@ -161,6 +150,15 @@ impl Function {
         let arn = self.arn_of(cluster).await.map_err(|error| arn_unknown(&error))?;
         Ok(ToPurge { arn, configured: Some(cluster), warning: None })
     }
+}
+
+/// A cluster to purge.
+pub(super) struct ToPurge<'a> {
+    pub(super) arn: ClusterArn,
+    /// Its entry in the settings.
+    pub(super) configured: Option<&'a Cluster>,
+    /// Whether it may have one is unknown, for this reason.
+    pub(super) warning: Option<String>,
 }
 
 pub(super) fn arn_unknown(error: &clients::Error) -> UnknownCluster {

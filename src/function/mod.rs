@@ -111,7 +111,7 @@ impl Function {
     ) -> Reply {
         let before = self.clients.traffic();
         let mut reply = Box::pin(self.handle(qualifier, payload, deadline)).await;
-        if let Some(report) = reply.report_mut() {
+        if let Some(report) = &mut reply.report {
             report.traffic = self.clients.traffic().since(before);
         }
         reply

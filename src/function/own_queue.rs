@@ -156,24 +156,7 @@ impl Function {
         let arns = join_all(paging.map(|cluster| self.arn_of(cluster))).await;
         arns.into_iter().flatten().map(|arn| arn.to_string()).collect()
     }
-}
 
-/// The receipts by message id. A batch may contain a message twice. An event about drift has a queue of its own, from which
-/// it returns after the visibility timeout.
-pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
-
-pub(super) fn receipts(messages: &[Message]) -> Receipts {
-    let mut receipts = Receipts::new();
-    for message in messages {
-        let is_drift = matches!(message.reading, Ok(Subject::Drift(_)));
-        if let Some(receipt) = message.receipt.as_ref().filter(|_| !is_drift) {
-            receipts.entry(message.id.clone()).or_default().push(receipt.clone());
-        }
-    }
-    receipts
-}
-
-impl Function {
     /// The failed messages that are delivered again: all but the full syncs of clusters that the schedule queues before
     /// that. Each full sync takes a run, so those of a cluster that cannot be read would add up and delay the others.
     pub(super) fn returning(&self, receipts: &Receipts, failed: Vec<String>) -> Vec<String> {
@@ -216,6 +199,21 @@ impl Function {
         )
         .await;
     }
+}
+
+/// The receipts by message id. A batch may contain a message twice. An event about drift has a queue of its own, from which
+/// it returns after the visibility timeout.
+pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
+
+pub(super) fn receipts(messages: &[Message]) -> Receipts {
+    let mut receipts = Receipts::new();
+    for message in messages {
+        let is_drift = matches!(message.reading, Ok(Subject::Drift(_)));
+        if let Some(receipt) = message.receipt.as_ref().filter(|_| !is_drift) {
+            receipts.entry(message.id.clone()).or_default().push(receipt.clone());
+        }
+    }
+    receipts
 }
 
 async fn postpone_in(queue: Option<&OwnQueue>, failed: &[Receipt], until: Deadline) {

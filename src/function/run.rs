@@ -159,40 +159,7 @@ impl Function {
             None => 1,
         }
     }
-}
 
-/// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
-/// confirms, adopts or asks for a plan has everything read.
-fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
-    let reads_all = invocation.mode != Mode::Sync
-        || invocation.adoption.is_some()
-        || invocation.confirmed
-        || invocation.is_fresh;
-    let stop = invocation.deadline.stop;
-    (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
-}
-
-/// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
-pub(super) fn conclude(
-    cluster: &Cluster,
-    reconciled: Result<(ClusterReport, Claimed), Error>,
-) -> (ClusterReport, Option<Claimed>) {
-    match reconciled {
-        Ok((report, claimed)) => (report, Some(claimed)),
-        Err(error) if error.is_named_twice() => {
-            (ClusterReport::held_back(cluster.label(), &error), Some(Claimed::default()))
-        }
-        Err(error) => {
-            let report = ClusterReport::unreadable(cluster.label(), &error);
-            (error.into_made().into_iter().fold(report, ClusterReport::with), None)
-        }
-    }
-}
-
-const OLD_PARTS: &str = "messages for a part of a cluster, which an earlier release has sent, are taken for all of it: \
-                         shard, hop and held in them are ignored";
-
-impl Function {
     /// Syncs each cluster once over all scopes of the batch. Returns the run, and the message ids of each scope.
     pub(super) async fn sync_messages(
         &self,
@@ -248,6 +215,37 @@ impl Function {
         (run, served)
     }
 }
+
+/// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
+/// confirms, adopts or asks for a plan has everything read.
+fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
+    let reads_all = invocation.mode != Mode::Sync
+        || invocation.adoption.is_some()
+        || invocation.confirmed
+        || invocation.is_fresh;
+    let stop = invocation.deadline.stop;
+    (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
+}
+
+/// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
+pub(super) fn conclude(
+    cluster: &Cluster,
+    reconciled: Result<(ClusterReport, Claimed), Error>,
+) -> (ClusterReport, Option<Claimed>) {
+    match reconciled {
+        Ok((report, claimed)) => (report, Some(claimed)),
+        Err(error) if error.is_named_twice() => {
+            (ClusterReport::held_back(cluster.label(), &error), Some(Claimed::default()))
+        }
+        Err(error) => {
+            let report = ClusterReport::unreadable(cluster.label(), &error);
+            (error.into_made().into_iter().fold(report, ClusterReport::with), None)
+        }
+    }
+}
+
+const OLD_PARTS: &str = "messages for a part of a cluster, which an earlier release has sent, are taken for all of it: \
+                         shard, hop and held in them are ignored";
 
 /// Records and logs a message that is not delivered again.
 fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {

@@ -12,7 +12,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use crate::model::{ClusterArn, GuardState, ServiceRef, SignedDuration, Timestamp, fingerprint};
+use crate::model::{
+    ClusterArn, GuardState, Selection, ServiceRef, SignedDuration, Timestamp, fingerprint,
+};
 
 pub use crate::model::Guard;
 pub use status::{GuardStatus, LossSubject};
@@ -31,6 +33,15 @@ pub enum Extent {
 }
 
 impl Extent {
+    /// That of a run over these Services; `is_confirmed`: a person has confirmed what a full sync loses.
+    pub fn of(selection: &Selection, is_confirmed: bool) -> Self {
+        match selection {
+            Selection::Everything if is_confirmed => Self::Confirmed,
+            Selection::Everything => Self::Everything,
+            Selection::Only { .. } => Self::Part,
+        }
+    }
+
     pub fn is_whole(self) -> bool {
         matches!(self, Self::Everything | Self::Confirmed)
     }

@@ -39,19 +39,12 @@ pub struct Endpoints {
 }
 
 impl Kubernetes {
-    /// The endpoints of `services` in this cluster. A Service without endpoints has an empty entry.
+    /// The endpoints of `services` in this cluster, by lists of slices that contain all of them. A Service without
+    /// endpoints has an empty entry.
     ///
     /// # Errors
     /// Returns an error if one of the lists could not be read completely.
     pub async fn endpoints(
-        &self,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
-        self.endpoints_by(services, slice_lists(services)).await
-    }
-
-    /// The same by lists of slices that contain all of them.
-    pub(super) async fn endpoints_by(
         &self,
         services: &BTreeSet<ServiceRef>,
         lists: Vec<SliceList>,
@@ -111,7 +104,7 @@ impl Kubernetes {
 
 /// A list of slices to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SliceList {
+pub struct SliceList {
     /// `None`: all namespaces.
     pub(super) namespace: Option<String>,
     /// The label selector.
@@ -119,7 +112,7 @@ pub(super) struct SliceList {
 }
 
 /// The lists of slices to read, one for each namespace.
-fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
+pub fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);

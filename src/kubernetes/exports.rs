@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::endpoint_slices::{Endpoints, SERVICE_NAME, SliceList, selector};
+use super::endpoint_slices::{SERVICE_NAME, SliceList, selector};
 use super::object::{ObjectMetadata, ObjectPort, Service, from_object, null_is_empty};
 use super::objects::{List, Resource};
 use super::services::{MAX_NAMED, is_headless};
@@ -104,11 +104,8 @@ impl Kubernetes {
                 names.contains(&name).then_some((name, service))
             };
             let path = Resource::Services.path(None);
-            return Ok(self
-                .list(&List::all(&path, "the Services"), keep)
-                .await?
-                .into_iter()
-                .collect());
+            let read = self.list(&List::all(&path, "the Services"), keep).await?;
+            return Ok(read.into_iter().collect());
         }
         let reads = stream::iter(names.clone()).map(|name| async move {
             let path = Resource::Services.path(Some(&name.namespace));
@@ -304,20 +301,8 @@ const MOST: usize = 8;
 /// The label of slices that names their writer.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-impl Kubernetes {
-    /// The endpoints of exported Services. A Service without endpoints has an empty entry.
-    ///
-    /// # Errors
-    /// Returns an error if one of the lists could not be read completely.
-    pub async fn exported_endpoints(
-        &self,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
-        self.endpoints_by(services, lists(services)).await
-    }
-}
-
-fn lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
+/// The lists with all slices of exported Services: few, since a member may export thousands.
+pub fn lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let namespaces: BTreeSet<&String> = services.iter().map(|it| &it.namespace).collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {
         [only] => Some((*only).clone()),

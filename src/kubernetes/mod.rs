@@ -6,7 +6,7 @@ pub mod access;
 pub mod annotation;
 pub mod endpoint_slices;
 mod events;
-mod exports;
+pub mod exports;
 pub mod object;
 pub mod objects;
 mod remembered;

@@ -18,14 +18,6 @@ use crate::model::{
 pub(super) const MAX_NAMED: usize = 40;
 
 impl Kubernetes {
-    /// Every headless Service of the cluster, annotated or not.
-    ///
-    /// # Errors
-    /// Returns an error if a page could not be read.
-    pub async fn headless_services(&self) -> Result<Vec<Service>, Error> {
-        self.list_headless(None).await
-    }
-
     /// The headless Services of these namespaces and these single ones. If there are many, all Services of the cluster
     /// are returned.
     ///
@@ -37,16 +29,23 @@ impl Kubernetes {
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Vec<Service>, Error> {
         if namespaces.len() + services.len() > MAX_NAMED {
-            return self.headless_services().await;
+            return self.headless_services(None).await;
         }
-        let lists = namespaces.iter().map(|namespace| self.list_headless(Some(namespace)));
+        let lists = namespaces.iter().map(|namespace| self.headless_services(Some(namespace)));
         let single = services.iter().map(|service| self.service(service));
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
         let single = single.into_iter().flatten().filter(is_headless);
         Ok(lists.into_iter().flatten().chain(single).collect())
     }
 
-    async fn list_headless(&self, namespace: Option<&String>) -> Result<Vec<Service>, Error> {
+    /// Every headless Service of the cluster or of a namespace, annotated or not.
+    ///
+    /// # Errors
+    /// Returns an error if a page could not be read.
+    pub async fn headless_services(
+        &self,
+        namespace: Option<&String>,
+    ) -> Result<Vec<Service>, Error> {
         let path = &Resource::Services.path(namespace.map(String::as_str));
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let mut list = List::all(path, "the headless Services");

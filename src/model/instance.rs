@@ -226,15 +226,9 @@ impl DerefMut for Instances {
     }
 }
 
-impl From<BTreeMap<String, Attributes>> for Instances {
-    fn from(instances: BTreeMap<String, Attributes>) -> Self {
-        Self(Arc::new(instances))
-    }
-}
-
 impl FromIterator<(String, Attributes)> for Instances {
     fn from_iter<I: IntoIterator<Item = (String, Attributes)>>(instances: I) -> Self {
-        BTreeMap::from_iter(instances).into()
+        Self(Arc::new(BTreeMap::from_iter(instances)))
     }
 }
 

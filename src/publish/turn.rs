@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, TryFutureExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::{Execution, Options};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
-use crate::model::{Desired, Outcome, Timestamp, fingerprint};
+use crate::model::{Outcome, Timestamp, fingerprint};
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, Results, Step, Turn};
@@ -59,7 +59,7 @@ pub(super) async fn run<'a>(
     options: Options,
     beginnings: &'a Beginnings,
 ) -> Results {
-    let cloud_map = execution.registry.cloud_map().clone();
+    let cloud_map = execution.registry.cloud_map.clone();
     let (observed, has_begun, token) = (options.observed, !execution.task.is_sync(), None);
     let mut shell =
         Shell { execution, cloud_map, options, beginnings, turn, observed, has_begun, token };
@@ -174,8 +174,12 @@ impl Shell<'_> {
             .and_then(of_registration)
             .filter(|_| first_call(&changes) == Some(Call::RegisterInstance));
         let services: BTreeSet<_> = changes.iter().map(|it| self.turn.service(it)).collect();
-        let services = services.into_iter().cloned().collect();
-        let look = || read_again(self.execution, self.turn.read_last(&services)).boxed();
+        let execution = self.execution;
+        let look = || {
+            let services = self.turn.observation.desired_of(services.iter().copied());
+            let read = execution.read_endpoints(services);
+            read.map_err(|error| Outcome::failed(chain(&error))).boxed()
+        };
         let calls = Calls {
             cloud_map: &self.cloud_map,
             results: &registry.results,
@@ -229,11 +233,6 @@ impl Shell<'_> {
         }
         None
     }
-}
-
-/// Reads the endpoints of Services again.
-async fn read_again(execution: &Execution<'_>, services: Desired) -> Result<Desired, Outcome> {
-    execution.read_endpoints(services).await.map_err(|error| Outcome::failed(chain(&error)))
 }
 
 /// Puts turns into the order of a run that begins at this time: by hash, so a run in the next minute has another one.

@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::member::line;
 use super::{Invocation, Joined, unread};
 use crate::guard::Extent;
 use crate::import::guard::{Note, Run};
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
-use crate::model::{ClusterId, Selection, ServiceRef, join_first};
+use crate::model::{ClusterId, ServiceRef, join_first};
 use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
-    ClusterReport, ClustersetLine, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle,
-    StaleCluster,
+    ClusterReport, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle, StaleCluster,
 };
 
 /// The number of imports that a line names.
@@ -39,15 +39,10 @@ impl Joined<'_> {
     ) -> Option<Imported> {
         let Self { invocation, selection, connection, member, owner, .. } = self;
         let rules = &invocation.settings.rules;
-        let extent = match selection {
-            Selection::Everything if invocation.confirmed && is_selected => Extent::Confirmed,
-            Selection::Everything => Extent::Everything,
-            Selection::Only { .. } => Extent::Part,
-        };
         let guard = Run {
             cluster: self.arn(),
             guard: rules.guard,
-            extent,
+            extent: Extent::of(selection, invocation.confirmed && is_selected),
             held: selection.held(),
             now: invocation.now,
             remembers: own_record == OwnRecord::Stands
@@ -114,11 +109,6 @@ impl MultiClusterReport {
         }
         self.guard = imported.guard.as_deref().map(GuardReport::from);
         let (mut of_others, mut unreadable) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
-        let line = |service: &ServiceRef, reason: &'static str, detail| ClustersetLine {
-            service: service.clone(),
-            reason: reason.into(),
-            detail,
-        };
         for (name, import) in imported.imports {
             self.imports += usize::from(import.exists);
             self.imported_endpoints += import.endpoints;

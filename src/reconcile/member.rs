@@ -343,7 +343,11 @@ impl Joined<'_> {
     }
 }
 
-fn line(service: &ServiceRef, reason: impl Into<Word>, detail: String) -> ClustersetLine {
+pub(super) fn line(
+    service: &ServiceRef,
+    reason: impl Into<Word>,
+    detail: String,
+) -> ClustersetLine {
     ClustersetLine { service: service.clone(), reason: reason.into(), detail }
 }
 

@@ -173,16 +173,24 @@ fn parse_cluster(entry: ClusterEntry, region: Option<&str>) -> Result<Cluster, S
         NamespaceReference::parse(text).ok_or_else(problem)
     });
     let registry_region = object.registry_region.map(check_region).transpose()?;
+    let cluster_id = object.cluster_id.as_deref().map(|text| {
+        let form = "one DNS label, or two with a dot, of at most 63 characters";
+        ClusterId::parse(text).ok_or_else(|| format!("clusterId {text:?} is not {form}"))
+    });
+    let clusterset = object.clusterset.as_deref().map(|text| {
+        let form = "1 to 128 letters, digits, dots, underscores and hyphens";
+        ClustersetId::parse(text).ok_or_else(|| format!("clusterset {text:?} is not {form}"))
+    });
     Ok(Cluster {
         role: role(object.role_arn)?,
         registry_role: role(object.registry_role_arn)?,
         registry_region,
         default_namespace: namespace.transpose()?,
-        membership: membership(
-            object.multi_cluster,
-            object.cluster_id.as_deref(),
-            object.clusterset.as_deref(),
-        )?,
+        membership: Membership {
+            multi_cluster: object.multi_cluster,
+            cluster_id: cluster_id.transpose()?,
+            clusterset: clusterset.transpose()?,
+        },
         page: object.page.unwrap_or(true),
         name,
         region,
@@ -294,28 +302,6 @@ pub struct Membership {
 /// Returns the words that it takes if it has another one.
 pub fn parse_multi_cluster(text: Option<&str>) -> Result<MultiCluster, String> {
     word(text, MultiCluster::parse, "not one of off, on, export, import")
-}
-
-/// Parses the ids of a cluster object.
-///
-/// # Errors
-///
-/// Returns the form of an id if one has another.
-pub fn membership(
-    multi_cluster: Option<MultiCluster>,
-    cluster_id: Option<&str>,
-    clusterset: Option<&str>,
-) -> Result<Membership, String> {
-    let cluster_id = cluster_id.map(|text| {
-        let form = "one DNS label, or two with a dot, of at most 63 characters";
-        ClusterId::parse(text).ok_or_else(|| format!("clusterId {text:?} is not {form}"))
-    });
-    let clusterset = clusterset.map(|text| {
-        let form = "1 to 128 letters, digits, dots, underscores and hyphens";
-        ClustersetId::parse(text).ok_or_else(|| format!("clusterset {text:?} is not {form}"))
-    });
-    let (cluster_id, clusterset) = (cluster_id.transpose()?, clusterset.transpose()?);
-    Ok(Membership { multi_cluster, cluster_id, clusterset })
 }
 
 /// The warning for a `STALE_CLUSTERS_AFTER` that is too short for the schedule: a heartbeat may be that old although its

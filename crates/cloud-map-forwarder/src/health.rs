@@ -43,15 +43,8 @@ pub struct PodHealth {
 struct HealthState {
     /// Why the queue has no message of this pod.
     undelivered: Option<String>,
-    /// The watches that failed and have not been resumed since, by name.
-    failing: BTreeMap<&'static str, Failing>,
-}
-
-#[derive(Debug)]
-struct Failing {
-    since: Instant,
-    /// The last error.
-    why: String,
+    /// The watches that failed and have not been resumed since, by name: since when, and the last error.
+    failing: BTreeMap<&'static str, (Instant, String)>,
 }
 
 impl Default for PodHealth {
@@ -80,8 +73,8 @@ impl PodHealth {
     pub(super) fn watch_failed(&self, name: &'static str, why: String) {
         self.metrics.watch_failures.get_or_create(&[("watch", name)]).inc();
         let mut condition = self.condition();
-        let since = condition.failing.get(name).map_or_else(Instant::now, |failing| failing.since);
-        condition.failing.insert(name, Failing { since, why });
+        let since = condition.failing.get(name).map_or_else(Instant::now, |(since, _)| *since);
+        condition.failing.insert(name, (since, why));
     }
 
     /// Records that the API server accepted a watch.
@@ -99,24 +92,18 @@ impl PodHealth {
 
     pub(super) fn answer(&self) -> (StatusCode, String) {
         let condition = self.condition();
-        let reasons: Vec<String> =
-            condition.failing_watches().chain(condition.undelivered.clone()).collect();
+        let failing = condition.failing.iter().filter_map(|(name, (since, why))| {
+            let elapsed = since.elapsed();
+            (elapsed >= LONGEST_INTERRUPTION).then(|| {
+                format!("the watch of {name} has failed for {} s: {why}", elapsed.as_secs())
+            })
+        });
+        let reasons: Vec<String> = failing.chain(condition.undelivered.clone()).collect();
         if reasons.is_empty() {
             (StatusCode::OK, "ready\n".to_owned())
         } else {
             (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
         }
-    }
-}
-
-impl HealthState {
-    fn failing_watches(&self) -> impl Iterator<Item = String> {
-        self.failing.iter().filter_map(|(name, Failing { since, why })| {
-            let elapsed = since.elapsed();
-            (elapsed >= LONGEST_INTERRUPTION).then(|| {
-                format!("the watch of {name} has failed for {} s: {why}", elapsed.as_secs())
-            })
-        })
     }
 }
 

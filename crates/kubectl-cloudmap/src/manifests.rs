@@ -56,48 +56,7 @@ impl ManifestVerdicts {
     pub fn is_valid(&self) -> bool {
         self.objects > 0 && self.services.iter().all(|service| service.problems.is_empty())
     }
-}
 
-impl Display for ManifestVerdicts {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for JudgedService { name, problems, notes } in &self.services {
-            if problems.is_empty() {
-                writeln!(f, "= {name}")?;
-            }
-            problems.iter().try_for_each(|problem| writeln!(f, "! {name}: {problem}"))?;
-            notes.iter().try_for_each(|note| writeln!(f, "~ {name}: {note}"))?;
-        }
-        self.unread.iter().try_for_each(|unread| writeln!(f, "~ not read: {unread}"))?;
-        if !self.others.is_empty() {
-            let others = self.others.iter().map(|(kind, count)| format!("{count} {kind}"));
-            writeln!(f, "~ not judged: {}", join(others, ", "))?;
-        }
-        if self.objects == 0 {
-            return writeln!(f, "! no Kubernetes object was read");
-        }
-        let wrong = self.services.iter().filter(|it| !it.problems.is_empty()).count();
-        match self.services.len() {
-            0 => writeln!(f, "no Service is annotated"),
-            all => writeln!(f, "{all} annotated, {wrong} with mistakes"),
-        }
-    }
-}
-
-/// Judges all Services in these files; `-` is the standard input.
-///
-/// # Errors
-/// Returns an error if a file cannot be read.
-pub fn judge(arguments: &Validate) -> Result<ManifestVerdicts, Error> {
-    let reading = AnnotationSettings { prefix: arguments.prefix.clone(), default_namespace: None };
-    let mut judged = ManifestVerdicts::default();
-    for path in &arguments.filenames {
-        let text = read_text(path).map_err(|source| Error::File { path: path.clone(), source })?;
-        judged.read(&text, path, &reading)?;
-    }
-    Ok(judged)
-}
-
-impl ManifestVerdicts {
     fn read(&mut self, text: &str, path: &Path, reading: &AnnotationSettings) -> Result<(), Error> {
         // An error is one line.
         let options = serde_saphyr::options! { with_snippet: false };
@@ -144,6 +103,45 @@ impl ManifestVerdicts {
         self.services.extend(judge_service(&service, object, reading));
         Ok(())
     }
+}
+
+impl Display for ManifestVerdicts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for JudgedService { name, problems, notes } in &self.services {
+            if problems.is_empty() {
+                writeln!(f, "= {name}")?;
+            }
+            problems.iter().try_for_each(|problem| writeln!(f, "! {name}: {problem}"))?;
+            notes.iter().try_for_each(|note| writeln!(f, "~ {name}: {note}"))?;
+        }
+        self.unread.iter().try_for_each(|unread| writeln!(f, "~ not read: {unread}"))?;
+        if !self.others.is_empty() {
+            let others = self.others.iter().map(|(kind, count)| format!("{count} {kind}"));
+            writeln!(f, "~ not judged: {}", join(others, ", "))?;
+        }
+        if self.objects == 0 {
+            return writeln!(f, "! no Kubernetes object was read");
+        }
+        let wrong = self.services.iter().filter(|it| !it.problems.is_empty()).count();
+        match self.services.len() {
+            0 => writeln!(f, "no Service is annotated"),
+            all => writeln!(f, "{all} annotated, {wrong} with mistakes"),
+        }
+    }
+}
+
+/// Judges all Services in these files; `-` is the standard input.
+///
+/// # Errors
+/// Returns an error if a file cannot be read.
+pub fn judge(arguments: &Validate) -> Result<ManifestVerdicts, Error> {
+    let reading = AnnotationSettings { prefix: arguments.prefix.clone(), default_namespace: None };
+    let mut judged = ManifestVerdicts::default();
+    for path in &arguments.filenames {
+        let text = read_text(path).map_err(|source| Error::File { path: path.clone(), source })?;
+        judged.read(&text, path, &reading)?;
+    }
+    Ok(judged)
 }
 
 /// An item of a list. The API server leaves out the kind of the items of a list of one kind.

@@ -17,45 +17,29 @@ use cloud_map_sync::actions::status::{ClustersetStatus, MemberStatus, Status};
 #[error("no Cloud Map service is named {0}; without a name, status lists all of them")]
 pub struct NoSuchName(String);
 
-/// The Cloud Map services that are asked for; each part may be absent.
-#[derive(Clone, Debug, Default)]
-pub struct Narrow {
-    namespaces: Vec<String>,
-    name: Option<String>,
-}
-
-impl Narrow {
-    /// `name` may begin with its namespace, which must be `namespace` if that is given, too.
-    pub fn new(name: Option<&str>, namespace: Option<&str>) -> Self {
-        let (before, name) = match name.and_then(|name| name.split_once('/')) {
-            Some((before, name)) => (Some(before), Some(name)),
-            None => (None, name),
-        };
-        let namespaces = [before, namespace].into_iter().flatten().map(str::to_owned).collect();
-        Self { namespaces, name: name.map(str::to_owned) }
+/// Leaves all Cloud Map services but those asked for out of an answer of `status`, and the members of clustersets, which are
+/// no names. `name` may begin with its namespace, which must be `namespace` if that is given, too.
+fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
+    if name.is_none() && namespace.is_none() {
+        return;
     }
-
-    /// Leaves everything else out of an answer of `status`. The members of clustersets are no names.
-    pub fn apply(&self, status: &mut Value) {
-        if self.namespaces.is_empty() && self.name.is_none() {
-            return;
+    let (before, name) = match name.and_then(|name| name.split_once('/')) {
+        Some((before, name)) => (Some(before), Some(name)),
+        None => (None, name),
+    };
+    let wanted = [("namespace", before), ("namespace", namespace), ("name", name)];
+    let wanted: Vec<_> = wanted.into_iter().filter_map(|(key, it)| Some((key, it?))).collect();
+    let is_wanted = |service: &Value| {
+        let is = |text: &str, wanted: &str| text.eq_ignore_ascii_case(wanted);
+        wanted.iter().all(|(key, it)| service[*key].as_str().is_some_and(|text| is(text, it)))
+    };
+    for registry in status["registries"].as_array_mut().into_iter().flatten() {
+        if let Some(services) = registry["services"].as_array_mut() {
+            services.retain(is_wanted);
         }
-        for registry in status["registries"].as_array_mut().into_iter().flatten() {
-            if let Some(services) = registry["services"].as_array_mut() {
-                services.retain(|service| self.has(service));
-            }
-            if let Some(registry) = registry.as_object_mut() {
-                registry.remove("clustersets");
-            }
+        if let Some(registry) = registry.as_object_mut() {
+            registry.remove("clustersets");
         }
-    }
-
-    fn has(&self, service: &Value) -> bool {
-        let is = |key: &str, wanted: &String| {
-            service[key].as_str().is_some_and(|it| it.eq_ignore_ascii_case(wanted))
-        };
-        self.namespaces.iter().all(|it| is("namespace", it))
-            && self.name.iter().all(|it| is("name", it))
     }
 }
 
@@ -66,7 +50,7 @@ pub async fn read(shown: &arguments::ShownArguments) -> Result<FunctionAnswer<St
     let command =
         FunctionRequest { created: shown.created, ..FunctionRequest::new("status", place) };
     let mut value = request(&output.aws, &command).await?;
-    Narrow::new(shown.name.as_deref(), shown.namespace.as_deref()).apply(&mut value);
+    narrow(&mut value, shown.name.as_deref(), shown.namespace.as_deref());
     Ok(FunctionAnswer::read(value)?)
 }
 
@@ -148,7 +132,7 @@ mod tests {
         for (name, namespace, expected, has_members) in rows {
             let mut status =
                 json!({"registries": [{"services": services, "clustersets": [{"members": []}]}]});
-            Narrow::new(name, namespace).apply(&mut status);
+            narrow(&mut status, name, namespace);
             let registry = &status["registries"][0];
             let left = registry["services"].as_array().expect("a list").iter();
             let text = |it: &Value, key: &str| it[key].as_str().expect("a name").to_owned();

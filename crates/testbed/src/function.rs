@@ -122,7 +122,7 @@ pub async fn invoke_until(function: &Function, payload: &Value, deadline: Deadli
 
 impl Answer {
     fn of(reply: Reply) -> Self {
-        let (report, queued) = (reply.report().cloned(), reply.queued.clone());
+        let (report, queued) = (reply.report.clone(), reply.queued.clone());
         Self { report, queued, response: reply.into_body().map(|body| json!(body)) }
     }
 }

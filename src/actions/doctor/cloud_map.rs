@@ -51,7 +51,7 @@ pub(super) async fn check(
     let found = service_to_check(&read);
     match found {
         Some((key, service)) => {
-            check_service(registry.cloud_map(), &read, key, service, checks).await;
+            check_service(&registry.cloud_map, &read, key, service, checks).await;
         }
         None => checks.push(Check::note(
             "cloud map",
@@ -60,7 +60,7 @@ pub(super) async fn check(
         )),
     }
     let simulation = simulations(&read, found, settings);
-    checks.extend(check_writes(registry.cloud_map(), settings.dry_run, simulation).await);
+    checks.extend(check_writes(&registry.cloud_map, settings.dry_run, simulation).await);
     true
 }
 

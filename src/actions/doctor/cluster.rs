@@ -136,27 +136,20 @@ pub(super) async fn check_verbs(
 
 /// The failed check for a cluster that does not even return the function's rights.
 fn classify_refusal(error: &kubernetes::Error, cluster: &str) -> Check {
-    let problem = chain(error);
-    match error.class {
-        ErrorClass::Unauthenticated => Check::failed(
+    let (name, fix) = match error.class {
+        ErrorClass::Unauthenticated => (
             "token",
-            problem,
             format!(
                 "aws eks create-access-entry --cluster-name {cluster} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN"
             ),
         ),
-        ErrorClass::Forbidden => Check::failed(
-            "token",
-            problem,
-            "bind the ClusterRole system:basic-user to authenticated users, so that they may list their own rights",
-        ),
-        ErrorClass::Unreachable => Check::failed(
-            "tls",
-            problem,
-            "another endpoint responds in place of the API server: look for a proxy on the route",
-        ),
-        ErrorClass::Failed => {
-            Check::failed("api", problem, "try again: the API server returned an error")
+        ErrorClass::Forbidden => {
+            ("token", "bind the ClusterRole system:basic-user to authenticated users, so that they may list their own rights".to_owned())
         }
-    }
+        ErrorClass::Unreachable => {
+            ("tls", "another endpoint responds in place of the API server: look for a proxy on the route".to_owned())
+        }
+        ErrorClass::Failed => ("api", "try again: the API server returned an error".to_owned()),
+    };
+    Check::failed(name, chain(error), fix)
 }

@@ -11,7 +11,6 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use crate::clients::Connection;
 use crate::error::chain;
 use crate::model::{Guard, Selection};
 use crate::publish::observe::SharedRegistry;
@@ -21,20 +20,30 @@ use crate::report::{Shorten, Word};
 use crate::settings::Cluster;
 
 impl Invocation<'_> {
-    /// Checks a cluster and its Cloud Map.
+    /// Checks a cluster and its Cloud Map, with the unreadable services of a full sync, its instance counts against the quotas
+    /// and its DNS rights.
     pub async fn check_cluster(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
         let mut checks = vec![self.identity(cluster).await];
-        checks.extend(
-            self.settings
-                .warnings()
-                .into_iter()
-                .map(|it| check_warning(it, self.settings.rules.guard)),
-        );
+        let warnings = self.settings.warnings().into_iter();
+        checks.extend(warnings.map(|it| check_warning(it, self.settings.rules.guard)));
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
         let read = cloud_map::check(registry, self.settings, &mut checks).await;
         if let (Some(connection), true) = (connection, read) {
-            self.check_plan(cluster, &connection, registry, &mut checks).await;
+            let world = self.world(cluster, &connection, registry);
+            match world.observe(&Selection::Everything).await {
+                Ok(observed) => {
+                    let plan = plan::plan(&observed);
+                    cloud_map::check_unread(&plan, &mut checks);
+                    checks.extend(observed.peaks(&plan).iter().map(check_capacity));
+                    checks.extend(cloud_map::check_dns_rights(&plan));
+                    checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
+                }
+                Err(error) => {
+                    let fix = "fix the failed checks above, or try again";
+                    checks.push(Check::failed("read", chain(&error), fix));
+                }
+            }
             let of_clusterset =
                 self.check_multi_cluster(cluster, &connection, registry, &mut checks);
             Box::pin(of_clusterset).await;
@@ -50,32 +59,6 @@ impl Invocation<'_> {
                 problem,
                 "give the function a role; if CLUSTERS names a role, allow the function to assume it",
             ),
-        }
-    }
-
-    /// Plans a full sync, and checks its unreadable services, its instance counts against the quotas and its DNS
-    /// rights.
-    async fn check_plan(
-        &self,
-        cluster: &Cluster,
-        connection: &Connection,
-        registry: &SharedRegistry,
-        checks: &mut Vec<Check>,
-    ) {
-        let world = self.world(cluster, connection, registry);
-        match world.observe(&Selection::Everything).await {
-            Ok(observed) => {
-                let plan = plan::plan(&observed);
-                cloud_map::check_unread(&plan, checks);
-                checks.extend(observed.peaks(&plan).iter().map(check_capacity));
-                checks.extend(cloud_map::check_dns_rights(&plan));
-                let registry = &observed.registry;
-                checks.extend(cloud_map::note_health_checks(&plan, registry));
-            }
-            Err(error) => {
-                let fix = "fix the failed checks above, or try again";
-                checks.push(Check::failed("read", chain(&error), fix));
-            }
         }
     }
 }

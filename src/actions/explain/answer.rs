@@ -2,6 +2,7 @@
 //! endpoint and the instances that clients discover, then the part of its export and import in a clusterset.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use super::ClustersetExplanation;
 use crate::error::{printable, shorten};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef, words};
+use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef, join_or, words};
 use crate::publish::plan::{Fate, Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
 
@@ -118,55 +119,7 @@ impl Explanation {
     pub(super) fn add_fact(&mut self, stops: bool, about: &'static str, detail: impl Into<String>) {
         self.facts.push(fact(stops, about, detail));
     }
-}
 
-pub(super) fn fact(stops: bool, about: &'static str, detail: impl Into<String>) -> Fact {
-    Fact { stops, about: about.into(), detail: detail.into() }
-}
-
-impl Shorten for Explanation {
-    fn longest(&self) -> usize {
-        let imported = self.clusterset.as_ref().map_or(0, |it| it.endpoints.len());
-        let of_names = self.names.iter().map(|name| name.endpoints.len());
-        of_names.max().unwrap_or_default().max(imported)
-    }
-
-    fn shorten(&mut self, entries: usize) {
-        for name in &mut self.names {
-            name.endpoints.sort_by_key(|line| line.fate == Fate::Registered);
-            name.endpoints.truncate(entries);
-            name.held_back.truncate(entries);
-        }
-        if let Some(clusterset) = &mut self.clusterset {
-            clusterset.shorten(entries);
-        }
-        self.cut = Some(format!(
-            "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
-             that are not registered"
-        ));
-    }
-}
-
-/// A name that the Service claims.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExplainedName {
-    /// The Cloud Map namespace's name.
-    pub namespace: String,
-    /// The Cloud Map service's name.
-    pub name: String,
-    /// The type of the Cloud Map service, the holder of the name, and remarks.
-    pub facts: Vec<Fact>,
-    /// The fate of each endpoint.
-    pub endpoints: Vec<EndpointLine>,
-    /// The held-back requests.
-    pub held_back: Vec<HeldBackLine>,
-    /// The instances that clients discover, if the Cloud Map service exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub discovery: Option<Discovery>,
-}
-
-impl Explanation {
     /// Adds one of the names that the Service claims, or that of its export.
     pub fn add_name(
         &mut self,
@@ -213,6 +166,52 @@ impl Explanation {
         );
         self.add_fact(false, "note", detail);
     }
+}
+
+pub(super) fn fact(stops: bool, about: &'static str, detail: impl Into<String>) -> Fact {
+    Fact { stops, about: about.into(), detail: detail.into() }
+}
+
+impl Shorten for Explanation {
+    fn longest(&self) -> usize {
+        let imported = self.clusterset.as_ref().map_or(0, |it| it.endpoints.len());
+        let of_names = self.names.iter().map(|name| name.endpoints.len());
+        of_names.max().unwrap_or_default().max(imported)
+    }
+
+    fn shorten(&mut self, entries: usize) {
+        for name in &mut self.names {
+            name.endpoints.sort_by_key(|line| line.fate == Fate::Registered);
+            name.endpoints.truncate(entries);
+            name.held_back.truncate(entries);
+        }
+        if let Some(clusterset) = &mut self.clusterset {
+            clusterset.shorten(entries);
+        }
+        self.cut = Some(format!(
+            "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
+             that are not registered"
+        ));
+    }
+}
+
+/// A name that the Service claims.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedName {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The Cloud Map service's name.
+    pub name: String,
+    /// The type of the Cloud Map service, the holder of the name, and remarks.
+    pub facts: Vec<Fact>,
+    /// The fate of each endpoint.
+    pub endpoints: Vec<EndpointLine>,
+    /// The held-back requests.
+    pub held_back: Vec<HeldBackLine>,
+    /// The instances that clients discover, if the Cloud Map service exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<Discovery>,
 }
 
 fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Fact {
@@ -302,6 +301,78 @@ impl Discovery {
             *counts.entry(health).or_default() += 1;
         }
     }
+}
+
+// The explanation as text, with the signs of the plan's table: one line for each fact, endpoint, exporter and held-back
+// request.
+
+impl Display for Explanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "service {} in cluster {}", self.service, self.cluster)?;
+        self.facts.iter().try_for_each(|fact| writeln!(f, "  {fact}"))?;
+        self.names.iter().try_for_each(|name| write!(f, "{name}"))?;
+        self.clusterset.iter().try_for_each(|it| write!(f, "{it}"))?;
+        self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
+        let result =
+            if self.ok { "no problems found" } else { "problems found: see the lines with !" };
+        writeln!(f, "{result}")
+    }
+}
+
+impl Display for Fact {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sign = match (self.stops, &*self.about) {
+            (true, _) => '!',
+            (false, "note") => '~',
+            (false, _) => '=',
+        };
+        write!(f, "{sign} {:<10} {}", self.about, self.detail)
+    }
+}
+
+impl Display for ExplainedName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {}/{}", self.namespace, self.name)?;
+        self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
+        if self.endpoints.is_empty() {
+            writeln!(f, "    ! endpoints  none: does the Service's selector match pods?")?;
+        }
+        self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        self.discovery.iter().try_for_each(|it| writeln!(f, "    {it}"))
+    }
+}
+
+impl Display for EndpointLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sign = match (self.fate, self.condition) {
+            (Fate::Registered, _) => '=',
+            (Fate::Changes, _) => '~',
+            (Fate::ToRegister, _) => '+',
+            (Fate::NotRegistered, EndpointCondition::Ready) => '!',
+            (Fate::NotRegistered, _) => '-',
+        };
+        let pod = self.pod.as_deref().unwrap_or("no pod");
+        let addresses = self.addresses.join(" ");
+        write!(f, "{sign} endpoint   {addresses} ({pod}, {}): {}", self.condition, self.detail)
+    }
+}
+
+impl Display for Discovery {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let dns = self.dns.as_ref().map(|dns| format!("; DNS name {dns}")).unwrap_or_default();
+        if let Some(error) = &self.error {
+            return write!(f, "! discovery  failed: {error}{dns}");
+        }
+        let (ours, others) = (format_counts(&self.ours), format_counts(&self.others));
+        write!(f, "= discovery  returns {ours} of this cluster and {others} of other owners{dns}")
+    }
+}
+
+/// `2 HEALTHY, 1 UNHEALTHY`
+fn format_counts(by_health: &BTreeMap<String, usize>) -> String {
+    join_or(by_health.iter().map(|(health, count)| format!("{count} {health}")), ", ", "none")
 }
 
 #[cfg(test)]

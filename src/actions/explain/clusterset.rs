@@ -4,6 +4,7 @@
 //! `clusterset_answer` has it as data.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,26 @@ pub enum ImportFate {
     NotReady,
     /// It stays out of the import although it takes traffic.
     LeftOut,
+}
+
+impl Display for ImportedLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sign = match self.fate {
+            ImportFate::Imported => '=',
+            ImportFate::Kept => '~',
+            ImportFate::ToAdd => '+',
+            ImportFate::ToRemove | ImportFate::NotReady => '-',
+            ImportFate::LeftOut => '!',
+        };
+        let member = self.member.as_deref().unwrap_or("an unknown cluster");
+        let ports = if self.ports.is_empty() {
+            String::new()
+        } else {
+            format!(" port {}", self.ports.join(" "))
+        };
+        let pod = self.pod.as_ref().map(|pod| format!(" ({pod})")).unwrap_or_default();
+        write!(f, "{sign} endpoint   {}{ports} of {member}{pod}: {}", self.address, self.detail)
+    }
 }
 
 /// The endpoints that a cluster's import has, by source cluster.

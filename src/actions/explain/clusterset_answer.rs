@@ -1,4 +1,6 @@
-//! The export and the import of one name, as data: facts about both, every exporter, and every endpoint.
+//! The export and the import of one name, as data and as text: facts about both, every exporter, and every endpoint.
+
+use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +10,7 @@ use crate::clusterset::conditions::is_bad;
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
-use crate::model::{ClusterId, Condition, ConditionStatus, Export, join};
+use crate::model::{ClusterId, Condition, ConditionStatus, Export, join, join_or};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 use crate::time::age;
 
@@ -254,4 +256,28 @@ fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {
         return Some(own.to_owned());
     }
     facts.members.owner_of(cluster, facts.name).map(|owner| owner.id.clone())
+}
+
+impl Display for ClustersetExplanation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (&self.clusterset, &self.member) {
+            (Some(clusterset), Some(member)) => {
+                writeln!(f, "  clusterset {clusterset}, member {member}")?;
+            }
+            _ => writeln!(f, "  clusterset")?,
+        }
+        self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
+        self.held_back.iter().try_for_each(|line| writeln!(f, "    ! held back  {line}"))?;
+        self.exporters.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))
+    }
+}
+
+impl Display for ExporterLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { member, owner, created, age, decides } = self;
+        let by = owner.as_deref().unwrap_or("AWS's controller");
+        let decides = join_or(decides, ", ", "nothing");
+        write!(f, "= exporter   {member} (run by {by}), since {created} ({age}): decides {decides}")
+    }
 }

@@ -1,15 +1,13 @@
 //! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
 //! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! `answer` is the answer as data, with the export and the import in a `clusterset`, whose answer is
-//! `clusterset_answer`; `text` prints both.
+//! `answer` is the answer as data and as text, with the export and the import in a `clusterset`, whose answer is
+//! `clusterset_answer`.
 
 mod answer;
 mod clusterset;
 mod clusterset_answer;
-mod text;
 
-use crate::clients::Connection;
 use crate::error::chain;
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::{self, is_headless};
@@ -36,20 +34,16 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
-        let read = async {
-            let connection = self.clients.connect(cluster).await?;
-            self.read_and_explain(cluster, &connection, registry, service).await
-        };
-        self.deadline.until_stop(read).await?
+        self.deadline.until_stop(self.read_and_explain(cluster, registry, service)).await?
     }
 
     async fn read_and_explain(
         &self,
         cluster: &Cluster,
-        connection: &Connection,
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
+        let connection = &self.clients.connect(cluster).await?;
         let read = connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
         let explained = Box::pin(self.explain_clusterset(cluster, registry, service)).await;
         let takes_part = explained.as_ref().is_some_and(|it| it.answer.takes_part());
@@ -131,7 +125,7 @@ async fn discover(
     let name = || format!("{}.{}", found.place.name, namespace.name);
     let dns = (namespace.kind == NamespaceKind::Dns).then(name);
     let mut discovery = Discovery { dns, ..Discovery::default() };
-    match registry.cloud_map().discover(namespace, &found.place.name).await {
+    match registry.cloud_map.discover(namespace, &found.place.name).await {
         Ok(instances) => discovery.count(instances, observation, &found.place),
         Err(error) => discovery.error = Some(chain(&error)),
     }

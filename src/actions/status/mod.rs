@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{Registry, Tags, description};
-use crate::publish::observe::{self, SharedRegistry};
+use crate::publish::observe::SharedRegistry;
 use crate::reconcile::Invocation;
 
 pub use answer::{
@@ -33,32 +33,20 @@ impl Invocation<'_> {
     ) -> Status {
         let mut read = Vec::new();
         for (key, registry) in registries {
-            read.push(self.read_status(key, registry, created).await);
+            let name = (*key != RegistryKey::default()).then(|| key.to_string());
+            let reading = async {
+                let read = registry.read().await?;
+                Ok(if created { self.unused(registry, read).await } else { read })
+            };
+            read.push(match self.read_in_time(reading).await {
+                Ok(read) if created => RegistryStatus::of_unused(name, &read),
+                Ok(read) => RegistryStatus::new(name, &read, self.now),
+                Err(error) => RegistryStatus::unreadable(name, chain(&error)),
+            });
         }
         let status = Status::new(&self.settings.owner_id, clusters, read);
         tracing::info!(ok = status.ok, "status {}", status.summary());
         status
-    }
-
-    async fn read_status(
-        &self,
-        key: &RegistryKey,
-        registry: &SharedRegistry,
-        created: bool,
-    ) -> RegistryStatus {
-        let name = (*key != RegistryKey::default()).then(|| key.to_string());
-        let reading = async {
-            match registry.read().await {
-                Ok(read) if created => Ok(self.unused(registry, read).await),
-                read => read,
-            }
-        };
-        match self.deadline.until_stop(reading).await {
-            Ok(Ok(read)) if created => RegistryStatus::of_unused(name, &read),
-            Ok(Ok(read)) => RegistryStatus::new(name, &read, self.now),
-            Ok(Err(error)) => RegistryStatus::unreadable(name, chain(&*error)),
-            Err(_) => RegistryStatus::unreadable(name, chain(&observe::Error::Deadline)),
-        }
     }
 
     /// A registry with the services alone that this installation created and that have no instance. Whose they are is in
@@ -72,7 +60,7 @@ impl Invocation<'_> {
                 && it.unreadable.is_none()
         });
         let keys = read.services.keys().cloned().collect();
-        registry.cloud_map().read_tags(&mut read, &keys).await;
+        registry.cloud_map.read_tags(&mut read, &keys).await;
         read.services.retain(|_, it| match &it.tags {
             Tags::Unreadable(problem) => {
                 it.unreadable = Some(problem.clone());

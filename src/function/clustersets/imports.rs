@@ -132,7 +132,9 @@ impl Clusterset {
             Ok(read) => self.read = read,
             Err(error) => {
                 self.problem = Some(chain(&error));
-                self.add_unregistered();
+                // Of two clusters that state the same id only Cloud Map shows which of them holds it.
+                self.unregistered.retain(|(cluster, _)| self.stated[cluster] == 1);
+                self.served.overlays.extend(self.unregistered.drain(..));
             }
         }
     }
@@ -158,14 +160,6 @@ impl Clusterset {
         let lacking = lacking.into_iter().map(|(part, _)| part);
         let lacking = lacking.filter(|it| overlay(it).is_none() || !exported.contains(&it.0));
         lacking.cloned().collect()
-    }
-
-    /// Adds the exports that could not be published. Two clusters that state the same id are left out: only Cloud Map
-    /// shows which of them holds it.
-    fn add_unregistered(&mut self) {
-        let mut unique = std::mem::take(&mut self.unregistered);
-        unique.retain(|(cluster, _)| self.stated[cluster] == 1);
-        self.served.overlays.extend(unique);
     }
 
     /// The exports of a cluster that stand in place of what Cloud Map says of it: not those of another one that states the
@@ -204,27 +198,20 @@ impl Clustersets<'_> {
             outdated.filter_map(|(index, it)| Some((*index, it.outdated(MOST)?))).collect();
         let mut again = BTreeMap::new();
         if !outdated.is_empty() && self.invocation.deadline.is_open() {
-            again = self.import_again(imports, &outdated).await;
+            let members = self.join_again(&outdated).await;
+            let clusters = members.values().flatten().map(|joined| joined.cluster);
+            let keys = clusters.map(|cluster| self.function.clients.registry_of(cluster));
+            let registries = self.function.registries(keys, None).await;
+            let looking = Clustersets { registries: &registries, members: &members, ..*self };
+            let offered = looking.offered_again(imports, &outdated).await;
+            let count = outdated.len();
+            tracing::info!(clusters = count, "imports that changed meanwhile are read again");
+            again = looking.import_all(offered).await.imported;
         }
         for (index, imported) in &mut imports.imported {
             let looked_at = outdated.get(index).zip(again.remove(index));
             imported.looked_again(looked_at);
         }
-    }
-
-    async fn import_again(
-        &self,
-        first: &Imports,
-        outdated: &BTreeMap<usize, Selection>,
-    ) -> BTreeMap<usize, Imported> {
-        let members = self.join_again(outdated).await;
-        let clusters = members.values().flatten().map(|joined| joined.cluster);
-        let keys = clusters.map(|cluster| self.function.clients.registry_of(cluster));
-        let registries = self.function.registries(keys, None).await;
-        let again = Clustersets { registries: &registries, members: &members, ..*self };
-        let offered = again.offered_again(first, outdated).await;
-        tracing::info!(clusters = outdated.len(), "imports that changed meanwhile are read again");
-        again.import_all(offered).await.imported
     }
 
     /// The members with their outdated imports as they are now; without any, if none is outdated.

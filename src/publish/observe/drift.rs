@@ -31,7 +31,7 @@ impl SharedRegistry {
     pub async fn find(&self, ids: &[&str]) -> BTreeMap<String, ServiceKey> {
         let mut found = Registry::default();
         let mut keys = BTreeMap::new();
-        let cloud_map = self.cloud_map().with(Urgency::Rest);
+        let cloud_map = self.cloud_map.with(Urgency::Rest);
         let reads = ids.iter().map(|id| async { (*id, cloud_map.service_of_id(id).await) });
         let reads: Vec<_> = stream::iter(reads).buffered(ids.len().max(1)).collect().await;
         let mut services = Vec::new();

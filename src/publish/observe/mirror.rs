@@ -43,7 +43,7 @@ pub(super) struct Mirror {
     /// When the services of a namespace were listed last, by its id.
     lists: BTreeMap<String, Start>,
     /// The lists that are gone on with, of a namespace by its id or of all.
-    left: BTreeMap<Option<String>, LeftList>,
+    pub left: BTreeMap<Option<String>, LeftList>,
     services: BTreeMap<ServiceKey, Entry>,
     /// The services that this process has created since the lists of their namespaces.
     created: BTreeMap<ServiceKey, (CloudMapService, Start)>,
@@ -191,11 +191,6 @@ impl Mirror {
         self.lists.is_empty()
     }
 
-    /// The lists that are gone on with, of a namespace by its id or of all.
-    pub fn left(&mut self) -> &mut BTreeMap<Option<String>, LeftList> {
-        &mut self.left
-    }
-
     /// Keeps the entry of a service, and its instances if it has the same ARN as before.
     pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Start) {
         let listed = service.without_reads();
@@ -307,9 +302,9 @@ impl Mirror {
     }
 
     /// The last read of the instances of a service, if it began at or after a moment.
-    pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<Reading> {
+    pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<&Reading> {
         let read = self.services.get(key)?.read.as_ref();
-        Some(read.filter(|read| read.began >= since)?.reading.clone())
+        Some(&read.filter(|read| read.began >= since)?.reading)
     }
 
     /// The services that were ever seen of those with these ids.
@@ -323,8 +318,7 @@ impl Mirror {
 
     /// Whether the instances of a service were read at or after a moment.
     pub fn is_read_since(&self, key: &ServiceKey, since: Moment) -> bool {
-        let read = self.services.get(key).and_then(|entry| entry.read.as_ref());
-        read.is_some_and(|read| read.began >= since)
+        self.read_since(key, since).is_some()
     }
 
     /// The services of namespaces, with the instances of those that were read at or after a moment.
@@ -338,11 +332,6 @@ impl Mirror {
     pub fn services_of_any_age(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
         let keys = namespaces.iter().flat_map(|id| self.keys_of(id));
         keys.map(|key| (key.clone(), self.services[key].of_any_age(since))).collect()
-    }
-
-    /// The services of namespaces, with the instances of those that were ever read.
-    pub fn services_of<'a>(&self, namespaces: impl Iterator<Item = &'a String>) -> Services {
-        self.services_since(&namespaces.cloned().collect(), Moment::default())
     }
 
     /// The start of the last list of the services of a namespace.
@@ -585,7 +574,7 @@ mod tests {
         list(&mut mirror, "new", (0, false));
         let of = Unread::new(&key("new"), &mirror.listed(&key("new")).expect("an entry"));
         let began = (mirror.services[&key("new")].seen.0, Timestamp::UNIX_EPOCH);
-        let instances = BTreeMap::from([("i-1".to_owned(), Attributes::new())]).into();
+        let instances = [("i-1".to_owned(), Attributes::new())].into_iter().collect();
         let registered_by = BTreeSet::new();
         mirror.keep_read(&of, Reading::Instances { instances, registered_by }, began);
         assert_eq!(mirror.oldest(1), BTreeSet::from([key("new")]));

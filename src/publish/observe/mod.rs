@@ -13,7 +13,6 @@ mod mirror;
 mod part;
 mod records;
 mod registry;
-mod source;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +21,10 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
-use crate::kubernetes::{self, Endpoints, Kubernetes};
+use crate::kubernetes::services::{self, AnnotationSettings};
+use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices, exports};
 use crate::model::{
-    Desired, Flow, KnownHealth, Owner, Registry, Selection, ServiceRef, Tags, Timestamp,
+    Desired, Flow, KnownHealth, Member, Owner, Selection, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Rules};
 
@@ -34,7 +34,6 @@ pub use drift::{Changed, Concerned};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
-pub use source::Source;
 pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
@@ -80,7 +79,56 @@ pub struct World<'a> {
     pub may_export: bool,
 }
 
+/// The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the same for
+/// both.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Annotations(AnnotationSettings),
+    /// The exports, as a member of a clusterset.
+    Exports(Member),
+}
+
 impl World<'_> {
+    /// All claims of the cluster.
+    async fn all_claims(&self) -> Result<Desired, kubernetes::Error> {
+        match &self.source {
+            Source::Annotations(reading) => {
+                let read = self.kubernetes.headless_services(None).await?;
+                Ok(services::desired(&read, reading))
+            }
+            Source::Exports(member) => self.kubernetes.exports(member).await,
+        }
+    }
+
+    /// The claims of these namespaces and Services; more of them if there are many.
+    async fn claims_of(
+        &self,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Desired, kubernetes::Error> {
+        match &self.source {
+            Source::Annotations(reading) => {
+                let read = self.kubernetes.selected(namespaces, services).await?;
+                Ok(services::desired(&read, reading))
+            }
+            Source::Exports(member) => {
+                self.kubernetes.selected_exports(namespaces, services, member).await
+            }
+        }
+    }
+
+    /// The endpoints of Services.
+    async fn endpoints_of(
+        &self,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<BTreeMap<ServiceRef, Endpoints>, kubernetes::Error> {
+        let lists = match self.source {
+            Source::Annotations(_) => endpoint_slices::slice_lists(services),
+            Source::Exports(_) => exports::lists(services),
+        };
+        self.kubernetes.endpoints(services, lists).await
+    }
+
     /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about.
     ///
     /// # Errors
@@ -112,7 +160,7 @@ impl World<'_> {
         let whole = self.observe_whole(selection, cluster).await?;
         let mut whole = self.complete_part(whole).await?;
         self.read_what_changes_rest_on(selection, &mut whole).await?;
-        read_notes(self.registry.cloud_map(), &mut whole).await;
+        read_notes(&self.registry.cloud_map, &mut whole).await;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
     }
@@ -128,7 +176,7 @@ impl World<'_> {
             let mut keys = whole.to_read();
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
-            if keys.is_empty() || !self.registry.has_time() {
+            if keys.is_empty() || !self.registry.budget.has_time() {
                 return Ok(());
             }
             self.registry.renew_entries(&mut whole.registry, &keys).await?;
@@ -157,7 +205,11 @@ impl World<'_> {
     /// Reads tags, health and endpoints.
     async fn complete_part(&self, part: Part) -> Result<Observation, Error> {
         let Part { mut observed, endpoints } = part;
-        self.recall_ours(&mut observed.registry);
+        // What could not be read, and something of ours was seen in before.
+        let services = observed.registry.services.values_mut();
+        for service in services.filter(|service| service.unreadable.is_some()) {
+            service.was_ours = self.registry.memory().known().ours.contains(&service.arn);
+        }
         if self.owner.flow == Flow::Annotations {
             let asked = observed.ttls_asked();
             let is_all =
@@ -183,7 +235,7 @@ impl World<'_> {
 
     /// Reads the tags and the health that a plan needs and that were not read yet.
     async fn read_tags_and_health(&self, observed: &mut Observation) {
-        let cloud_map = self.registry.cloud_map();
+        let cloud_map = &self.registry.cloud_map;
         let mut tags = observed.tags_needed();
         let services = &observed.registry.services;
         tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
@@ -203,21 +255,13 @@ impl World<'_> {
         let annotated = &desired.services;
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
-        let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
+        let read = self.endpoints_of(&wanted).await?;
         take_endpoints(desired, read);
         Ok(())
     }
 
     // Services with instances that could not be read: the memory of this process and their tags show whether they may be
     // ours.
-
-    /// Marks the services that could not be read and in which something of ours was seen before.
-    fn recall_ours(&self, registry: &mut Registry) {
-        let services = registry.services.values_mut();
-        for service in services.filter(|service| service.unreadable.is_some()) {
-            service.was_ours = self.registry.memory().known().ours.contains(&service.arn);
-        }
-    }
 
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
@@ -230,7 +274,7 @@ impl World<'_> {
             service.tags = known.unwrap_or_default();
             !is_known
         });
-        self.registry.cloud_map().read_tags(registry, &keys).await;
+        self.registry.cloud_map.read_tags(registry, &keys).await;
         let read = keys.iter().filter_map(|key| registry.services.get(key));
         let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
         for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {

@@ -21,12 +21,6 @@ pub(super) struct Part {
     pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
 }
 
-impl Part {
-    pub(super) fn new(observed: Observation) -> Self {
-        Self { observed, endpoints: BTreeMap::new() }
-    }
-}
-
 impl World<'_> {
     /// Reads the observation that a plan for the selected Services needs, without tags, health and further endpoints.
     /// Returns `None` if everything has to be read.
@@ -43,8 +37,8 @@ impl World<'_> {
         }
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
-            self.source.selected(self.kubernetes, namespaces, services),
-            self.source.read_endpoints(self.kubernetes, &can_exist),
+            self.claims_of(namespaces, services),
+            self.endpoints_of(&can_exist),
             self.registry.some_namespaces(),
         );
         let registry = Registry { namespaces: known?, ..Registry::default() };
@@ -53,22 +47,20 @@ impl World<'_> {
         let observation = self.observation(selection, desired, registry);
         let mut observed = self.reach(observation, selection).await?;
         let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
-        asked.retain(|service| self.may_share_names(&observed, service));
+        // The names of the others matter to no other Service of the cluster. Each export has a name of its own.
+        asked.retain(|service| {
+            self.owner.flow == Flow::Annotations
+                && (!self.may_export || !self.is_unknown(&observed, service))
+        });
         if !observed.holds_names_exclusively(&asked) {
             if places.is_none() {
                 return Ok(None);
             }
-            let desired = self.source.whole(self.kubernetes).await?;
+            let desired = self.all_claims().await?;
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
         Ok(Some(Part { observed, endpoints }))
-    }
-
-    /// Whether the names of a Service may matter to other Services of the cluster. Each export has a name of its own.
-    fn may_share_names(&self, observation: &Observation, service: &ServiceRef) -> bool {
-        self.owner.flow == Flow::Annotations
-            && (!self.may_export || !self.is_unknown(observation, service))
     }
 
     /// Whether a Service claims nothing, and is known to have had no instance.
@@ -166,7 +158,11 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         let services = &scope.read;
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
-        let reads = services.iter().map(|service| self.source.one(self.kubernetes, service));
+        let reads = services.iter().map(|service| async move {
+            let only = BTreeSet::from([service.clone()]);
+            let read = self.claims_of(&BTreeSet::new(), &only).await?;
+            Ok::<_, Error>(read.services.into_values().next())
+        });
         let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
         for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
             match read {
@@ -176,7 +172,7 @@ impl World<'_> {
         }
         let mut read = observation.reread(scope);
         let health = read.health_needed(services);
-        let cloud_map = self.registry.cloud_map();
+        let cloud_map = &self.registry.cloud_map;
         cloud_map.read_health(&mut read.registry, &health).await;
         self.read_endpoints(&mut read.desired, services).await?;
         Ok(read)
@@ -191,8 +187,7 @@ impl World<'_> {
         mut services: BTreeSet<ServiceRef>,
     ) -> Result<BTreeSet<ServiceRef>, Error> {
         if !services.is_empty() {
-            let none = BTreeSet::new();
-            let now = self.source.selected(self.kubernetes, &none, &services).await?;
+            let now = self.claims_of(&BTreeSet::new(), &services).await?;
             services.retain(|service| !now.services.contains_key(service));
         }
         Ok(services)

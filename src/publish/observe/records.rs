@@ -162,7 +162,7 @@ impl SharedRegistry {
             Some(own) if ClusterRecord::says_only_imports(own) => ids.clear(),
             Some(_) => {}
         }
-        self.cloud_map().read_some(service, &ids).await;
+        self.cloud_map.read_some(service, &ids).await;
         let Some(read) = &mut service.instances else { return };
         match own {
             Some(own) => _ = read.insert(CLUSTER_RECORD.to_owned(), own),

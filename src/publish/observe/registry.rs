@@ -26,13 +26,14 @@ pub(super) type Failure = Arc<cloud_map::Error>;
 
 /// One Cloud Map in one invocation.
 pub struct SharedRegistry {
-    cloud_map: CloudMap,
+    /// The client that reads and writes it.
+    pub cloud_map: CloudMap,
     only: Vec<NamespaceReference>,
     memory: Arc<Memory>,
     now: Timestamp,
     /// The start of the invocation among the reads of the process.
     pub(super) began: Moment,
-    budget: Budget,
+    pub(super) budget: Budget,
     /// Whether a list of all services takes longer than the invocation has time for, once that is known.
     by_turns: OnceLock<bool>,
     /// The namespaces of which no list has come to its end, with the number of their services that it has not shown.
@@ -44,7 +45,7 @@ pub struct SharedRegistry {
     /// One list at a time: lists of services are scarce, two a second, and all requests during one share the next one.
     listing: Mutex<()>,
     /// The account of the registry, if it is known.
-    account: OnceLock<String>,
+    pub(super) account: OnceLock<String>,
     /// The ids of the namespaces in which something of ours was seen before this invocation.
     seen: BTreeSet<String>,
     /// The ids of other accounts' namespaces that were read because claims name them.
@@ -88,11 +89,6 @@ impl SharedRegistry {
         }
     }
 
-    /// The client that reads and writes it.
-    pub fn cloud_map(&self) -> &CloudMap {
-        &self.cloud_map
-    }
-
     /// The changes that Cloud Map has refused to this process.
     pub fn refusals(&self) -> MutexGuard<'_, Refusals> {
         self.memory.refusals()
@@ -115,19 +111,9 @@ impl SharedRegistry {
         namespace.is_of_other(self.account.get().map(String::as_str))
     }
 
-    /// The account of the registry, if it is known.
-    pub(super) fn account(&self) -> Option<String> {
-        self.account.get().cloned()
-    }
-
     /// The start of the invocation.
     pub(super) fn now(&self) -> Timestamp {
         self.now
-    }
-
-    /// Whether this invocation has time to read more than its budget.
-    pub(super) fn has_time(&self) -> bool {
-        self.budget.has_time()
     }
 
     /// Whether the budget of this invocation allows a read of the instances of a service.
@@ -173,7 +159,16 @@ impl SharedRegistry {
             let namespaces = self.first_namespaces().await?;
             let whole = namespaces.values().filter(|it| self.is_read_whole(it));
             let services = self.read_namespaces(whole).await?;
-            let registry = self.ascertain(namespaces, services).await?;
+            // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist again
+            // under another id.
+            let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
+            let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
+            let all_have_services = whole.all(has_services);
+            let account = self.account.get().cloned();
+            let mut registry = Registry { namespaces, services, account, ..Registry::default() };
+            if !all_have_services {
+                self.look_for_namespaces(&mut registry).await?;
+            }
             self.remember_members(&registry);
             Ok(registry.namespaces)
         });
@@ -191,7 +186,7 @@ impl SharedRegistry {
         let whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let whole = whole.map(|it| it.id.clone()).collect();
         let services = self.services_of(&whole);
-        let (account, unlisted) = (self.account(), self.unlisted().clone());
+        let (account, unlisted) = (self.account.get().cloned(), self.unlisted().clone());
         let read = Registry { namespaces, services, unlisted, account, ..Registry::default() };
         self.with_shared(read).await
     }
@@ -222,24 +217,6 @@ impl SharedRegistry {
         let shared = self.shared.lock().await;
         registry.services.extend(self.services_of(&shared));
         registry
-    }
-
-    /// Namespaces, and the entries of their services from the lists. A namespace can only be deleted if it is empty: a
-    /// remembered one without services may be gone, or exist again under another id.
-    async fn ascertain(
-        &self,
-        namespaces: Namespaces,
-        services: Services,
-    ) -> Result<Registry, Failure> {
-        let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
-        let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
-        let all_have_services = whole.all(has_services);
-        let account = self.account();
-        let mut registry = Registry { namespaces, services, account, ..Registry::default() };
-        if !all_have_services {
-            self.look_for_namespaces(&mut registry).await?;
-        }
-        Ok(registry)
     }
 
     /// Reads the named services again into `registry`, including those that were not there before. The owner of these
@@ -279,7 +256,7 @@ impl SharedRegistry {
             let mut mirror = self.memory.mirror();
             mirror.see(key, service, (began, self.now));
             match mirror.read_since(key, since) {
-                Some(reading) => reading.fill(service),
+                Some(reading) => reading.clone().fill(service),
                 None => return Some(Unread::new(key, service)),
             }
             None
@@ -291,24 +268,7 @@ impl SharedRegistry {
             reading.enter(&of.key, &mut registry.services);
         }
     }
-}
 
-/// Those of `keys` under which there is no service in `registry`.
-fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
-    keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
-}
-
-/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
-/// plan knows the requests of those that were read before.
-#[derive(Debug, Default)]
-struct Asked {
-    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
-    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
-    /// The clusters of which every claim is known.
-    whole: BTreeSet<ClusterArn>,
-}
-
-impl SharedRegistry {
     /// Records the TTLs that a cluster asks for, and whether those are all of its requests.
     pub(super) fn note_asked(
         &self,
@@ -335,4 +295,19 @@ impl SharedRegistry {
             service.ttls_asked.remove(cluster);
         }
     }
+}
+
+/// Those of `keys` under which there is no service in `registry`.
+fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
+    keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
+}
+
+/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
+/// plan knows the requests of those that were read before.
+#[derive(Debug, Default)]
+struct Asked {
+    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
+    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
+    /// The clusters of which every claim is known.
+    whole: BTreeSet<ClusterArn>,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::mirror::Due;
+use super::mirror::{Due, Moment};
 use super::part::Part;
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
@@ -31,12 +31,12 @@ impl World<'_> {
         cluster: Option<ReadCluster>,
     ) -> Result<Part, Error> {
         let (desired, registry) = match cluster {
-            None => tokio::join!(self.source.whole(self.kubernetes), self.registry.read()),
+            None => tokio::join!(self.all_claims(), self.registry.read()),
             Some(cluster) => {
                 let registry = self.registry.read().await;
                 let desired = match cluster.recent() {
                     Some(desired) => Ok(desired),
-                    None => self.source.whole(self.kubernetes).await,
+                    None => self.all_claims().await,
                 };
                 (desired, registry)
             }
@@ -53,7 +53,7 @@ impl World<'_> {
             self.registry.read_shared(&mut observation.registry, &named).await?;
         }
         self.complete(&mut observation).await;
-        Ok(Part::new(observation.decided(selection)))
+        Ok(Part { observed: observation.decided(selection), endpoints: BTreeMap::new() })
     }
 
     /// The selected claims of the cluster with their endpoints, and an empty Cloud Map.
@@ -62,8 +62,8 @@ impl World<'_> {
     /// Returns an error if the cluster could not be read.
     pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observation, Error> {
         let desired = match selection.names() {
-            Some(names) => self.source.selected(self.kubernetes, &BTreeSet::new(), names).await?,
-            None => self.source.whole(self.kubernetes).await?,
+            Some(names) => self.claims_of(&BTreeSet::new(), names).await?,
+            None => self.all_claims().await?,
         };
         let mut observation = self.observation(selection, desired, Registry::default());
         observation.expect_namespaces();
@@ -113,15 +113,7 @@ impl World<'_> {
         self.leave_records_out(&mut registry);
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         let read = Observation::new(owner, rules, self.now, registry);
-        Observation { extent: self.extent(selection), desired, ..read }
-    }
-
-    fn extent(&self, selection: &Selection) -> Extent {
-        match selection {
-            Selection::Everything if self.confirmed => Extent::Confirmed,
-            Selection::Everything => Extent::Everything,
-            Selection::Only { .. } => Extent::Part,
-        }
+        Observation { extent: Extent::of(selection, self.confirmed), desired, ..read }
     }
 
     /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. What the budget
@@ -147,6 +139,65 @@ impl World<'_> {
             }
         }
         self.registry.read_instances(&mut observation.registry, &unread).await;
+    }
+
+    /// Reads the cluster, and the names that this process knows under which Cloud Map seems to lack instances of it. A
+    /// process that knows none asks discovery, which may only show that nothing is missing. Returns `None` if all of Cloud
+    /// Map is as soon read.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read, or the namespaces.
+    pub async fn observe_first(&self) -> Result<Option<First>, Error> {
+        let places = self.registry.memory().places(&self.owner, &Selection::Everything);
+        if places.is_none() && self.registry.count_services().await? <= FEW {
+            return Ok(None);
+        }
+        let read = Instant::now();
+        let (desired, registry) = tokio::join!(self.all_claims(), self.registry.remembered());
+        let observation = self.observation(&Selection::Everything, desired?, registry?);
+        let mut observation = Observation { extent: Extent::Part, ..observation };
+        observation.expect_namespaces();
+        let services = observation.desired.services.keys().cloned().collect();
+        self.read_endpoints(&mut observation.desired, &services).await?;
+        let mut seen = observation.decided(&Selection::Everything);
+        let mut missing = Missing::of(&seen);
+        let known = &seen.registry;
+        match &places {
+            None => self.registry.leave_out_discovered(&mut missing, known).await,
+            // The last full sync knew of them, and may have created them since it listed the services.
+            Some(places) => missing
+                .leave_out(|key, _| places.contains(key) && !known.services.contains_key(key)),
+        }
+        let lack = missing.scope(&seen).map(|scope| {
+            let narrow = scope.narrow(&seen);
+            Lack { observation: Observation { extent: Extent::Part, ..narrow }, scope }
+        });
+        let desired = std::mem::take(&mut seen.desired);
+        let mut first = First { lack, cluster: ReadCluster { desired, read } };
+        // The mirror's copy is as large as Cloud Map.
+        drop(seen);
+        if let Some(Lack { observation, scope }) = &mut first.lack {
+            self.registry.read_instances(&mut observation.registry, &scope.keys).await;
+        }
+        Ok(Some(first))
+    }
+
+    /// Reads the names that only a list shows, which the read of all has begun. Those that it does not show do not exist,
+    /// unless their namespace may be gone: then there is nothing to make first.
+    ///
+    /// # Errors
+    /// Returns an error if the services of a namespace could not be listed to the end.
+    pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observation>, Error> {
+        let Lack { mut observation, scope } = lack;
+        // An unready pod is registered only in a service that is seen to have the check: it may have been made again.
+        observation.registry.services.retain(|_, service| !service.custom_health);
+        self.registry.read_unknown(&mut observation.registry, &scope.keys).await?;
+        if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
+            return Ok(None);
+        }
+        let mut observed = observation.reread(&scope);
+        self.read_tags_and_health(&mut observed).await;
+        Ok(Some(observed))
     }
 }
 
@@ -196,68 +247,6 @@ impl ReadCluster {
     }
 }
 
-impl World<'_> {
-    /// Reads the cluster, and the names that this process knows under which Cloud Map seems to lack instances of it. A
-    /// process that knows none asks discovery, which may only show that nothing is missing. Returns `None` if all of Cloud
-    /// Map is as soon read.
-    ///
-    /// # Errors
-    /// Returns an error if the cluster could not be read, or the namespaces.
-    pub async fn observe_first(&self) -> Result<Option<First>, Error> {
-        let places = self.registry.memory().places(&self.owner, &Selection::Everything);
-        if places.is_none() && self.registry.count_services().await? <= FEW {
-            return Ok(None);
-        }
-        let read = Instant::now();
-        let (desired, registry) =
-            tokio::join!(self.source.whole(self.kubernetes), self.registry.remembered());
-        let observation = self.observation(&Selection::Everything, desired?, registry?);
-        let mut observation = Observation { extent: Extent::Part, ..observation };
-        observation.expect_namespaces();
-        let services = observation.desired.services.keys().cloned().collect();
-        self.read_endpoints(&mut observation.desired, &services).await?;
-        let mut seen = observation.decided(&Selection::Everything);
-        let mut missing = Missing::of(&seen);
-        let known = &seen.registry;
-        match &places {
-            None => self.registry.leave_out_discovered(&mut missing, known).await,
-            // The last full sync knew of them, and may have created them since it listed the services.
-            Some(places) => missing
-                .leave_out(|key, _| places.contains(key) && !known.services.contains_key(key)),
-        }
-        let lack = missing.scope(&seen).map(|scope| {
-            let narrow = scope.narrow(&seen);
-            Lack { observation: Observation { extent: Extent::Part, ..narrow }, scope }
-        });
-        let desired = std::mem::take(&mut seen.desired);
-        let mut first = First { lack, cluster: ReadCluster { desired, read } };
-        // The mirror's copy is as large as Cloud Map.
-        drop(seen);
-        if let Some(Lack { observation, scope }) = &mut first.lack {
-            self.registry.read_instances(&mut observation.registry, &scope.keys).await;
-        }
-        Ok(Some(first))
-    }
-
-    /// Reads the names that only a list shows, which the read of all has begun. Those that it does not show do not exist,
-    /// unless their namespace may be gone: then there is nothing to make first.
-    ///
-    /// # Errors
-    /// Returns an error if the services of a namespace could not be listed to the end.
-    pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observation>, Error> {
-        let Lack { mut observation, scope } = lack;
-        // An unready pod is registered only in a service that is seen to have the check: it may have been made again.
-        observation.registry.services.retain(|_, service| !service.custom_health);
-        self.registry.read_unknown(&mut observation.registry, &scope.keys).await?;
-        if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
-            return Ok(None);
-        }
-        let mut observed = observation.reread(&scope);
-        self.read_tags_and_health(&mut observed).await;
-        Ok(Some(observed))
-    }
-}
-
 impl SharedRegistry {
     /// The number of services in all namespaces, as far as Cloud Map has counted them.
     async fn count_services(&self) -> Result<usize, Failure> {
@@ -268,7 +257,8 @@ impl SharedRegistry {
     /// The namespaces that exist, with the services that this process has read in them, whenever that was.
     async fn remembered(&self) -> Result<Registry, Failure> {
         let namespaces = self.first_namespaces().await?;
-        let mut services = self.memory().mirror().services_of(namespaces.keys());
+        let ids = namespaces.keys().cloned().collect();
+        let mut services = self.memory().mirror().services_since(&ids, Moment::default());
         // One that was never read, and had no instance in the list, is read first if something is missing in it.
         services.retain(|_, it| {
             it.unreadable.is_some() || it.instances.is_some() || it.instance_count == 0
@@ -276,7 +266,8 @@ impl SharedRegistry {
         for service in services.values_mut().filter(|service| service.unreadable.is_none()) {
             service.instances.get_or_insert_default();
         }
-        Ok(Registry { namespaces, services, account: self.account(), ..Registry::default() })
+        let account = self.account.get().cloned();
+        Ok(Registry { namespaces, services, account, ..Registry::default() })
     }
 
     /// Leaves out what discovery shows. Where it does not answer, nothing is made first.
@@ -285,7 +276,7 @@ impl SharedRegistry {
         unknown.retain(|key| !registry.services.contains_key(key));
         let asked = unknown.iter().filter_map(|key| {
             let namespace = registry.namespaces.get(&key.namespace)?;
-            Some(async move { (key, self.cloud_map().discover(namespace, &key.name).await) })
+            Some(async move { (key, self.cloud_map.discover(namespace, &key.name).await) })
         });
         let answers: Vec<_> = stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await;
         let answers: BTreeMap<_, _> = answers.into_iter().collect();

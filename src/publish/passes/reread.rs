@@ -227,7 +227,7 @@ impl Turn<'_> {
 
 impl Observation {
     /// These Services alone.
-    pub(super) fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
+    pub fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
         let read = &self.desired.services;
         let services = services.filter_map(|it| Some((it.clone(), read.get(it)?.clone())));
         Desired { services: services.collect(), ..Desired::default() }

@@ -101,11 +101,6 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Services as they were read last.
-    pub fn read_last(&self, services: &BTreeSet<ServiceRef>) -> Desired {
-        self.observation.desired_of(services.iter())
-    }
-
     /// The Service that a change of the turn is made for.
     pub fn service(&self, change: &Change) -> &ServiceRef {
         self.record.service(change)
@@ -215,9 +210,7 @@ impl<'a> Turn<'a> {
             }
         }
     }
-}
 
-impl Turn<'_> {
     /// Removes and returns the changes that are made next: those of the first stage that has any.
     pub(super) fn take_due(&mut self) -> Option<Vec<Change>> {
         let is_contested = |stage| self.contested.iter().any(|change| change.stage() == stage);

@@ -249,6 +249,41 @@ impl Observation {
     fn free_places(&self, key: &ServiceKey) -> usize {
         self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
     }
+
+    /// The largest service and the largest namespace, counting the instances of all owners.
+    pub fn peaks(&self, plan: &Plan) -> Vec<Peak> {
+        let registry = &self.registry;
+        let mut services: BTreeMap<Place, usize> = BTreeMap::new();
+        for (key, service) in &registry.services {
+            let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
+            let known = service.instances.as_ref().map_or(listed, |it| it.len());
+            *services.entry(Place::of(key, registry)).or_default() += known;
+        }
+        for change in plan.changes.values().flatten() {
+            if let Change::Register { place, .. } = change {
+                *services.entry(place.clone()).or_default() += 1;
+            }
+        }
+        let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+        for (place, count) in &services {
+            *namespaces.entry(&place.namespace).or_default() += count;
+        }
+        let service = services.iter().max_by_key(|(_, count)| **count);
+        let service = service.map(|(place, count)| Peak {
+            of: place.to_string(),
+            count: *count,
+            quota: self.rules.service_limit.0,
+            is_fixed: true,
+        });
+        let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
+        let namespace = namespace.map(|(name, count)| Peak {
+            of: name.to_owned(),
+            count,
+            quota: DEFAULT_NAMESPACE_QUOTA,
+            is_fixed: false,
+        });
+        service.into_iter().chain(namespace).collect()
+    }
 }
 
 /// Sorts by the number of instances that the Service has at its turn.
@@ -298,40 +333,3 @@ pub struct Peak {
 
 /// AWS's default of the quota "instances per namespace".
 pub const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
-
-impl Observation {
-    /// The largest service and the largest namespace, counting the instances of all owners.
-    pub fn peaks(&self, plan: &Plan) -> Vec<Peak> {
-        let registry = &self.registry;
-        let mut services: BTreeMap<Place, usize> = BTreeMap::new();
-        for (key, service) in &registry.services {
-            let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
-            let known = service.instances.as_ref().map_or(listed, |it| it.len());
-            *services.entry(Place::of(key, registry)).or_default() += known;
-        }
-        for change in plan.changes.values().flatten() {
-            if let Change::Register { place, .. } = change {
-                *services.entry(place.clone()).or_default() += 1;
-            }
-        }
-        let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
-        for (place, count) in &services {
-            *namespaces.entry(&place.namespace).or_default() += count;
-        }
-        let service = services.iter().max_by_key(|(_, count)| **count);
-        let service = service.map(|(place, count)| Peak {
-            of: place.to_string(),
-            count: *count,
-            quota: self.rules.service_limit.0,
-            is_fixed: true,
-        });
-        let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-        let namespace = namespace.map(|(name, count)| Peak {
-            of: name.to_owned(),
-            count,
-            quota: DEFAULT_NAMESPACE_QUOTA,
-            is_fixed: false,
-        });
-        service.into_iter().chain(namespace).collect()
-    }
-}

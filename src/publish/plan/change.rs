@@ -181,17 +181,67 @@ impl Change {
         }
     }
 
+    fn facts(&self) -> (Verb, Stage) {
+        match self {
+            Self::CreateNamespace { .. } => (Verb::CreateNamespace, Stage::CreateNamespace),
+            Self::CreateService { .. } => (Verb::Create, Stage::Create),
+            Self::UpdateService { .. } => (Verb::Update, Stage::Update),
+            Self::NoteOnService { text: Some(_), .. } => (Verb::Update, Stage::Note),
+            Self::NoteOnService { text: None, .. } => (Verb::Update, Stage::Forget),
+            Self::Register { .. } => (Verb::Register, Stage::Register),
+            Self::Rewrite { adopted: Some(_), .. } => (Verb::Adopt, Stage::Adopt),
+            Self::Rewrite { .. } => (Verb::Rewrite, Stage::Register),
+            Self::Health { .. } => (Verb::Health, Stage::Health),
+            Self::Deregister { .. } => (Verb::Deregister, Stage::Deregister),
+        }
+    }
+
     /// The kind of change, for tables and logs.
     pub fn verb(&self) -> Verb {
+        self.facts().0
+    }
+
+    /// The stage in which the change is made.
+    pub fn stage(&self) -> Stage {
+        self.facts().1
+    }
+
+    /// The sort key of changes: place, then stage, then instance.
+    pub fn order(&self) -> impl Ord {
+        (self.place(), self.stage(), self.instance())
+    }
+
+    /// Details of the change: address and pod, differences, or the reason of a removal.
+    pub fn detail(&self) -> String {
         match self {
-            Self::CreateNamespace { .. } => Verb::CreateNamespace,
-            Self::CreateService { .. } => Verb::Create,
-            Self::UpdateService { .. } | Self::NoteOnService { .. } => Verb::Update,
-            Self::Register { .. } => Verb::Register,
-            Self::Rewrite { adopted: Some(_), .. } => Verb::Adopt,
-            Self::Rewrite { .. } => Verb::Rewrite,
-            Self::Health { .. } => Verb::Health,
-            Self::Deregister { .. } => Verb::Deregister,
+            Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
+            Self::CreateService { service, .. } => service.to_string(),
+            Self::UpdateService { update, .. } => update.to_string(),
+            Self::NoteOnService { difference, .. } => difference.to_string(),
+            Self::Register { attributes, .. } => {
+                let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
+                format!("{}{}", describe(attributes), health.unwrap_or_default())
+            }
+            Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
+                let Exchange { address, because, .. } = &**exchange;
+                format!("{} in place of {address}: {because}", describe(attributes))
+            }
+            Self::Rewrite { differences, adopted: Some(adopted), .. } => {
+                let Adopted { present, former } = &**adopted;
+                let changed = if differences.is_empty() { "" } else { "; " };
+                format!("{}: {former}{changed}{}", describe(present), join(differences, ", "))
+            }
+            Self::Rewrite { differences, .. } => join(differences, ", "),
+            Self::Health { address, present, wanted, .. } => {
+                let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
+                format!("{address}: {present} -> {wanted}, since it is {ready}")
+            }
+            Self::Deregister { address, because, waits_for: None, .. } => {
+                format!("{address}: {because}")
+            }
+            Self::Deregister { address, because, waits_for: Some(wait), .. } => {
+                format!("{address}: {because}; stays {wait}")
+            }
         }
     }
 }
@@ -216,28 +266,6 @@ pub enum Stage {
     Deregister,
     /// Removals of such notes: if an instance is left, so is the note.
     Forget,
-}
-
-impl Change {
-    /// The stage in which the change is made.
-    pub fn stage(&self) -> Stage {
-        match self {
-            Self::CreateNamespace { .. } => Stage::CreateNamespace,
-            Self::CreateService { .. } => Stage::Create,
-            Self::UpdateService { .. } => Stage::Update,
-            Self::NoteOnService { text: Some(_), .. } => Stage::Note,
-            Self::NoteOnService { text: None, .. } => Stage::Forget,
-            Self::Rewrite { adopted: Some(_), .. } => Stage::Adopt,
-            Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
-            Self::Health { .. } => Stage::Health,
-            Self::Deregister { .. } => Stage::Deregister,
-        }
-    }
-
-    /// The sort key of changes: place, then stage, then instance.
-    pub fn order(&self) -> impl Ord {
-        (self.place(), self.stage(), self.instance())
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,46 +298,6 @@ impl fmt::Display for Difference {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
         write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
     }
-}
-
-impl Change {
-    /// Details of the change: address and pod, differences, or the reason of a removal.
-    pub fn detail(&self) -> String {
-        match self {
-            Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
-            Self::CreateService { service, .. } => service.to_string(),
-            Self::UpdateService { update, .. } => update.to_string(),
-            Self::NoteOnService { difference, .. } => difference.to_string(),
-            Self::Register { attributes, .. } => {
-                let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
-                format!("{}{}", describe(attributes), health.unwrap_or_default())
-            }
-            Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
-                let Exchange { address, because, .. } = &**exchange;
-                format!("{} in place of {address}: {because}", describe(attributes))
-            }
-            Self::Rewrite { differences, adopted: Some(adopted), .. } => {
-                let Adopted { present, former } = &**adopted;
-                let changed = if differences.is_empty() { "" } else { "; " };
-                format!("{}: {former}{changed}{}", describe(present), listed(differences))
-            }
-            Self::Rewrite { differences, .. } => listed(differences),
-            Self::Health { address, present, wanted, .. } => {
-                let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
-                format!("{address}: {present} -> {wanted}, since it is {ready}")
-            }
-            Self::Deregister { address, because, waits_for: None, .. } => {
-                format!("{address}: {because}")
-            }
-            Self::Deregister { address, because, waits_for: Some(wait), .. } => {
-                format!("{address}: {because}; stays {wait}")
-            }
-        }
-    }
-}
-
-fn listed(differences: &[Difference]) -> String {
-    join(differences, ", ")
 }
 
 /// Address, port and pod of an instance, in one phrase.

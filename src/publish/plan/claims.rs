@@ -135,6 +135,29 @@ impl Holders {
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
         self.services.get(service).is_some_and(|claims| claims.is_unclear)
     }
+
+    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds.
+    pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
+        // The first plan has the line about a name that is held elsewhere.
+        let elsewhere = &observation.desired.held_elsewhere;
+        let mut lines = Vec::new();
+        for service in &observation.affected {
+            let Some(claims) = self.services.get(service) else { continue };
+            let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
+            let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
+            let conflicts = of_others.filter_map(|key| {
+                let claimants = self.names.get(key)?;
+                let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
+                Some((Some(key.clone()), Reason::DomainConflict { holder, alone }))
+            });
+            let all = claims.excluded.iter().cloned().chain(conflicts);
+            lines.extend(all.map(|(key, reason)| {
+                let place = key.map(|key| Place::of(&key, &observation.registry));
+                HeldBack { service: service.clone(), place, reason }
+            }));
+        }
+        lines
+    }
 }
 
 impl ServiceClaims {
@@ -233,28 +256,3 @@ fn shares(observation: &Observation, service: &ServiceRef) -> bool {
 
 /// The most names that a Service claims, however many it asks for.
 pub(super) const MAXIMUM: usize = 20;
-
-impl Holders {
-    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds.
-    pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
-        // The first plan has the line about a name that is held elsewhere.
-        let elsewhere = &observation.desired.held_elsewhere;
-        let mut lines = Vec::new();
-        for service in &observation.affected {
-            let Some(claims) = self.services.get(service) else { continue };
-            let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
-            let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
-            let conflicts = of_others.filter_map(|key| {
-                let claimants = self.names.get(key)?;
-                let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
-                Some((Some(key.clone()), Reason::DomainConflict { holder, alone }))
-            });
-            let all = claims.excluded.iter().cloned().chain(conflicts);
-            lines.extend(all.map(|(key, reason)| {
-                let place = key.map(|key| Place::of(&key, &observation.registry));
-                HeldBack { service: service.clone(), place, reason }
-            }));
-        }
-        lines
-    }
-}

@@ -54,6 +54,38 @@ impl Observation {
         let may_be_noted = extent == Extent::Part && !self.registry.is_current();
         Measure { extent, instances, unread, may_be_noted }
     }
+
+    /// Whether a plan would lose instances, so that the removals held by a full sync matter.
+    pub fn would_lose(&self) -> bool {
+        !self.losses(&super::unjudged(self), Offset::Planned).is_empty()
+    }
+
+    /// Whether a plan would lose so much that the verdict depends on a note, and no instance carries one: it may be on
+    /// a service from the time when no instance had room.
+    pub fn lacks_note(&self) -> bool {
+        let measure = self.measure();
+        let is_past = |losses: &Losses| match measure.extent {
+            Extent::Everything => measure.judge(&self.circumstances(), losses, None).is_some(),
+            Extent::Part => !losses.is_empty(),
+            Extent::Confirmed | Extent::Remainder => false,
+        };
+        self.recall_sighting().is_none()
+            && is_past(&self.losses(&super::unjudged(self), Offset::Planned))
+    }
+
+    /// Whether everything was read in this run and no instance carries a sighting.
+    pub fn is_quiet(&self) -> bool {
+        self.registry.is_current()
+            && self.recall_sighting().is_none()
+            && self.instances_unread() == 0
+    }
+
+    /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.
+    pub fn is_held(&self, service: &ServiceRef) -> bool {
+        let sighting = self.recall_sighting();
+        sighting
+            .is_some_and(|it| it.age(self.rules.guard, self.now) != Age::Stale && it.has(service))
+    }
 }
 
 /// Takes the removals that the guard holds out of a finished plan, and adds the reason.
@@ -93,40 +125,6 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         // A loss within the limits that is left to the full sync is nothing to decide for a person.
         let is_left = status.state == GuardState::LeftToFullSync && !status.is_past();
         plan.guard = (!is_left).then_some(status);
-    }
-}
-
-impl Observation {
-    /// Whether a plan would lose instances, so that the removals held by a full sync matter.
-    pub fn would_lose(&self) -> bool {
-        !self.losses(&super::unjudged(self), Offset::Planned).is_empty()
-    }
-
-    /// Whether a plan would lose so much that the verdict depends on a note, and no instance carries one: it may be on
-    /// a service from the time when no instance had room.
-    pub fn lacks_note(&self) -> bool {
-        let measure = self.measure();
-        let is_past = |losses: &Losses| match measure.extent {
-            Extent::Everything => measure.judge(&self.circumstances(), losses, None).is_some(),
-            Extent::Part => !losses.is_empty(),
-            Extent::Confirmed | Extent::Remainder => false,
-        };
-        self.recall_sighting().is_none()
-            && is_past(&self.losses(&super::unjudged(self), Offset::Planned))
-    }
-
-    /// Whether everything was read in this run and no instance carries a sighting.
-    pub fn is_quiet(&self) -> bool {
-        self.registry.is_current()
-            && self.recall_sighting().is_none()
-            && self.instances_unread() == 0
-    }
-
-    /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.
-    pub fn is_held(&self, service: &ServiceRef) -> bool {
-        let sighting = self.recall_sighting();
-        sighting
-            .is_some_and(|it| it.age(self.rules.guard, self.now) != Age::Stale && it.has(service))
     }
 }
 

@@ -90,25 +90,7 @@ impl Observation {
         });
         found.map(|(key, _)| NotePlace::Service(key.clone()))
     }
-}
 
-/// Whether an instance with one more mark stays within Cloud Map's limits for attributes.
-fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
-    let mut attributes = present.clone();
-    set(&mut attributes, mark, Some(text));
-    beyond_limits(&attributes).is_none()
-}
-
-/// The attribute of a service for a note about a cluster: several clusters may have instances in the service.
-fn service_attribute(owner: &Owner, mark: &str) -> String {
-    let flow = match owner.flow {
-        Flow::Annotations => "",
-        Flow::Exports => "exports/",
-    };
-    format!("{mark}/{flow}{}", owner.cluster)
-}
-
-impl Observation {
     /// Sets or removes a note at a place.
     pub fn put_note(&self, at: &NotePlace, note: (&'static str, Option<&str>), plan: &mut Plan) {
         match at {
@@ -207,6 +189,22 @@ impl Observation {
             plan.changes.entry(turn).or_default().push(change);
         }
     }
+}
+
+/// Whether an instance with one more mark stays within Cloud Map's limits for attributes.
+fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
+    let mut attributes = present.clone();
+    set(&mut attributes, mark, Some(text));
+    beyond_limits(&attributes).is_none()
+}
+
+/// The attribute of a service for a note about a cluster: several clusters may have instances in the service.
+fn service_attribute(owner: &Owner, mark: &str) -> String {
+    let flow = match owner.flow {
+        Flow::Annotations => "",
+        Flow::Exports => "exports/",
+    };
+    format!("{mark}/{flow}{}", owner.cluster)
 }
 
 fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {

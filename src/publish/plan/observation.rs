@@ -72,28 +72,7 @@ impl Observation {
         let keys = self.registry.services.keys();
         keys.flat_map(move |key| self.marked_services(key).map(move |service| (key, service)))
     }
-}
 
-impl MarkedInstance<'_> {
-    /// The removal of the instance.
-    pub fn removal(
-        &self,
-        place: &Place,
-        because: DeregisterReason,
-        waits_for: Option<WaitsFor>,
-    ) -> Change {
-        Change::Deregister {
-            place: place.clone(),
-            instance: self.id.clone(),
-            marked: self.service.clone(),
-            address: describe(self.attributes),
-            because,
-            waits_for: waits_for.map(Box::new),
-        }
-    }
-}
-
-impl Observation {
     /// A part of a cluster that claims nothing.
     pub fn new(owner: Owner, rules: Arc<Rules>, now: Timestamp, registry: Registry) -> Self {
         Self {
@@ -171,6 +150,25 @@ impl Observation {
         let Some(from) = self.registry.instance(&place.key, instance) else { return };
         if let Some(judged) = &mut self.judged {
             Arc::make_mut(judged).pass_on(&self.owner, from, attributes);
+        }
+    }
+}
+
+impl MarkedInstance<'_> {
+    /// The removal of the instance.
+    pub fn removal(
+        &self,
+        place: &Place,
+        because: DeregisterReason,
+        waits_for: Option<WaitsFor>,
+    ) -> Change {
+        Change::Deregister {
+            place: place.clone(),
+            instance: self.id.clone(),
+            marked: self.service.clone(),
+            address: describe(self.attributes),
+            because,
+            waits_for: waits_for.map(Box::new),
         }
     }
 }

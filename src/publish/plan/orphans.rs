@@ -159,20 +159,7 @@ impl Observation {
             self.put_note(&at, (ORPHANED, None), plan);
         }
     }
-}
 
-/// Notes the time, on one instance if one has room.
-fn note(observation: &Observation) -> Plan {
-    let mut plan = Plan::default();
-    if observation.orphaned_since().is_none()
-        && let Some(at) = observation.place_for_time()
-    {
-        observation.put_note(&at, (ORPHANED, Some(&observation.now.to_string())), &mut plan);
-    }
-    plan.in_order()
-}
-
-impl Observation {
     /// The place for the time. It prefers an instance that keeps its health when it is registered again.
     fn place_for_time(&self) -> Option<NotePlace> {
         let text = self.now.to_string();
@@ -188,6 +175,17 @@ impl Observation {
         let times = notes.filter_map(|(_, text)| text.parse::<Timestamp>().ok());
         times.filter(|time| *time <= self.now).max()
     }
+}
+
+/// Notes the time, on one instance if one has room.
+fn note(observation: &Observation) -> Plan {
+    let mut plan = Plan::default();
+    if observation.orphaned_since().is_none()
+        && let Some(at) = observation.place_for_time()
+    {
+        observation.put_note(&at, (ORPHANED, Some(&observation.now.to_string())), &mut plan);
+    }
+    plan.in_order()
 }
 
 impl fmt::Display for Orphans {

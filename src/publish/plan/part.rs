@@ -97,6 +97,21 @@ impl Plan {
         changes.retain(|_, of_service| of_service.iter().any(|it| it.stage() == Stage::Register));
         Self { changes, ..Self::default() }
     }
+
+    /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
+    /// the guard's note: the next run goes on by it.
+    pub(super) fn leave_out_old(&mut self, observation: &Observation) {
+        if observation.registry.is_current() {
+            return;
+        }
+        let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
+        let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
+            turns.partition(|turn| !observation.old(turn).is_empty());
+        if !left.is_empty() {
+            turns.retain(|turn| !observation.removes_note(turn));
+        }
+        self.changes = turns.into_iter().flatten().collect();
+    }
 }
 
 /// The data to read again before the changes of one turn are decided.
@@ -231,26 +246,7 @@ impl Observation {
         };
         scope.keys.into_iter().filter(is_old).collect()
     }
-}
 
-impl Plan {
-    /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
-    /// the guard's note: the next run goes on by it.
-    pub(super) fn leave_out_old(&mut self, observation: &Observation) {
-        if observation.registry.is_current() {
-            return;
-        }
-        let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
-        let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
-            turns.partition(|turn| !observation.old(turn).is_empty());
-        if !left.is_empty() {
-            turns.retain(|turn| !observation.removes_note(turn));
-        }
-        self.changes = turns.into_iter().flatten().collect();
-    }
-}
-
-impl Observation {
     fn removes_note(&self, turn: &InTurn) -> bool {
         turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
             let instance = change.instance().unwrap_or_default();
@@ -315,7 +311,11 @@ fn pairs<'a>(
     changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
     holders: &'a Holders,
 ) -> Vec<(&'a ServiceRef, &'a ServiceRef)> {
-    let (creators, crowds) = (creators(changes), crowds(changes));
+    let creators = at_stage(Stage::Create, changes);
+    // A Service that registers an instance may displace one of those to remove there.
+    let (mut crowds, removes) =
+        (at_stage(Stage::Register, changes), at_stage(Stage::Deregister, changes));
+    crowds.retain(|place, _| removes.contains_key(place));
     let new_names = new_names(changes, holders);
     let renamed: BTreeMap<_, _> = new_names.iter().map(|(service, key)| (*key, *service)).collect();
     let mut pairs: Vec<_> =
@@ -343,23 +343,15 @@ fn oldest_of_crowds<'a>(
     held.filter(|all| all.len() > MOST_SHARERS).filter_map(|all| all.first())
 }
 
-fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+/// The places of the changes of a stage, each with the last of the Services that have one there.
+fn at_stage(
+    stage: Stage,
+    changes: &BTreeMap<ServiceRef, Vec<Change>>,
+) -> BTreeMap<&Place, &ServiceRef> {
     let all =
         changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
-    let created = all.filter(|(change, _)| change.stage() == Stage::Create);
-    created.map(|(change, service)| (change.place(), service)).collect()
-}
-
-/// For each Cloud Map service with removals, a Service that registers an instance there: the new instance may displace
-/// one of those to remove.
-fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
-    let all = || {
-        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)))
-    };
-    let of = |stage| all().filter(move |(change, _)| change.stage() == stage);
-    let removes: BTreeSet<&Place> = of(Stage::Deregister).map(|(it, _)| it.place()).collect();
-    let registers = of(Stage::Register).filter(|(change, _)| removes.contains(change.place()));
-    registers.map(|(change, service)| (change.place(), service)).collect()
+    let those = all.filter(|(change, _)| change.stage() == stage);
+    those.map(|(change, service)| (change.place(), service)).collect()
 }
 
 /// The renamed Services whose old instances wait, each with its new names. If it shares one, the others register

@@ -155,30 +155,22 @@ impl<'a> Present<'a> {
 pub fn assign_shared(all: &mut [WantedInstances], present: &Present) {
     let holders: BTreeSet<ServiceRef> = all.iter().map(|wanted| wanted.holder.clone()).collect();
     for wanted in &mut *all {
-        leave_out_beyond_maximum(wanted, present, &holders);
+        // Those beyond the maximum are left out. Registered instances have priority, unless they are marked for another
+        // holder.
+        let Some(maximum) = wanted.maximum() else { continue };
+        let kept = present.kept_for([&*wanted]).into_iter();
+        let kept: BTreeMap<_, _> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
+        let holder = wanted.holder.clone();
+        let is_own = |new_id: &String| {
+            kept.get(new_id).is_some_and(|id| {
+                present.marked(id).is_none_or(|it| it == holder || !holders.contains(&it))
+            })
+        };
+        let beyond = wanted.keep_within_maximum(is_own);
+        let beyond = beyond.iter().filter_map(|new_id| kept.get(new_id));
+        wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), maximum.set_by)).collect();
     }
     assign_each(all, present);
-}
-
-/// Removes the instances beyond the maximum from `wanted`. Registered instances have priority, unless they are marked for
-/// another holder.
-fn leave_out_beyond_maximum(
-    wanted: &mut WantedInstances,
-    present: &Present,
-    holders: &BTreeSet<ServiceRef>,
-) {
-    let Some(maximum) = wanted.maximum() else { return };
-    let kept = present.kept_for([&*wanted]).into_iter();
-    let kept: BTreeMap<String, &String> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
-    let holder = wanted.holder.clone();
-    let is_own = |new_id: &String| {
-        kept.get(new_id).is_some_and(|id| {
-            present.marked(id).is_none_or(|it| it == holder || !holders.contains(&it))
-        })
-    };
-    let beyond = wanted.keep_within_maximum(is_own);
-    let beyond = beyond.iter().filter_map(|new_id| kept.get(new_id));
-    wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), maximum.set_by)).collect();
 }
 
 /// Assigns every instance to the holder it is marked for, or to the oldest that requests it. It is healthy if one of

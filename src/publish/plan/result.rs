@@ -63,23 +63,7 @@ impl Plan {
         self.add_held_back(Vec::new());
         self
     }
-}
-/// The unchanged instances of one Cloud Map service.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unchanged {
-    /// Instances of ours that are as they should be.
-    pub ours: usize,
-    /// Instances of other owners, by kind of owner.
-    pub foreign: BTreeMap<Foreign, usize>,
-    /// All instances before the plan.
-    pub present: usize,
-    /// The cause if the service could not be read, for services that are read without a claim.
-    pub unreadable: Option<String>,
-    /// Further notes on the service.
-    pub notes: Vec<ServiceNote>,
-}
 
-impl Plan {
     /// Counts the instances of other owners in every Cloud Map service that this plan read.
     pub(super) fn note_foreign(&mut self, observation: &Observation) {
         let Observation { holders, affected, .. } = observation;
@@ -106,6 +90,46 @@ impl Plan {
             unchanged.present = registry.instances(&place.key).count();
         }
     }
+
+    /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
+    pub(super) fn note_unread(&mut self, observation: &Observation) {
+        let unreadable =
+            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
+        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
+        for (key, service, problem) in observation.unread() {
+            let place = Place::of(key, &observation.registry);
+            if reported.contains(&place) {
+                continue;
+            }
+            let unchanged = self.unchanged.entry(place).or_default();
+            if observation.is_of_others(key, service) {
+                let tags_problem = match &service.tags {
+                    Tags::Unreadable(problem) => Some(problem.clone()),
+                    Tags::Unread | Tags::Read { .. } => None,
+                };
+                unchanged
+                    .notes
+                    .push(ServiceNote::Unread { problem: problem.clone(), tags_problem });
+            } else {
+                unchanged.unreadable = Some(problem.clone());
+            }
+        }
+    }
+}
+
+/// The unchanged instances of one Cloud Map service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unchanged {
+    /// Instances of ours that are as they should be.
+    pub ours: usize,
+    /// Instances of other owners, by kind of owner.
+    pub foreign: BTreeMap<Foreign, usize>,
+    /// All instances before the plan.
+    pub present: usize,
+    /// The cause if the service could not be read, for services that are read without a claim.
+    pub unreadable: Option<String>,
+    /// Further notes on the service.
+    pub notes: Vec<ServiceNote>,
 }
 
 /// A remark on a Cloud Map service.
@@ -173,12 +197,7 @@ impl Observation {
             service.is_tagged(&owner.id) || instances.any(is_marked)
         })
     }
-}
 
-/// The most instances that a service may have.
-const MOST_INSTANCES: usize = 1000;
-
-impl Observation {
     /// The number of instances that may be ours and are not known, as the list of services reports it: those in
     /// services that could not be read, or never were, those that came since a read of an earlier run, and the most
     /// that services may have which no list has shown yet.
@@ -196,32 +215,8 @@ impl Observation {
     }
 }
 
-impl Plan {
-    /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
-    pub(super) fn note_unread(&mut self, observation: &Observation) {
-        let unreadable =
-            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
-        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
-        for (key, service, problem) in observation.unread() {
-            let place = Place::of(key, &observation.registry);
-            if reported.contains(&place) {
-                continue;
-            }
-            let unchanged = self.unchanged.entry(place).or_default();
-            if observation.is_of_others(key, service) {
-                let tags_problem = match &service.tags {
-                    Tags::Unreadable(problem) => Some(problem.clone()),
-                    Tags::Unread | Tags::Read { .. } => None,
-                };
-                unchanged
-                    .notes
-                    .push(ServiceNote::Unread { problem: problem.clone(), tags_problem });
-            } else {
-                unchanged.unreadable = Some(problem.clone());
-            }
-        }
-    }
-}
+/// The most instances that a service may have.
+const MOST_INSTANCES: usize = 1000;
 
 /// Whether the Service that kept another one out of a name is kept out by that one now.
 fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {

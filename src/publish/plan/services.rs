@@ -72,12 +72,7 @@ impl Observation {
         let has_records = matches!(kind, ServiceKind::Dns(_));
         (has_records && self.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
     }
-}
 
-/// TTL in seconds of the records of a new DNS service if no annotation sets one.
-const DEFAULT_TTL: u32 = 60;
-
-impl Observation {
     /// Whether instances of ours may be registered in an existing service.
     ///
     /// # Errors
@@ -190,6 +185,9 @@ impl Observation {
         (decided != asked).then_some(Reason::SharedName { oldest, decided, asked })
     }
 }
+
+/// TTL in seconds of the records of a new DNS service if no annotation sets one.
+const DEFAULT_TTL: u32 = 60;
 
 impl Plan {
     /// Leaves the creation of each missing service to the oldest holder of the name that registers an instance in it.

@@ -151,6 +151,54 @@ impl WantedInstances<'_> {
     pub fn has_endpoints(&self) -> bool {
         !self.instances.is_empty() || !self.owned_by_sharer.is_empty() || !self.unclear.is_empty()
     }
+
+    /// Adds the instances of the endpoints.
+    fn add_endpoints(&mut self, observation: &Observation, has_check: bool) {
+        let template @ InstanceTemplate { published, claims, .. } = self.template;
+        let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
+            self.held_back.push(reason);
+            false
+        });
+        let mut held_back = BTreeSet::new();
+        for endpoint in published.endpoints.iter().flatten() {
+            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
+            let fit = template.fit(endpoint, &self.holder, &observation.owner);
+            let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
+            self.ready |= asks && health == Health::Healthy;
+            for (identity, mut attributes) in fit.instances {
+                if custom {
+                    attributes.extend(health::attributes(health));
+                }
+                let id = new_id(&observation.owner, &self.holder, &identity);
+                self.add(id, (identity, attributes));
+            }
+            self.unclear.extend(fit.unclear);
+            // A thousand endpoints may lack the same port: one reason.
+            held_back.extend(fit.held_back);
+        }
+        self.held_back.extend(held_back);
+    }
+
+    /// Compares the service itself with the annotations of its holder.
+    fn add_settings(
+        &mut self,
+        service: &CloudMapService,
+        key: &ServiceKey,
+        observation: &Observation,
+    ) {
+        let claims = self.template.claims;
+        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
+            self.held_back.extend(remarks(service, namespace.kind, claims));
+        }
+        match update(service, claims.ttl, &observation.owner) {
+            Ok((Some(_), note)) if self.refused.is_some() => {
+                self.note = note;
+                self.held_back.extend(self.refused.clone());
+            }
+            Ok((update, note)) => (self.update, self.note) = (update, note),
+            Err(reason) => self.held_back.push(reason),
+        }
+    }
 }
 
 impl Observation {
@@ -228,56 +276,6 @@ impl Observation {
             return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
         }
         Ok((published, claims))
-    }
-}
-
-impl WantedInstances<'_> {
-    /// Adds the instances of the endpoints.
-    fn add_endpoints(&mut self, observation: &Observation, has_check: bool) {
-        let template @ InstanceTemplate { published, claims, .. } = self.template;
-        let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
-            self.held_back.push(reason);
-            false
-        });
-        let mut held_back = BTreeSet::new();
-        for endpoint in published.endpoints.iter().flatten() {
-            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
-            let fit = template.fit(endpoint, &self.holder, &observation.owner);
-            let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
-            self.ready |= asks && health == Health::Healthy;
-            for (identity, mut attributes) in fit.instances {
-                if custom {
-                    attributes.extend(health::attributes(health));
-                }
-                let id = new_id(&observation.owner, &self.holder, &identity);
-                self.add(id, (identity, attributes));
-            }
-            self.unclear.extend(fit.unclear);
-            // A thousand endpoints may lack the same port: one reason.
-            held_back.extend(fit.held_back);
-        }
-        self.held_back.extend(held_back);
-    }
-
-    /// Compares the service itself with the annotations of its holder.
-    fn add_settings(
-        &mut self,
-        service: &CloudMapService,
-        key: &ServiceKey,
-        observation: &Observation,
-    ) {
-        let claims = self.template.claims;
-        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
-            self.held_back.extend(remarks(service, namespace.kind, claims));
-        }
-        match update(service, claims.ttl, &observation.owner) {
-            Ok((Some(_), note)) if self.refused.is_some() => {
-                self.note = note;
-                self.held_back.extend(self.refused.clone());
-            }
-            Ok((update, note)) => (self.update, self.note) = (update, note),
-            Err(reason) => self.held_back.push(reason),
-        }
     }
 }
 

@@ -175,7 +175,7 @@ pub const OF_INVOCATION: [Metric<Report>; 17] = [
          out clusters with `page: false`",
         is_good,
     )
-    .reported_if(is_about_a_cluster_that_pages),
+    .reported_if(|report| is_sync(report) && paging(report).next().is_some()),
     Metric::counted(
         "GoodCleanup",
         "1 if [a cleanup](docs/operations.md#cleanup-with-fan-out) read all clusters but those with `page: false` and made every change, \
@@ -261,10 +261,6 @@ fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
 
 fn is_sync(report: &Report) -> bool {
     !report.cleanup
-}
-
-fn is_about_a_cluster_that_pages(report: &Report) -> bool {
-    is_sync(report) && paging(report).next().is_some()
 }
 
 fn is_about_a_member(report: &Report) -> bool {

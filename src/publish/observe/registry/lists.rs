@@ -163,7 +163,7 @@ impl SharedRegistry {
         on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), ListProblem>,
     ) -> Result<Option<Start>, ListProblem> {
         let by_turns = self.lists_by_turns();
-        let left = self.memory.mirror().left().get(&of.map(|it| it.id.clone())).cloned();
+        let left = self.memory.mirror().left.get(&of.map(|it| it.id.clone())).cloned();
         let left = left.filter(|_| by_turns);
         let goes_on = left.is_some();
         match self.read_pages(of, left, by_turns, on_page).await {
@@ -201,10 +201,10 @@ impl SharedRegistry {
             let Some(page) = page else { return Ok(Some(start)) };
             on_page(page.services, at).await?;
             let Some(next) = page.next else {
-                self.memory.mirror().left().remove(&list);
+                self.memory.mirror().left.remove(&list);
                 return Ok(Some(start));
             };
-            self.memory.mirror().left().insert(list.clone(), (start, next));
+            self.memory.mirror().left.insert(list.clone(), (start, next));
         }
     }
 

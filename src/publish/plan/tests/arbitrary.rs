@@ -214,7 +214,7 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
                 .filter_map(|(id, healthy)| Some((id.clone(), Health::when(healthy?))));
             service.custom_health = custom_health;
             service.health = KnownHealth::Read(known.filter(|_| custom_health).collect());
-            service.instances = (!unreadable).then_some(instances.into());
+            service.instances = (!unreadable).then_some(instances.into_iter().collect());
             service.unreadable = unreadable.then(|| "throttled".to_owned());
             (service.tags, service.ttls) = (tags, ttls);
             (kind, service)

@@ -193,9 +193,11 @@ fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
             world
                 .service(service(&of, &taken).also(&kept[5..]).ready(pods))
                 .cloud_map(&taken, HTTP, [])
-                .with(&taken, |it| it.instances = Some(marked("shop/gone", 5).into()))
+                .with(&taken, |it| {
+                    it.instances = Some(marked("shop/gone", 5).into_iter().collect());
+                })
                 .cloud_map(&kept, HTTP, [])
-                .with(&kept, |it| it.instances = Some(marked(&of, 9).into()))
+                .with(&kept, |it| it.instances = Some(marked(&of, 9).into_iter().collect()))
         },
     );
     let plan = world.plan();
