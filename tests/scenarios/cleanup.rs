@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
-use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
-use crate::run::{problem, report, writes};
+use crate::run::{report, writes};
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{event, invoke, invoke_until};
+use testbed::function::{event, invoke};
 use testbed::kubernetes::{self, KubernetesServer};
 use testbed::sqs::queue::Queue;
 
@@ -237,17 +236,4 @@ async fn dry_run_and_other_policies_only_plan_it() {
     clean_up(&world.function(&[]).await).await;
     assert!(world.exists("gone"));
     assert_eq!(world.fleet.cloud_map.writes(), 0);
-}
-
-#[tokio::test]
-async fn cleanup_without_time_deletes_nothing_and_says_so() {
-    let world = World::start().await;
-    let function = world.function(&[DELETING, WEEK]).await;
-    world.round(&function).await;
-    let deadline = Deadline::after(Duration::from_secs(2));
-    let answer = invoke_until(&function, &event("direct-cleanup"), deadline).await;
-    let report = answer.report.expect("a report");
-    assert!(!report.ok && problem(&report, "blue").contains("time"), "{report}");
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    assert!(world.exists("gone"));
 }

@@ -269,19 +269,3 @@ async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_
     }
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
-
-#[tokio::test]
-async fn clusters_of_one_name_in_two_regions_are_distinguished() {
-    let fleet = Fleet::start().await;
-    let (_, east) = cluster(&fleet, "twin", REGION, "10.0.1.1").await;
-    let (west_server, west) = cluster(&fleet, "twin", "eu-west-1", "10.0.2.1").await;
-    watch_over(&fleet, &[east.clone(), west.clone()]);
-    let clusters = json!([east, { "cluster": west, "registryRegion": REGION }]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
-
-    west_server.delete_service("shop", "web");
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}

@@ -179,25 +179,6 @@ async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen
 }
 
 #[tokio::test]
-async fn dropped_cluster_is_purged_only_where_eks_knows_it_no_more() {
-    let world = World::start().await;
-    let settings = [WEEK, ("CLUSTERS", "blue")];
-    for day in 0..9 {
-        let report = sync(&world.function(&settings).await).await;
-        assert!(orphans(&report).detail.contains("but exists in EKS"), "day {day}: {report}");
-        world.clock.advance(DAY);
-    }
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    world.delete_green();
-    sync(&world.function(&settings).await).await;
-    assert_eq!(world.notes().len(), 1);
-    world.clock.advance(7 * DAY);
-    let report = sync(&world.function(&settings).await).await;
-    assert_eq!((report.ok, report.counts.deregistered), (true, 4), "{report}");
-    assert_eq!(world.all_addresses(), WITHOUT_GREEN);
-}
-
-#[tokio::test]
 async fn refusals_and_failures_to_answer_are_no_death() {
     let world = World::start().await;
     world.delete_green();
