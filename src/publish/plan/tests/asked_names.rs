@@ -59,7 +59,7 @@ fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
     let world = World::new()
         .service(with_names(3))
         .service(ready("ops/web", "http/web-02").created(1_000))
-        .cloud_map("http/web-02", HTTP, [own("a", "shop/web", "10.0.0.9")]);
+        .http("web-02", [own("a", "shop/web", "10.0.0.9")]);
     let two = rules(&[("maxNames", json!(2)), ("kubernetesNamespaces", json!(["*"]))]);
     assert_snapshot!(world.under(two).told(), @r"
     ops/web: register http/web-02: 10.0.0.1 (pod one)

@@ -35,7 +35,7 @@ fn the_holder_is_the_one_registered_then_the_older_then_the_first_by_name() {
     ];
     for (created, instances, expected) in cases {
         let told = format!("{created:?} {instances:?}");
-        let world = claimants(created).cloud_map("http/web", HTTP, instances);
+        let world = claimants(created).http("web", instances);
         assert_eq!(holder(&world, "http/web").as_deref(), Some(expected), "{told}");
     }
 }
@@ -128,8 +128,8 @@ fn a_sync_of_one_service_is_also_about_who_holds_its_names() {
         .service(service("shop/young", "http/web").created(2))
         .service(service("shop/next", "http/old").created(1))
         .service(service("shop/apart", "http/apart"))
-        .cloud_map("http/old", HTTP, [own("a", "shop/renamed", "10.0.0.1")])
-        .cloud_map("http/free", HTTP, [own("b", "shop/gone", "10.0.0.1")]);
+        .http("old", [own("a", "shop/renamed", "10.0.0.1")])
+        .http("free", [own("b", "shop/gone", "10.0.0.1")]);
     let cases = [
         ("shop/web", vec!["shop/web"]),
         ("shop/young", vec!["shop/web", "shop/young"]),
@@ -153,13 +153,9 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
         .service(service("shop/young", "dns/web").created(2))
         .service(service("shop/renamed", "dns/new"))
         .service(service("shop/apart", "dns/apart"))
-        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map(
-            "dns/old",
-            A,
-            [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")],
-        )
-        .cloud_map("dns/apart", A, []);
+        .dns("web", A, [own("a", "shop/web", "10.0.0.1")])
+        .dns("old", A, [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")])
+        .dns("apart", A, []);
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
@@ -179,8 +175,8 @@ fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
         .service(service("shop/web", "http/web").created(1).ready([pod("one", "10.0.0.1")]))
         .service(service("shop/young", "http/own").also("web").ready([pod("two", "10.0.0.2")]))
         .service(service("shop/other", "http/web"))
-        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map("http/own", HTTP, []);
+        .http("web", [own("a", "shop/web", "10.0.0.1")])
+        .http("own", []);
     let (holders, young) = (Holders::decide(&world.0), named("shop/young"));
     let changes = world.plan().changes[&young].clone();
     let again = RereadScope::of(&holders, [&young], &changes);
@@ -203,8 +199,8 @@ fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
         .service(service("shop/cart", "http/web").mistaken())
         .service(service("ops/web", "http/web"))
         .service(service("ops/api", "http/api"))
-        .cloud_map("http/web", HTTP, [own("a", "shop/cart", "10.0.0.1")])
-        .cloud_map("http/api", HTTP, [own("b", "shop/cart", "10.0.0.1")])
+        .http("web", [own("a", "shop/cart", "10.0.0.1")])
+        .http("api", [own("b", "shop/cart", "10.0.0.1")])
         .under(Rules { name_policy, ..Rules::default() });
     assert_eq!(holder(&world, "http/web").as_deref(), Some("shop/cart"));
     assert_eq!(holder(&world, "http/api").as_deref(), Some("ops/api"));

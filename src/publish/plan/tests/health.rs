@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service,
-    tell, with, written,
+    A, Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service, tell,
+    with, written,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
@@ -44,7 +44,7 @@ pub fn checked<const N: usize>(
 ) -> World {
     let known = known.iter().map(|(id, health)| ((*id).to_owned(), *health));
     let known: BTreeMap<String, Health> = known.collect();
-    world.cloud_map("http/web", HTTP, instances).with("http/web", |service| {
+    world.http("web", instances).with("http/web", |service| {
         service.custom_health = true;
         service.health = KnownHealth::Read(known);
     })
@@ -104,8 +104,8 @@ fn the_mark_of_custom_health_comes_and_goes_with_the_annotation() {
 fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
     let web = service("shop/web", "dns/new").custom_health().ready([one("ready serving")]);
     let instance = with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one");
-    let world = World::new().service(web).cloud_map("dns/new", A, [("a", instance)]).cloud_map(
-        "dns/old",
+    let world = World::new().service(web).dns("new", A, [("a", instance)]).dns(
+        "old",
         A,
         [own("b", "shop/web", "10.0.0.1")],
     );
@@ -153,7 +153,7 @@ fn surplus_does_not_wait_for_the_health_that_others_report() {
     let young = service("shop/young", "dns/web").created(2).shared().custom_health().ready([pod()]);
     let world = World::new().service(old).service(young);
     let present = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
-    let world = world.cloud_map("dns/web", A, present).with("dns/web", |service| {
+    let world = world.dns("web", A, present).with("dns/web", |service| {
         service.custom_health = true;
         service.health = KnownHealth::Read([("a".to_owned(), Health::Unhealthy)].into());
     });
@@ -176,7 +176,7 @@ fn health_is_read_only_where_a_plan_has_to_know_it() {
     let plain = || service("shop/web", "http/web").ready([one("")]);
     let asking = || World::new().service(web([one("")]));
     let withdrawn = || World::new().service(web([]).levers(false, None));
-    let unchecked = asking().cloud_map("http/web", HTTP, mine());
+    let unchecked = asking().http("web", mine());
     let cases = [
         ("asked for", checked(asking(), mine(), &[]), true),
         ("no check", unchecked, false),

@@ -18,9 +18,8 @@ fn policies_take_changes_out_and_say_so() {
                 .ready([pod("one", "10.0.0.1"), pod("four", "10.0.0.4")]),
         )
         .service(service("shop/new", "http/new").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "http/web",
-            HTTP,
+        .http(
+            "web",
             [
                 ("a", with(ours("shop/web", "10.0.0.1"), "REGION", "elsewhere")),
                 own("b", "shop/web", "10.0.0.2"),
@@ -28,11 +27,7 @@ fn policies_take_changes_out_and_say_so() {
                 own("d", "shop/web", "10.0.0.1"),
             ],
         )
-        .cloud_map(
-            "http/old",
-            HTTP,
-            [own("e", "shop/web", "10.0.0.1"), own("f", "shop/gone", "10.0.0.3")],
-        );
+        .http("old", [own("e", "shop/web", "10.0.0.1"), own("f", "shop/gone", "10.0.0.3")]);
     let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_snapshot!(under(Policy::Sync), @r"
     shop/gone: deregister http/old f: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
@@ -85,7 +80,7 @@ fn web() -> Kubernetes {
 fn registered_for(web: Kubernetes) -> World {
     let of = |pod, address| with(ours("shop/web", address), "cloud-map-sync/pod", pod);
     let instances = [("a", of("one", "10.0.0.1")), ("b", of("two", "10.0.0.2"))];
-    World::new().service(web).cloud_map("http/web", HTTP, instances)
+    World::new().service(web).http("web", instances)
 }
 
 fn unhealthy() -> World {
@@ -96,7 +91,7 @@ fn unhealthy() -> World {
 
 fn other_ttl() -> World {
     let web = service("shop/web", "dns/web").ttl(15).ready(one());
-    World::new().service(web).cloud_map("dns/web", A, []).with("dns/web", |service| {
+    World::new().service(web).dns("web", A, []).with("dns/web", |service| {
         (service.ttls, service.tags) = ([60].into(), tagged("cloud-map-sync"));
     })
 }

@@ -65,11 +65,8 @@ fn a_new_service_gets_a_custom_check_and_a_starting_pod_is_unhealthy_from_the_fi
 #[test]
 fn without_a_check_to_report_to_only_ready_pods_are_registered() {
     let endpoints = [one("ready serving"), found("two", "10.0.0.2", "")];
-    let world = World::new().service(web(endpoints)).cloud_map(
-        "http/web",
-        HTTP,
-        [own("b", "shop/web", "10.0.0.2")],
-    );
+    let world =
+        World::new().service(web(endpoints)).http("web", [own("b", "shop/web", "10.0.0.2")]);
     assert_snapshot!(world.told(), @r"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
@@ -160,7 +157,7 @@ fn of_more_than_are_wanted_a_terminating_one_that_serves_goes_before_a_ready_one
     let endpoints = [one("serving terminating"), found("two", "10.0.0.2", "ready serving")];
     let web = service("shop/web", "http/web").keeps(true, false).levers(true, Some(1));
     let world = World::new().service(web.ready(endpoints));
-    let world = world.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")]);
+    let world = world.http("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two)
     shop/web: deregister http/web a: 10.0.0.1: it exceeds max-instances of the Service; stays until one of the ready endpoints is registered
@@ -172,12 +169,8 @@ fn of_more_than_are_wanted_a_terminating_one_that_serves_goes_before_a_ready_one
 fn pod_that_is_never_published_is_no_ready_one() {
     let web =
         |address| service("shop/web", "http/web").keeps(false, true).ready([pod("one", address)]);
-    let told = |web| {
-        World::new()
-            .service(web)
-            .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")])
-            .told()
-    };
+    let told =
+        |web| World::new().service(web).http("web", [own("a", "shop/web", "10.0.0.9")]).told();
     assert_snapshot!(told(web("127.0.0.1")), @r"
     ! shop/web http/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
     ! shop/web http/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)

@@ -61,7 +61,7 @@ fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_
 
 /// `dns/web` with records of both families and our tag, and a Service that states none.
 fn misfit() -> World {
-    let world = World::new().service(web("dns/web").families([])).cloud_map("dns/web", BOTH, []);
+    let world = World::new().service(web("dns/web").families([])).dns("web", BOTH, []);
     world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
 }
 
@@ -118,24 +118,21 @@ fn a_service_is_created_together_with_a_first_registration_only() {
 
 #[test]
 fn an_existing_service_keeps_its_records() {
-    let world = World::new().service(web("dns/web").families([V6])).cloud_map("dns/web", A, []);
+    let world = World::new().service(web("dns/web").families([V6])).dns("web", A, []);
     assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_existing_service_is_called_as_it_is_written() {
-    let world = World::new().service(web("dns/web")).cloud_map("dns/web", A, []);
+    let world = World::new().service(web("dns/web")).dns("web", A, []);
     let world = world.with("dns/web", |service| service.name = "Web".into());
     assert_snapshot!(world.told(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_alias_takes_no_instances() {
-    let world = World::new().service(web("dns/web")).cloud_map(
-        "dns/web",
-        CNAME,
-        [("a", foreign("10.0.0.9"))],
-    );
+    let world =
+        World::new().service(web("dns/web")).dns("web", CNAME, [("a", foreign("10.0.0.9"))]);
     assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)");
 }
 
@@ -171,7 +168,7 @@ fn without_rights_to_records_nothing_is_registered_or_rewritten() {
 #[test]
 fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
     let managed = |instances| {
-        let world = World::new().service(web("http/web")).cloud_map("http/web", HTTP, instances);
+        let world = World::new().service(web("http/web")).http("web", instances);
         world.with("http/web", |service| service.tags = tagged("ECS")).told()
     };
     assert_snapshot!(managed([("a", foreign("10.0.0.9"))]), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
@@ -183,12 +180,12 @@ fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
 
 #[test]
 fn nothing_is_registered_where_something_was_not_read() {
-    let unasked = World::new().service(web("http/web")).cloud_map("http/web", HTTP, []);
+    let unasked = World::new().service(web("http/web")).http("web", []);
     let untold = unasked
         .clone()
         .with("http/web", |service| service.tags = Tags::Unreadable("throttled".into()));
     assert_snapshot!(untold.told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
     assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
     let unread = World::new().service(web("http/web").unread());
-    assert_snapshot!(unread.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
+    assert_snapshot!(unread.http("web", [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
 }

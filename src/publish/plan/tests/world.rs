@@ -86,6 +86,21 @@ impl World {
         self
     }
 
+    /// Adds a service without DNS records, with these instances by id.
+    pub fn http<const N: usize>(self, name: &str, instances: [(&str, Attributes); N]) -> Self {
+        self.cloud_map(&format!("http/{name}"), HTTP, instances)
+    }
+
+    /// Adds a service with DNS records of this kind, with these instances by id.
+    pub fn dns<const N: usize>(
+        self,
+        name: &str,
+        kind: ServiceKind,
+        instances: [(&str, Attributes); N],
+    ) -> Self {
+        self.cloud_map(&format!("dns/{name}"), kind, instances)
+    }
+
     /// Adds a Cloud Map service with these instances, by id.
     pub fn cloud_map<const N: usize>(
         mut self,
