@@ -1,6 +1,5 @@
 //! A cluster that is kept in another Cloud Map now: what it left behind is told, and a purge can be told where.
 
-
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 

@@ -124,31 +124,3 @@ impl Filter {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn page(request: &Value) -> Result<Page, ApiError> {
-        Page::read(Input(request.as_object().expect("an object")), "letters", 100)
-    }
-
-    #[test]
-    fn following_the_tokens_gives_every_item_once() {
-        let letters = || ["a", "b", "c", "d"].into_iter().map(|letter| (letter, letter));
-        let (first, token) = page(&json!({"MaxResults": 3})).unwrap().cut(letters());
-        let (second, end) =
-            page(&json!({"MaxResults": 3, "NextToken": token})).unwrap().cut(letters());
-        assert_eq!((first, second, end), (vec!["a", "b", "c"], vec!["d"], None));
-    }
-
-    #[test]
-    fn a_token_of_another_list_is_refused() {
-        for wrong in [token("numbers", "1"), "zz".to_owned(), "é".to_owned()] {
-            assert!(page(&json!({ "NextToken": wrong })).is_err(), "{wrong}");
-        }
-        assert!(page(&json!({"MaxResults": 101})).is_err());
-    }
-}

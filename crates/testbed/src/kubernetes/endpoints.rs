@@ -9,14 +9,13 @@ const MAXIMUM_ADDRESSES: usize = 1000;
 
 /// The Endpoints object of a Service with these pods.
 pub fn endpoints_of(service: &Value, pods: &[Pod]) -> Value {
-    let published = service["spec"]["publishNotReadyAddresses"] == true;
     let family = service["spec"]["ipFamilies"][0].as_str().unwrap_or("IPv4");
-    let included = pods.iter().filter(|pod| published || !pod.terminating);
+    let included = pods.iter().filter(|pod| !pod.terminating);
     let included: Vec<_> =
         included.filter_map(|pod| Some((pod, pod.address_of(family)?))).collect();
     let mut subset = Map::new();
     for (pod, address) in included.iter().take(MAXIMUM_ADDRESSES) {
-        let list = if published || pod.ready { "addresses" } else { "notReadyAddresses" };
+        let list = if pod.ready { "addresses" } else { "notReadyAddresses" };
         let addresses = subset.entry(list).or_insert_with(|| json!([]));
         let entry = address_of(service, pod, address);
         addresses.as_array_mut().expect("a list").push(entry);

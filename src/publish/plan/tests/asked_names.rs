@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::name_policy::{ready, rules};
-use super::world::{HTTP, Kubernetes, World, own, tell};
+use super::world::{Kubernetes, World, own, tell};
 use crate::publish::plan::{Change, Plan, Rules};
 
 /// `shop/web` with this number of names, in order.

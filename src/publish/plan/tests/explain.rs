@@ -2,9 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{
-    A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, pods, service, with,
-};
+use super::world::{A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, service, with};
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
 use crate::publish::plan::{Found, found, plan};

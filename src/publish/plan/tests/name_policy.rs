@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::world::{A, BOTH, HTTP, Kubernetes, World, ours, own, owner_of, pod, service, tell};
+use super::world::{A, BOTH, Kubernetes, World, ours, own, owner_of, pod, service, tell};
 use crate::publish::plan::{NamePolicy, Policy, Rules};
 
 /// The rules of a policy in which Services of `shop` may claim `web*` in the HTTP namespace, with more fields in that

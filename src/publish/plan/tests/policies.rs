@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::health::{checked, registered};
 use super::name_policy::rules;
-use super::world::{A, HTTP, Kubernetes, World, ours, own, pod, service, tagged, tell, with};
+use super::world::{A, Kubernetes, World, ours, own, pod, service, tagged, tell, with};
 use crate::model::{Endpoint, Health};
 use crate::publish::plan::{Policy, Rules};
 

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::health::{checked, found, one, registered, web};
-use super::world::{HTTP, World, own, pod, service, with, written};
+use super::world::{World, own, pod, service, with, written};
 use crate::model::Health;
 use crate::model::attributes::{INITIAL_HEALTH, REGION};
 

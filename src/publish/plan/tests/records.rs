@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use insta::assert_snapshot;
 
-use super::world::{HTTP, World, key, named, own, owner_of, tell, with, written};
+use super::world::{World, key, named, own, owner_of, tell, with, written};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection, ServiceName};
 use crate::publish::plan::{Plan, Policy, Rules, WantedRecords};
 
