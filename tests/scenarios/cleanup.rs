@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::queue::{batch, message};
 use crate::run::{report, writes};
 use testbed::ROLE_ARN;
@@ -35,8 +35,7 @@ impl World {
         let green = fleet.green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
         fleet.web("gone", "prod", &["10.0.3.1"]);
-        green.service(annotated("api", "prod", "api"));
-        give_pods(&green, "api", &["10.0.2.1"]);
+        web_of(&green, "api", "prod", &["10.0.2.1"]);
         let queue = fleet.sandbox.queue("own");
         queue.allow(ROLE_ARN);
         let world = Self { fleet, green, queue, clock: StandInClock::new() };
@@ -197,8 +196,7 @@ async fn shared_ttl_is_raised_once_all_clusters_are_read() {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod.local", &["10.0.1.1"]);
-    green.service(annotated("web", "prod.local", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     let function = fleet.function().await;
     report(&function, &json!({ "action": "sync" })).await;
     fleet.annotate("web", "ttl", "300");

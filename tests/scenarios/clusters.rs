@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods, refs};
+use crate::fleet::{Fleet, OWNER, refs, web_of};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
@@ -19,8 +19,7 @@ async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (Kuberne
     let identity = ClusterIdentity { name, region, account };
     let arn = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
-    server.service(annotated("web", "prod", "web"));
-    give_pods(&server, "web", &[pod]);
+    web_of(&server, "web", "prod", &[pod]);
     (server, arn)
 }
 
@@ -189,8 +188,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
     let identity = ClusterIdentity { name, region, account };
     let far = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, role).await;
-    server.service(annotated("web", "prod", "web"));
-    give_pods(&server, "web", &["10.0.2.1"]);
+    web_of(&server, "web", "prod", &["10.0.2.1"]);
     watch_over(fleet, &[own.clone(), far.clone()]);
     let entries = json!(["twin", { "cluster": far, "roleArn": role }]);
     (own, far, entries)

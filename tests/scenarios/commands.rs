@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, web_of};
 use crate::run::plan;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{event, invoke};
@@ -15,8 +15,7 @@ async fn two_clusters() -> Fleet {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod", &["10.0.2.1"]);
     fleet
 }
 

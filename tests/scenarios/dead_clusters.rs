@@ -8,7 +8,7 @@ use cloud_map_sync::report::{OrphanReport, Report};
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use crate::fleet::{Attributes, Fleet, annotated, give_pods};
+use crate::fleet::{Attributes, Fleet, web_of};
 use crate::queue::{batch, message};
 use crate::run::{converge, report, sync, sync_service, writes};
 use testbed::ACCOUNT;
@@ -44,8 +44,7 @@ impl World {
             ("web", "prod.local", ["10.0.2.1", "10.0.2.2"]),
             ("cart", "prod", ["10.0.2.3", "10.0.2.4"]),
         ] {
-            green.service(annotated(name, namespace, name));
-            give_pods(&green, name, &addresses);
+            web_of(&green, name, namespace, &addresses);
         }
         let world = Self { fleet, green, arn, clock: StandInClock::new() };
         let function = world.function(&[]).await;

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods, refs};
+use crate::fleet::{Fleet, refs, web_of};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, settled};
@@ -63,8 +63,7 @@ async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod", &["10.0.2.1"]);
     let (function, queue) = with_queue(&fleet).await;
 
     let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;

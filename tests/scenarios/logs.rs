@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods, refs};
+use crate::fleet::{Fleet, annotated, refs, web_of};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, message};
 use crate::run::{converge, sync};
@@ -156,8 +156,7 @@ async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     fleet.web("gone", "prod", &["10.0.3.1"]);
-    green.service(annotated("api", "prod", "api"));
-    give_pods(&green, "api", &["10.0.2.1"]);
+    web_of(&green, "api", "prod", &["10.0.2.1"]);
     converge(&fleet, &fleet.function().await).await;
     fleet.cluster.delete_service("shop", "gone");
     sync(&fleet.function().await).await;

@@ -3,7 +3,7 @@
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::fleet::{Fleet, OWNER, web_of};
 use crate::run::{converge, report, sync};
 use testbed::cloud_map::{CloudMap, Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
@@ -17,8 +17,7 @@ async fn moved() -> (Fleet, CloudMap, Value) {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1", "10.0.2.2"]);
+    web_of(&green, "web", "prod", &["10.0.2.1", "10.0.2.2"]);
     converge(&fleet, &fleet.function().await).await;
     let west = fleet.sandbox.cloud_map_of(WEST, ACCOUNT);
     west.watch_over(OWNER, &[&fleet.sandbox.cluster_arn("green")]);

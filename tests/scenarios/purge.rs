@@ -5,7 +5,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use crate::fleet::{Fleet, OWNER, annotated, attributes, give_pods};
+use crate::fleet::{Fleet, OWNER, attributes, web_of};
 use crate::run::{converge, problem, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
@@ -20,8 +20,7 @@ async fn shared_name() -> (Fleet, Function) {
     fleet.put(&service, "by-hand", &attributes(&[("AWS_INSTANCE_IPV4", "10.0.1.1")]));
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     fleet.web("cart", "prod", &["10.0.1.3"]);
-    green.service(annotated("web", "prod.local", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.cloud_map.forget_calls();

@@ -3,7 +3,7 @@
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, web_of};
 use crate::run::writes;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, invoke};
@@ -54,8 +54,7 @@ async fn two_clusters() -> Fleet {
     let green = fleet.green().await;
     for service in ["web", "cart"] {
         fleet.web(service, "prod", &["10.0.1.1"]);
-        green.service(annotated(service, "prod", service));
-        give_pods(&green, service, &["10.0.2.1"]);
+        web_of(&green, service, "prod", &["10.0.2.1"]);
     }
     fleet
 }

@@ -102,11 +102,7 @@ impl Filter {
             )));
         }
         let values = input.texts("Values")?.ok_or_else(|| absent("Values"))?;
-        let fits = match condition {
-            "IN" => !values.is_empty(),
-            "BETWEEN" => values.len() == 2,
-            _ => values.len() == 1,
-        };
+        let fits = if condition == "IN" { !values.is_empty() } else { values.len() == 1 };
         if !fits || values.iter().any(|value| value.is_empty() || value.len() > 255) {
             return Err(ApiError::invalid(format!(
                 "The values of the filter {name} do not fit the condition {condition}"
@@ -116,7 +112,7 @@ impl Filter {
         Ok(Self { name: name.to_owned(), condition: condition.to_owned(), values })
     }
 
-    /// Whether a text passes; dates are compared by `operation_reads`.
+    /// Whether a text passes.
     pub(super) fn passes(&self, text: &str) -> bool {
         match self.condition.as_str() {
             "BEGINS_WITH" => self.values.iter().any(|value| text.starts_with(value)),
