@@ -1,5 +1,6 @@
-//! The guard of the ownership rule: allowed changes, violations, and the panic at the end of a test. By request and
-//! reply with tokio's clock paused, and without a client library.
+//! The guard of the ownership rule: allowed changes, violations, and the panic at the end of a test. Also what neither
+//! the suite of Cloud Map's behaviours nor a scenario would miss. By request and reply with tokio's clock paused, and
+//! without a client library.
 
 use std::time::Duration;
 
@@ -193,4 +194,35 @@ async fn an_instance_that_may_be_adopted_keeps_its_attributes() {
     map.instance(&web, "task", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
     register(&map, &web, "task", marks(CLUSTER)).await;
     assert!(map.take_violations()[0].contains("aims at a foreign instance"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_gone_but_still_listed_cannot_be_deregistered_again() {
+    let (map, web) = watched();
+    register(&map, &web, "ours", marks(CLUSTER)).await;
+    map.behave(Behaviour { list_lag: Duration::from_mins(1), ..Behaviour::default() });
+    let accepted = deregister(&map, &web, "ours").await;
+    ended(&map, &accepted).await;
+    assert_eq!(deregister(&map, &web, "ours").await["__type"], "InstanceNotFound");
+}
+
+#[tokio::test]
+async fn statuses_of_the_model_are_a_dial() {
+    let (map, web) = watched();
+    for (statuses_of_the_model, expected) in [(false, 400), (true, 404)] {
+        map.behave(Behaviour { statuses_of_the_model, ..Behaviour::default() });
+        call(&map, "GetInstance", json!({ "ServiceId": web, "InstanceId": "gone" })).await;
+        assert_eq!(map.calls().last().map(|call| call.status), Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_operation_blocks_its_instance_for_ever() {
+    let (map, web) = watched();
+    map.inject(Fault::on("RegisterInstance", FaultKind::OperationHangs));
+    let body = registration(&web, "ours", &marks(CLUSTER));
+    let accepted = call(&map, "RegisterInstance", body.clone()).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(ended(&map, &accepted).await["Status"], "PENDING");
+    assert_eq!(call(&map, "RegisterInstance", body).await["__type"], "DuplicateRequest");
 }

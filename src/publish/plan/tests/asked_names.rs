@@ -21,7 +21,7 @@ fn claimed(plan: &Plan) -> Vec<&str> {
 
 #[test]
 fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
-    let plan = |count, rules| World::new().service(with_names(count)).under(rules).plan();
+    let plan = |count, rules| World::of(with_names(count)).under(rules).plan();
     let cases = [
         (20, Rules::default(), 20, 0),
         (21, Rules::default(), 20, 1),
@@ -50,14 +50,13 @@ fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
 #[test]
 fn names_that_a_rule_denies_are_not_counted() {
     let service = ready("shop/web", "http/other").also("web-1").also("web-2").also("web-3");
-    let plan = World::new().service(service).under(rules(&[("maxNames", json!(2))])).plan();
+    let plan = World::of(service).under(rules(&[("maxNames", json!(2))])).plan();
     assert_eq!(claimed(&plan), ["web-1", "web-2"], "{}", tell(&plan));
 }
 
 #[test]
 fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
-    let world = World::new()
-        .service(with_names(3))
+    let world = World::of(with_names(3))
         .service(ready("ops/web", "http/web-02").created(1_000))
         .http("web-02", [own("a", "shop/web", "10.0.0.9")]);
     let two = rules(&[("maxNames", json!(2)), ("kubernetesNamespaces", json!(["*"]))]);
@@ -76,6 +75,6 @@ fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
 fn name_that_differs_only_in_case_is_not_one_more() {
     let rules = rules(&[("maxNames", json!(1)), ("cloudMapNamespaces", json!(["dns"]))]);
     let web = ready("shop/web", "dns/web").also("WEB");
-    let plan = World::new().service(web).under(rules).plan();
+    let plan = World::of(web).under(rules).plan();
     assert_eq!((claimed(&plan), plan.held_back.len()), (vec!["web"], 0), "{}", tell(&plan));
 }

@@ -78,7 +78,7 @@ fn a_claim_keeps_a_service_with_or_without_anything_to_register() {
 
 #[test]
 fn a_claim_of_another_cluster_keeps_a_service() {
-    let green = World::new().service(service("ops/web", "http/web"));
+    let green = World::of(service("ops/web", "http/web"));
     let of_green = Claimed::of(&green.0, green.plan().leaving());
     assert_eq!(web(&world([]), &of_green), None);
 }
@@ -94,7 +94,7 @@ fn a_claim_in_a_namespace_that_is_not_found_keeps_every_service_of_that_name() {
 fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
     let web = service("shop/web", "dns/web").families([]).ready([pod("one", "10.0.0.1")]);
     let misfit = || {
-        let world = World::new().service(web.clone()).dns("web", BOTH, []);
+        let world = World::of(web.clone()).dns("web", BOTH, []);
         world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
     };
     let claimed = |world: &World| Claimed::of(&world.0, world.plan().leaving());
@@ -103,7 +103,7 @@ fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
     assert!(may_go(&claimed(&misfit())));
     let young = service("shop/young", "dns/web").created(200);
     assert!(!may_go(&claimed(&misfit().service(young))), "another Service of the cluster");
-    let other = World::new().service(service("shop/web", "dns/web"));
+    let other = World::of(service("shop/web", "dns/web"));
     for others in [claimed(&other), claimed(&misfit())] {
         assert!(!may_go(&claimed(&misfit()).and(others)), "another cluster");
     }

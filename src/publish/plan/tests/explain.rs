@@ -51,7 +51,7 @@ fn each_endpoint_has_one_state() {
         terminating("10.0.0.5"),
         not_ready("10.0.0.6"),
     ];
-    let world = World::new().service(service("shop/web", "http/web").ready(endpoints)).http(
+    let world = World::of(service("shop/web", "http/web").ready(endpoints)).http(
         "web",
         [
             ("a", of_pod("10.0.0.1")),
@@ -83,7 +83,7 @@ fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
     let claims = service("shop/web", "http/web").ports([("http", 80), ("grpc", 81)]);
     let world = |instances: [(&'static str, Attributes); 3]| {
         let claims = claims.clone().port(["http", "grpc"]).ready(endpoints.clone());
-        World::new().service(claims).http("web", instances)
+        World::of(claims).http("web", instances)
     };
     let registered = |instances: [(&'static str, Attributes); 3]| {
         let names = described(&world(instances), "shop/web").remove(0).endpoints;
@@ -107,7 +107,7 @@ fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
 fn name_that_another_service_holds_is_not_held() {
     let older = service("shop/old", "http/web").created(1);
     let younger = service("shop/web", "http/web").also("mail").ready([pod("one", "10.0.0.1")]);
-    let names = described(&World::new().service(older).service(younger), "shop/web");
+    let names = described(&World::of(older).service(younger), "shop/web");
     let names: Vec<(String, bool)> =
         names.iter().map(|it| (it.place.to_string(), it.held)).collect();
     assert_eq!(names, [("http/mail".to_owned(), true), ("http/web".to_owned(), false)]);
@@ -116,7 +116,7 @@ fn name_that_another_service_holds_is_not_held() {
 
 /// The remarks on a Service under its first name.
 fn remarks(claims: Kubernetes, place: &str, kind: Option<ServiceKind>) -> Vec<String> {
-    let world = World::new().service(claims);
+    let world = World::of(claims);
     let world = match kind {
         Some(kind) => world.cloud_map(place, kind, []),
         None => world,

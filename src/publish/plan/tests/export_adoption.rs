@@ -46,7 +46,7 @@ fn exported<const N: usize>(addresses: [&str; N]) -> World {
     };
     let targets = [("http".to_owned(), "8080".to_owned())].into();
     web.annotated.export = Some(Arc::new(ExportedService { clusterset, export, targets }));
-    let mut world = World::new().service(web);
+    let mut world = World::of(web);
     world.0.owner.flow = Flow::Exports;
     world
 }
@@ -178,8 +178,7 @@ fn what_cannot_have_our_marks_is_reported() {
 
 #[test]
 fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_too() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+    let world = World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
         .http("web", [("a", with(of_aws("10.0.0.1"), PORT, ""))]);
     let mut of_aws = of_aws("10.0.0.1");
     of_aws.remove(PORT);

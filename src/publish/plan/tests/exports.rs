@@ -17,7 +17,7 @@ fn exported(cluster: &str, address: &str) -> Attributes {
 
 /// `shop/web` with one ready pod, which is registered by both flows, and one that is gone.
 fn shared() -> World {
-    World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).http(
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).http(
         "web",
         [
             own("a", "shop/web", "10.0.0.9"),

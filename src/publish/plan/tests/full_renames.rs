@@ -18,8 +18,7 @@ fn renamed(old: u8, last: u8, new: &[u8]) -> World {
     let instances = |all: &mut dyn Iterator<Item = u8>| {
         Some(all.map(|last| (format!("i-{last}"), stands("web", last))).collect())
     };
-    World::new()
-        .service(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
+    World::of(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
         .http("old", [])
         .with("http/old", |it| it.instances = instances(&mut (1..=old)))
         .http("new", [])
@@ -91,7 +90,7 @@ fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
     };
     let web = pods("10.0.0", 1..=9);
     let world = ["a", "b"].into_iter().fold(
-        World::new().service(service("shop/web", "http/new").ready(web)),
+        World::of(service("shop/web", "http/new").ready(web)),
         |world, name| {
             let ready = [pod("two", "10.0.1.1")];
             world.service(next(name).ready(ready)).http(&format!("{name}"), [])

@@ -12,7 +12,7 @@ use crate::publish::plan::Change;
 
 /// A Service with one pod, and an instance of ours as it is in Cloud Map.
 fn registered(instance: Attributes) -> World {
-    World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
         "web",
         A,
         [("a", instance)],
@@ -61,11 +61,8 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
 fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
     let mut bare = pod("", "10.0.0.1");
     bare.pod = None;
-    let world = World::new().service(service("shop/web", "dns/web").ready([bare])).dns(
-        "web",
-        A,
-        [("a", right())],
-    );
+    let world =
+        World::of(service("shop/web", "dns/web").ready([bare])).dns("web", A, [("a", right())]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
 }
 
@@ -85,14 +82,15 @@ fn a_rewrite_carries_over_what_others_added() {
 
 #[test]
 fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
-    let world =
-        |kind| {
-            let web = service("shop/web", web_of(kind)).ports([("http", 80)]).port(["http"]);
-            let registered = with(ours("shop/web", "10.0.0.1"), PORT, "8079");
-            World::new()
-                .service(web.ready([pod("one", "10.0.0.1").target("http", 8080)]))
-                .cloud_map(web_of(kind), kind, [("a", registered)])
-        };
+    let world = |kind| {
+        let web = service("shop/web", web_of(kind)).ports([("http", 80)]).port(["http"]);
+        let registered = with(ours("shop/web", "10.0.0.1"), PORT, "8079");
+        World::of(web.ready([pod("one", "10.0.0.1").target("http", 8080)])).cloud_map(
+            web_of(kind),
+            kind,
+            [("a", registered)],
+        )
+    };
     assert_snapshot!(world(SRV).told(), @r"
     shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
     shop/web: deregister dns/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
@@ -109,9 +107,8 @@ fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
 
 #[test]
 fn an_instance_that_gains_a_second_address_keeps_its_id() {
-    let ready = |addresses| {
-        World::new().service(service("shop/web", "dns/web").ready([pod("one", addresses)]))
-    };
+    let ready =
+        |addresses| World::of(service("shop/web", "dns/web").ready([pod("one", addresses)]));
     let id = ready("10.0.0.1").dns("web", BOTH, []).id_given("dns/web", "10.0.0.1");
     let world = ready("10.0.0.1+fd00::1").dns("web", BOTH, [(&id, right())]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web: AWS_INSTANCE_IPV6 nothing -> fd00::1");
@@ -120,8 +117,7 @@ fn an_instance_that_gains_a_second_address_keeps_its_id() {
 
 #[test]
 fn an_id_that_somebody_else_has_is_not_registered_over() {
-    let empty =
-        World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]));
+    let empty = World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]));
     let id = empty.id_given("http/web", "10.0.0.1");
     let others = [
         foreign("10.0.0.1"),
@@ -139,7 +135,7 @@ fn an_id_that_somebody_else_has_is_not_registered_over() {
 #[test]
 fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids() {
     let both = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
-    let empty = World::new().service(service("shop/web", "http/web").ready(both));
+    let empty = World::of(service("shop/web", "http/web").ready(both));
     let id = empty.id_given("http/web", "10.0.0.1");
     let altered = with(with(right(), IPV4, "10.0.0.2"), "cloud-map-sync/pod", "two");
     let other = empty.id_given("http/web", "10.0.0.2");
@@ -158,18 +154,21 @@ fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids
 
 #[test]
 fn an_equal_address_of_somebody_else_does_not_stop_ours() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-        .dns("web", A, [("a", foreign("10.0.0.1"))]);
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
+        A,
+        [("a", foreign("10.0.0.1"))],
+    );
     assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn pods_that_share_the_address_of_their_host_are_one_instance() {
     let shared = |kind: ServiceKind, first, second| {
-        let world = World::new()
-            .service(service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]))
-            .dns("web", kind, []);
+        let world = World::of(
+            service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]),
+        )
+        .dns("web", kind, []);
         world.told()
     };
     assert_snapshot!(shared(A, "10.0.0.1", "10.0.0.1"), @"shop/web: register dns/web: 10.0.0.1 (pod two)");
@@ -179,8 +178,7 @@ fn pods_that_share_the_address_of_their_host_are_one_instance() {
 
 #[test]
 fn what_belongs_to_others_is_counted_by_kind() {
-    let world = World::new()
-        .service(service("shop/web", "http/web"))
+    let world = World::of(service("shop/web", "http/web"))
         .http(
             "web",
             [
@@ -200,7 +198,7 @@ fn what_belongs_to_others_is_counted_by_kind() {
 fn a_new_instance_carries_marks_address_zone_and_region() {
     let web = service("shop/web", "http/web").ports([("http", 80)]).port(["http"]);
     let one = pod("one", "10.0.0.1+fd00::1").target("http", 8080).zone("eu-central-1a");
-    let plan = World::new().service(web.ready([one])).plan();
+    let plan = World::of(web.ready([one])).plan();
     let (id, attributes) = written(&plan, "http/web").pop_first().expect("one instance");
     let lines: Vec<String> =
         attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -226,7 +224,7 @@ fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
     let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"];
     let pods = [("one", addresses[0]), ("two", addresses[1]), ("three", addresses[2])];
     let pods = pods.map(|(name, address)| pod(name, address));
-    let empty = World::new().service(service("shop/web", "http/web").ready(pods));
+    let empty = World::of(service("shop/web", "http/web").ready(pods));
     let empty = empty.http("web", []);
     let ids = [0, 1, 2].map(|pod| empty.id_given("http/web", addresses[pod]));
     for world in 0..125_usize {
@@ -246,7 +244,7 @@ fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
 fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
     let web = |pods: &[&str]| {
         let pods: Vec<_> = pods.iter().map(|address| pod("one", address)).collect();
-        World::new().service(service("shop/web", "http/web").ready(pods))
+        World::of(service("shop/web", "http/web").ready(pods))
     };
     let id = |address| web(&[address]).http("web", []).id_given("http/web", address);
     let gone = |world: World| {

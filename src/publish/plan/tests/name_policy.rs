@@ -74,7 +74,7 @@ fn a_rule_is_for_clusters_and_kubernetes_namespaces_and_allows_names_in_cloud_ma
         ),
     ];
     for (name, place, more, expected) in cases {
-        let plan = World::new().service(ready(name, place)).under(rules(&more)).plan();
+        let plan = World::of(ready(name, place)).under(rules(&more)).plan();
         let denied = plan.held_back.iter().any(|it| it.reason.code() == "NotAllowed");
         assert_eq!(
             (!plan.changes.is_empty(), denied),
@@ -89,7 +89,7 @@ fn the_first_rule_that_is_for_a_service_decides_alone() {
     let mut both = rules(&[("names", json!([]))]);
     let second = rules(&[("kubernetesNamespaces", json!(["*"]))]).name_policy.expect("set").0;
     both.name_policy.as_mut().expect("set").0.extend(second);
-    let world = World::new().service(ready("shop/web", "http/web"));
+    let world = World::of(ready("shop/web", "http/web"));
     let world = world.service(ready("ops/website", "http/website")).under(both);
     assert_snapshot!(world.told(), @r"
     ops/website: create http/website: an HTTP service
@@ -103,7 +103,7 @@ fn a_namespace_is_created_for_an_allowed_claim_alone() {
     let told = |namespaces| {
         let rules = rules(&[("cloudMapNamespaces", json!([namespaces]))]);
         let rules = Rules { create_namespaces: true, ..rules };
-        World::new().service(ready("shop/web", "new/web")).under(rules).told()
+        World::of(ready("shop/web", "new/web")).under(rules).told()
     };
     assert_snapshot!(told("new"), @r"
     shop/web: create-namespace new/web: new, an HTTP namespace
@@ -115,8 +115,7 @@ fn a_namespace_is_created_for_an_allowed_claim_alone() {
 
 #[test]
 fn a_claim_that_is_not_allowed_holds_no_name_and_its_instances_go() {
-    let world = World::new()
-        .service(ready("ops/web", "http/web").created(1))
+    let world = World::of(ready("ops/web", "http/web").created(1))
         .service(ready("shop/web", "http/web").also("other"))
         .http("web", [own("a", "ops/web", "10.0.0.9")])
         .http("other", [own("b", "shop/web", "10.0.0.1")]);
@@ -131,8 +130,7 @@ fn a_claim_that_is_not_allowed_holds_no_name_and_its_instances_go() {
 
 #[test]
 fn what_may_not_be_there_goes_though_its_service_cannot_be_understood() {
-    let world = World::new()
-        .service(service("ops/web", "http/web").mistaken())
+    let world = World::of(service("ops/web", "http/web").mistaken())
         .service(service("shop/web", "missing/web"))
         .http("web", [own("a", "ops/web", "10.0.0.9"), own("b", "shop/web", "10.0.0.1")])
         .http("other", [own("c", "shop/web", "10.0.0.1")]);
@@ -146,8 +144,7 @@ fn what_may_not_be_there_goes_though_its_service_cannot_be_understood() {
 
 #[test]
 fn a_mistake_holds_no_name_that_is_not_allowed() {
-    let world = World::new()
-        .service(service("shop/cart", "http/cart").mistaken())
+    let world = World::of(service("shop/cart", "http/cart").mistaken())
         .service(service("ops/web", "http/web").mistaken())
         .service(ready("shop/web", "http/web").also("website"))
         .http("web", [own("a", "ops/web", "10.0.0.9")])
@@ -163,9 +160,8 @@ fn a_mistake_holds_no_name_that_is_not_allowed() {
 
 #[test]
 fn a_service_that_asks_for_a_name_it_may_not_have_keeps_the_one_it_had() {
-    let world = World::new()
-        .service(ready("shop/web", "http/other"))
-        .http("web", [own("a", "shop/web", "10.0.0.1")]);
+    let world =
+        World::of(ready("shop/web", "http/other")).http("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.under(rules(&[])).told(), @r"
     shop/web: deregister http/web a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under http/other, the new name of Service shop/web, is solved
     ! shop/web http/other: NAME_POLICY lets Services of Kubernetes namespace shop claim web* in the Cloud Map namespaces http; the claim counts as ended (NotAllowed)
@@ -174,9 +170,8 @@ fn a_service_that_asks_for_a_name_it_may_not_have_keeps_the_one_it_had() {
 
 #[test]
 fn a_claim_that_is_not_allowed_is_not_ended_where_no_claim_may_be_ended() {
-    let world = World::new()
-        .service(ready("ops/web", "http/web"))
-        .http("web", [own("a", "ops/web", "10.0.0.1")]);
+    let world =
+        World::of(ready("ops/web", "http/web")).http("web", [own("a", "ops/web", "10.0.0.1")]);
     let rules = Rules { policy: Policy::UpsertOnly, ..rules(&[]) };
     assert_snapshot!(world.under(rules).told(), @r"
     ! ops/web: no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
@@ -186,20 +181,19 @@ fn a_claim_that_is_not_allowed_is_not_ended_where_no_claim_may_be_ended() {
 
 #[test]
 fn addresses_outside_the_ranges_are_not_published_and_go() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([
-            pod("one", "10.0.0.1+fd00::1"),
-            pod("two", "10.9.0.2+fd00::2"),
-            pod("three", "10.9.0.3+2001:db8::3"),
-        ]))
-        .http(
-            "web",
-            [
-                own("a", "shop/web", "10.0.0.1+fd00::1"),
-                own("b", "shop/web", "10.9.0.2+fd00::2"),
-                own("c", "shop/web", "10.9.0.3"),
-            ],
-        );
+    let world = World::of(service("shop/web", "http/web").ready([
+        pod("one", "10.0.0.1+fd00::1"),
+        pod("two", "10.9.0.2+fd00::2"),
+        pod("three", "10.9.0.3+2001:db8::3"),
+    ]))
+    .http(
+        "web",
+        [
+            own("a", "shop/web", "10.0.0.1+fd00::1"),
+            own("b", "shop/web", "10.9.0.2+fd00::2"),
+            own("c", "shop/web", "10.9.0.3"),
+        ],
+    );
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16", "fd00::/8"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
@@ -233,8 +227,7 @@ fn an_address_that_the_records_have_no_room_for_is_not_spoken_of() {
 
 #[test]
 fn an_instance_does_not_stay_for_an_address_that_the_records_have_no_room_for() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
         .dns("web", A, [own("a", "shop/web", "10.0.0.1+fd00::1")]);
     let rules = rules(&[("cloudMapNamespaces", json!(["dns"])), ("cidrs", json!(["fd00::/8"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
@@ -247,8 +240,7 @@ fn an_instance_does_not_stay_for_an_address_that_the_records_have_no_room_for() 
 #[test]
 fn a_renamed_service_is_whole_without_the_addresses_that_may_not_be_published() {
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.9.0.1")];
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready(pods))
+    let world = World::of(service("shop/web", "http/web").ready(pods))
         .http("web", [own("a", "shop/web", "10.0.0.1")])
         .http("website", [own("b", "shop/web", "10.0.0.1")]);
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16"]))]);
@@ -261,8 +253,7 @@ fn a_renamed_service_is_whole_without_the_addresses_that_may_not_be_published() 
 
 #[test]
 fn the_last_instances_of_a_name_do_not_outlive_their_ranges() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").keeps(false, true))
+    let world = World::of(service("shop/web", "http/web").keeps(false, true))
         .http("web", [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.9.0.1")]);
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
@@ -276,8 +267,8 @@ fn of_two_maxima_the_smaller_wins_and_it_is_said_whose_it_is() {
     let pods = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
     let told = |annotated, allowed: u32| {
         let web = service("shop/web", "http/web").ready(pods.map(|address| pod("one", address)));
-        let ids = pods.map(|it| World::new().service(web.clone()).id_given("http/web", it));
-        let world = World::new().service(web.levers(true, annotated));
+        let ids = pods.map(|it| World::of(web.clone()).id_given("http/web", it));
+        let world = World::of(web.levers(true, annotated));
         let present =
             [(ids[0].as_str(), ours("shop/web", pods[0])), (&ids[1], ours("shop/web", pods[1]))];
         let world = world.http("web", present);

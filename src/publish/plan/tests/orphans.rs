@@ -216,7 +216,7 @@ fn what_another_cloud_map_shows_too_is_left_out_by_the_arn_of_its_namespace() {
 
 /// A cluster that was made again under its name: one of its former instances was noted.
 fn made_again(attributes: crate::model::Attributes) -> World {
-    World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).http(
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).http(
         "web",
         [(
             "a",

@@ -12,8 +12,7 @@ use crate::publish::plan::{Change, DeregisterReason, purge};
 use crate::publish::report;
 
 fn crowded() -> World {
-    World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
         .http(
             "web",
             [

@@ -12,8 +12,7 @@ use crate::publish::plan::Missing;
 
 #[test]
 fn namespaces_that_claims_name_are_known_or_lacking() {
-    let world = World::new()
-        .service(service("shop/web", "http/web"))
+    let world = World::of(service("shop/web", "http/web"))
         .service(service("shop/mail", "dns/mail"))
         .service(service("shop/wrong", "gone/wrong").mistaken());
     let known = ["ns-dns".to_owned(), "ns-http".to_owned()];
@@ -28,7 +27,7 @@ fn namespaces_that_claims_name_are_known_or_lacking() {
 #[test]
 fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
     let world = |web: Kubernetes| {
-        World::new().service(web).http(
+        World::of(web).http(
             "web",
             [
                 own("a", "shop/web", "10.0.0.1"),
@@ -59,8 +58,7 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
 #[test]
 fn names_are_not_read_first_if_all_of_their_missing_instances_are_there() {
     let web = service("shop/web", "http/web").also("www");
-    let world = World::new()
-        .service(web.ready([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]))
+    let world = World::of(web.ready([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]))
         .service(service("shop/api", "http/api").ready([pod("one", "10.0.0.3")]))
         .http("web", [])
         .http("www", []);

@@ -5,8 +5,7 @@ use crate::publish::plan::Peak;
 
 #[test]
 fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
+    let world = World::of(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
         .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
         .http("cart", [])
         .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))

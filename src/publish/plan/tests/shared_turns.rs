@@ -21,7 +21,7 @@ fn a_sync_of_one_of_them_leaves_the_instances_of_the_other_alone() {
     ");
     let handed_over = world([old(&["10.0.0.2"]), young(&["10.0.0.4"])], present());
     assert_snapshot!(tell(&handed_over.plan_of("shop/young")), @"shop/young: register dns/web: 10.0.0.4");
-    let missing = World::new().service(old(&["10.0.0.1"])).service(young(&["10.0.0.2"]));
+    let missing = World::of(old(&["10.0.0.1"])).service(young(&["10.0.0.2"]));
     assert_snapshot!(tell(&missing.plan_of("shop/young")), @r"
     shop/young: create dns/web: a DNS service of A records, TTL 60 s
     shop/young: register dns/web: 10.0.0.2

@@ -6,8 +6,7 @@ use crate::publish::plan::Plan;
 
 /// `web` in sync, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
-    World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
         .http("web", [own("a", "shop/web", "10.0.0.1")])
         .http("other", [])
         .with("http/other", |service| {

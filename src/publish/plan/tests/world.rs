@@ -72,6 +72,11 @@ impl World {
         )
     }
 
+    /// A world with this Service.
+    pub fn of(service: Kubernetes) -> Self {
+        Self::new().service(service)
+    }
+
     pub fn namespace(mut self, id: &str, name: &str, kind: NamespaceKind) -> Self {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
         let (arn, owner) = (Some(arn), None);
