@@ -73,6 +73,13 @@ impl Fleet {
         web_of(&self.cluster, name, namespace, addresses);
     }
 
+    /// Waits for the first call of an operation.
+    pub async fn called(&self, operation: &str) {
+        while self.cloud_map.count(operation) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Sets or, with an empty value, removes an annotation of ours on a Service of `shop`.
     pub fn annotate(&self, service: &str, annotation: &str, value: &str) {
         let key = format!("cloudmap.controller/{annotation}");

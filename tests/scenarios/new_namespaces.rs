@@ -50,9 +50,7 @@ async fn namespace_that_another_party_has_created_since_the_list_was_read_is_use
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListNamespaces", slow));
     let other = async {
-        while fleet.cloud_map.count("ListNamespaces") == 0 {
-            tokio::task::yield_now().await;
-        }
+        fleet.called("ListNamespaces").await;
         fleet.cloud_map.namespace("team", NamespaceKind::Http);
     };
 

@@ -36,9 +36,7 @@ async fn registration_in_a_service_that_is_gone_meanwhile_fails_and_the_next_syn
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListInstances", slow));
     let other = async {
-        while fleet.cloud_map.count("ListInstances") == 0 {
-            tokio::task::yield_now().await;
-        }
+        fleet.called("ListInstances").await;
         fleet.cloud_map.remove_service(&web);
     };
 

@@ -46,14 +46,3 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_token_is_encoded_but_for_unreserved_characters() {
-        assert_eq!(encode("a/b+c=~ä", false), "a%2Fb%2Bc%3D~%C3%A4");
-        assert_eq!(encode("/clusters/a b", true), "/clusters/a%20b");
-    }
-}

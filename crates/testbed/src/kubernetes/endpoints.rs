@@ -70,26 +70,3 @@ fn labels(service: &Value) -> Value {
     labels.insert("endpoints.kubernetes.io/managed-by".to_owned(), "endpoint-controller".into());
     labels.into()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::service::Headless;
-    use super::*;
-
-    #[test]
-    fn endpoints_tell_readiness_by_list_and_leave_terminating_pods_out() {
-        let service = Headless::new("shop", "web").port("", 8080).build();
-        let pods = [
-            Pod::new("web-1", "10.0.0.1"),
-            Pod::new("web-2", "10.0.0.2").not_ready(),
-            Pod::new("web-3", "10.0.0.3").terminating(),
-        ];
-
-        let subsets = endpoints_of(&service, &pods)["subsets"].clone();
-
-        assert_eq!(subsets.as_array().map(Vec::len), Some(1));
-        assert_eq!(subsets[0]["addresses"][0]["ip"], "10.0.0.1");
-        assert_eq!(subsets[0]["notReadyAddresses"][0]["ip"], "10.0.0.2");
-        assert_eq!(subsets[0]["ports"], json!([{"port": 8080, "protocol": "TCP"}]));
-    }
-}
