@@ -93,7 +93,7 @@ fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
         World::of(service("shop/web", "http/new").ready(web)),
         |world, name| {
             let ready = [pod("two", "10.0.1.1")];
-            world.service(next(name).ready(ready)).http(&format!("{name}"), [])
+            world.service(next(name).ready(ready)).http(name, [])
         },
     );
     let world = world
