@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::fleet::{Fleet, OWNER, web_of};
 use crate::run::{converge, problem, sync};
 use testbed::kubernetes::ClusterIdentity;
 
@@ -22,8 +22,7 @@ async fn cluster_of_another_account_and_region_is_read_with_its_role() {
     let far = fleet.sandbox.add_cluster(identity, READER).await;
     fleet.sandbox.role(READER, Some("shared-secret"));
     fleet.cloud_map.watch_over(OWNER, &[&arn]);
-    far.service(annotated("web", "prod", "web"));
-    give_pods(&far, "web", &["10.8.1.1"]);
+    web_of(&far, "web", "prod", &["10.8.1.1"]);
     let with = |external_id: &str| {
         json!([{ "cluster": arn, "roleArn": READER, "externalId": external_id }]).to_string()
     };

@@ -203,17 +203,6 @@ async fn service_that_ends_leaves_its_name_to_the_next_one_although_neither_was_
 }
 
 #[tokio::test(start_paused = true)]
-async fn renamed_service_leaves_its_old_name_at_once() {
-    let (fleet, function) = in_step().await;
-    fleet.annotate("cart", "hostname", "basket");
-
-    invoke(&function, &batch(&[about("cart")])).await;
-
-    assert_eq!(fleet.addresses("prod", "basket"), ["10.0.2.1"]);
-    assert_eq!(fleet.addresses("prod", "cart"), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn service_that_another_party_made_again_is_found_under_its_new_id() {
     let (fleet, function) = in_step().await;
     fleet.cloud_map.behave(Behaviour { service_ids_return: false, ..Behaviour::default() });

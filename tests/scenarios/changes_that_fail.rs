@@ -57,9 +57,7 @@ async fn lost_race_to_create_a_service_is_decided_again_on_what_is_there() {
     fleet.cloud_map.inject(Fault::on("ListServices", late));
 
     let (report, ()) = tokio::join!(sync(&function), async {
-        while fleet.cloud_map.count("ListServices") < 1 {
-            tokio::task::yield_now().await;
-        }
+        fleet.called("ListServices").await;
         let web = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
         fleet.ecs_task(&web, "0123456789abcdef0123456789abcdef", "10.0.9.1");
     });

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
-use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::queue::{batch, message};
-use crate::run::{problem, report, writes};
+use crate::run::{report, writes};
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{event, invoke, invoke_until};
+use testbed::function::{event, invoke};
 use testbed::kubernetes::{self, KubernetesServer};
 use testbed::sqs::queue::Queue;
 
@@ -36,8 +35,7 @@ impl World {
         let green = fleet.green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
         fleet.web("gone", "prod", &["10.0.3.1"]);
-        green.service(annotated("api", "prod", "api"));
-        give_pods(&green, "api", &["10.0.2.1"]);
+        web_of(&green, "api", "prod", &["10.0.2.1"]);
         let queue = fleet.sandbox.queue("own");
         queue.allow(ROLE_ARN);
         let world = Self { fleet, green, queue, clock: StandInClock::new() };
@@ -198,8 +196,7 @@ async fn shared_ttl_is_raised_once_all_clusters_are_read() {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod.local", &["10.0.1.1"]);
-    green.service(annotated("web", "prod.local", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     let function = fleet.function().await;
     report(&function, &json!({ "action": "sync" })).await;
     fleet.annotate("web", "ttl", "300");
@@ -237,17 +234,4 @@ async fn dry_run_and_other_policies_only_plan_it() {
     clean_up(&world.function(&[]).await).await;
     assert!(world.exists("gone"));
     assert_eq!(world.fleet.cloud_map.writes(), 0);
-}
-
-#[tokio::test]
-async fn cleanup_without_time_deletes_nothing_and_says_so() {
-    let world = World::start().await;
-    let function = world.function(&[DELETING, WEEK]).await;
-    world.round(&function).await;
-    let deadline = Deadline::after(Duration::from_secs(2));
-    let answer = invoke_until(&function, &event("direct-cleanup"), deadline).await;
-    let report = answer.report.expect("a report");
-    assert!(!report.ok && problem(&report, "blue").contains("time"), "{report}");
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    assert!(world.exists("gone"));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods, refs};
+use crate::fleet::{Fleet, OWNER, refs, web_of};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
@@ -19,8 +19,7 @@ async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (Kuberne
     let identity = ClusterIdentity { name, region, account };
     let arn = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
-    server.service(annotated("web", "prod", "web"));
-    give_pods(&server, "web", &[pod]);
+    web_of(&server, "web", "prod", &[pod]);
     (server, arn)
 }
 
@@ -189,8 +188,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
     let identity = ClusterIdentity { name, region, account };
     let far = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, role).await;
-    server.service(annotated("web", "prod", "web"));
-    give_pods(&server, "web", &["10.0.2.1"]);
+    web_of(&server, "web", "prod", &["10.0.2.1"]);
     watch_over(fleet, &[own.clone(), far.clone()]);
     let entries = json!(["twin", { "cluster": far, "roleArn": role }]);
     (own, far, entries)
@@ -267,21 +265,5 @@ async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_
         let dropped: Vec<_> = report.dropped.iter().map(|it| (&*it.message, &*it.reason)).collect();
         assert_eq!(dropped, [("other", "unknown_cluster")], "the run {run}: {report}");
     }
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
-async fn clusters_of_one_name_in_two_regions_are_distinguished() {
-    let fleet = Fleet::start().await;
-    let (_, east) = cluster(&fleet, "twin", REGION, "10.0.1.1").await;
-    let (west_server, west) = cluster(&fleet, "twin", "eu-west-1", "10.0.2.1").await;
-    watch_over(&fleet, &[east.clone(), west.clone()]);
-    let clusters = json!([east, { "cluster": west, "registryRegion": REGION }]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
-
-    west_server.delete_service("shop", "web");
-    converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }

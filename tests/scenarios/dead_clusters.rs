@@ -8,7 +8,7 @@ use cloud_map_sync::report::{OrphanReport, Report};
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use crate::fleet::{Attributes, Fleet, annotated, give_pods};
+use crate::fleet::{Attributes, Fleet, web_of};
 use crate::queue::{batch, message};
 use crate::run::{converge, report, sync, sync_service, writes};
 use testbed::ACCOUNT;
@@ -44,8 +44,7 @@ impl World {
             ("web", "prod.local", ["10.0.2.1", "10.0.2.2"]),
             ("cart", "prod", ["10.0.2.3", "10.0.2.4"]),
         ] {
-            green.service(annotated(name, namespace, name));
-            give_pods(&green, name, &addresses);
+            web_of(&green, name, namespace, &addresses);
         }
         let world = Self { fleet, green, arn, clock: StandInClock::new() };
         let function = world.function(&[]).await;
@@ -176,25 +175,6 @@ async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen
     assert_eq!(world.all_addresses(), WITHOUT_GREEN);
     let report = sync(&world.function(&[WEEK]).await).await;
     assert_eq!((report.orphans.len(), report.counts.orphaned), (0, 0), "{report}");
-}
-
-#[tokio::test]
-async fn dropped_cluster_is_purged_only_where_eks_knows_it_no_more() {
-    let world = World::start().await;
-    let settings = [WEEK, ("CLUSTERS", "blue")];
-    for day in 0..9 {
-        let report = sync(&world.function(&settings).await).await;
-        assert!(orphans(&report).detail.contains("but exists in EKS"), "day {day}: {report}");
-        world.clock.advance(DAY);
-    }
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-    world.delete_green();
-    sync(&world.function(&settings).await).await;
-    assert_eq!(world.notes().len(), 1);
-    world.clock.advance(7 * DAY);
-    let report = sync(&world.function(&settings).await).await;
-    assert_eq!((report.ok, report.counts.deregistered), (true, 4), "{report}");
-    assert_eq!(world.all_addresses(), WITHOUT_GREEN);
 }
 
 #[tokio::test]

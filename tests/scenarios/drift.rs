@@ -367,37 +367,18 @@ async fn forged_and_foreign_events_are_dropped_and_counted_and_nothing_is_asked(
 }
 
 #[tokio::test]
-async fn batch_has_its_parts_done_dropped_and_failed_back_one_by_one() {
+async fn repair_that_fails_returns_its_event_and_is_made_then() {
     let scene = Scene::in_step(0).await;
-    scene.fleet.web("cart", "prod", &["10.0.2.1"]);
-    scene.withdraw("web", "10.0.1.2");
-    let denied = |operation: &str, service: &str| {
-        Fault::on(operation, FaultKind::AccessDenied).service(service).always()
-    };
-    scene.fleet.cloud_map.inject(denied("CreateService", "cart"));
-    let cart = json!({ "cluster": "blue", "namespace": "shop", "service": "cart" });
-    let drift = scene.event("sqs-drift-instance", &scene.id("web"));
-    let records = [
-        message("cart", &cart),
-        message("drift", &drift),
-        message("junk", &json!({ "source": "aws.servicediscovery" })),
-    ];
-
-    let answer = invoke(&scene.function, &batch(&records)).await;
-
-    assert_eq!(failures(&answer), ["cart"]);
-    assert_eq!(dropped(&answer), ["junk unknown_call"]);
-    assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
-
-    scene.clock.advance(2 * MINUTE);
     scene.withdraw("web", "10.0.1.1");
     let id = scene.id("web");
-    scene.fleet.cloud_map.inject(denied("RegisterInstance", &id));
+    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).service(&id);
+    scene.fleet.cloud_map.inject(denied.always());
     let drift = scene.event("sqs-drift-instance", &id);
     let answer = invoke(&scene.function, &batch(&[message("drift", &drift)])).await;
     assert_eq!(failures(&answer), ["drift"], "it returns, and was no repair");
     scene.fleet.cloud_map.heal();
     scene.deliver(&drift).await;
+    assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
 }
 
 #[tokio::test]

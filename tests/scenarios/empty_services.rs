@@ -129,9 +129,7 @@ async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_ca
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListTagsForResource", slow));
     let other = async {
-        while fleet.cloud_map.count("ListTagsForResource") == 0 {
-            tokio::task::yield_now().await;
-        }
+        fleet.called("ListTagsForResource").await;
         fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
     };
 

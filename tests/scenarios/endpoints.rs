@@ -46,19 +46,6 @@ async fn address_with_leading_zeros_is_a_line_and_its_instance_stays() {
     assert_eq!(fleet.addresses("prod", "web"), ["10.1.0.6", "10.1.0.7"]);
 }
 
-#[tokio::test]
-async fn endpoints_of_other_clusters_are_not_published_though_their_slices_name_the_service() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let mut imported = slice("web", "web-of-green", &["10.8.1.1".to_owned()], &json!({}));
-    imported["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"] = "green".into();
-    fleet.cluster.put(imported);
-
-    converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-}
-
 /// 600 slices of three endpoints: two pages of 500.
 #[tokio::test]
 async fn slices_and_services_of_several_pages_are_read_to_the_end() {

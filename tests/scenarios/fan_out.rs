@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods, refs};
+use crate::fleet::{Fleet, refs, web_of};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, settled};
@@ -45,13 +45,6 @@ fn as_batch(messages: &[Value]) -> Value {
     batch(&records.map(|(id, body)| message(&id.to_string(), body)).collect::<Vec<_>>())
 }
 
-/// So many Services with a pod each, nothing registered, at ten registrations a second.
-async fn more_than_there_is_time_for(services: usize) -> Fleet {
-    let fleet = Fleet::start().await;
-    add_more_than_there_is_time_for(&fleet, services);
-    fleet
-}
-
 fn add_more_than_there_is_time_for(fleet: &Fleet, services: usize) {
     for service in 0..services {
         fleet.web(&format!("web-{service}"), "prod", &[&format!("10.1.0.{service}")]);
@@ -70,8 +63,7 @@ async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod", &["10.0.2.1"]);
     let (function, queue) = with_queue(&fleet).await;
 
     let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
@@ -172,23 +164,6 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
         assert!(runs < 20, "it ends");
     }
     assert!(runs > 1, "one run does");
-}
-
-#[tokio::test(start_paused = true)]
-async fn full_syncs_that_run_beside_each_other_leave_the_same_as_one() {
-    let fleet = more_than_there_is_time_for(40).await;
-    fleet.ecs_service("web-0", "10.0.9.1");
-    let (one, _) = with_queue(&fleet).await;
-    let two = fleet.function_with(&[HALF]).await;
-    let message = as_batch(&[json!({ "action": "sync", "cluster": "blue" })]);
-
-    let everything = json!({ "action": "sync" });
-    let (a, b) = tokio::join!(invoke(&one, &message), invoke(&two, &everything));
-
-    assert_eq!(failures(&a), [""; 0]);
-    assert_eq!(b.response.expect("a report")["ok"], true);
-    assert_eq!(registered(&fleet), 40);
-    settled(&fleet, &one).await;
 }
 
 /// Messages for parts of a cluster, as release 0.1.0 has sent them to itself.

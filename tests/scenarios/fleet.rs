@@ -70,8 +70,14 @@ impl Fleet {
 
     /// A Service `shop/<name>` that claims its own name in `namespace`, with these ready pods.
     pub fn web(&self, name: &str, namespace: &str, addresses: &[&str]) {
-        self.service(annotated(name, namespace, name));
-        self.pods(name, addresses);
+        web_of(&self.cluster, name, namespace, addresses);
+    }
+
+    /// Waits for the first call of an operation.
+    pub async fn called(&self, operation: &str) {
+        while self.cloud_map.count(operation) == 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Sets or, with an empty value, removes an annotation of ours on a Service of `shop`.
@@ -197,6 +203,12 @@ pub fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 /// The ARN of a Cloud Map namespace of the function's account and Region.
 pub fn namespace_arn(id: &str) -> String {
     format!("arn:aws:servicediscovery:{REGION}:{ACCOUNT}:namespace/{id}")
+}
+
+/// A Service `shop/<name>` of a cluster that claims its own name in `namespace`, with these ready pods.
+pub fn web_of(cluster: &KubernetesServer, name: &str, namespace: &str, addresses: &[&str]) {
+    cluster.service(annotated(name, namespace, name));
+    give_pods(cluster, name, addresses);
 }
 
 /// Gives a Service of `shop` in any cluster ready pods, named by their addresses.

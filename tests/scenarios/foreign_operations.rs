@@ -40,9 +40,7 @@ async fn registration_that_meets_a_removal_under_way_is_made_after_it() {
         slow(&fleet);
         fleet.pods("web", &["10.0.1.1"]);
         let is_leaving = async {
-            while fleet.cloud_map.count("DeregisterInstance") == 0 {
-                tokio::task::yield_now().await;
-            }
+            fleet.called("DeregisterInstance").await;
             fleet.annotate("web", "attributes", "weight=10");
             fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
             sync(&functions.1).await

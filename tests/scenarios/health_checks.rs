@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::Fleet;
 use crate::run::{converge, held_back, said_of, sync, writes};
 use testbed::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
 
@@ -22,8 +22,7 @@ async fn public(addresses: &[&str]) -> (Fleet, String) {
     let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
     let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
     let service = fleet.cloud_map.service(&public, "web", kind);
-    fleet.service(annotated("web", "example.com", "web"));
-    fleet.pods("web", addresses);
+    fleet.web("web", "example.com", addresses);
     (fleet, service)
 }
 

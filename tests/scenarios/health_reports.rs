@@ -87,9 +87,7 @@ async fn health_that_another_process_has_reported_by_the_second_look_is_not_repo
     fleet.cloud_map.forget_calls();
     pods(&fleet, &[ready, Pod::terminating, ready]);
     let (report, ()) = tokio::join!(sync(&function), async {
-        while fleet.cloud_map.count("RegisterInstance") == 0 {
-            tokio::task::yield_now().await;
-        }
+        fleet.called("RegisterInstance").await;
         pods(&fleet, &[Pod::not_ready, Pod::terminating, ready]);
         sync_service(&other, "web").await;
     });

@@ -134,47 +134,6 @@ async fn message_in_a_full_namespace_replaces_the_pods_of_its_service() {
     settled(&fleet, &function).await;
 }
 
-/// Also where the instances under the name are a former holder's.
-#[tokio::test]
-async fn message_in_a_full_namespace_displaces_what_a_former_holder_left() {
-    let (fleet, function) = full_namespace().await;
-    fleet.cluster.delete_service("shop", "s3");
-    fleet.service(annotated("new", "prod", "s3"));
-    fleet.pods("new", &["10.3.0.1", "10.3.0.2"]);
-    let report = sync_service(&function, "new").await;
-
-    assert!(report.ok, "{report}");
-    let found = ours_at(&fleet, "s3");
-    assert!(
-        ["10.3.0.1", "10.3.0.2"].iter().all(|it| found.contains(&(*it).to_owned())),
-        "{found:?}"
-    );
-    converge(&fleet, &function).await;
-    assert_eq!(ours_at(&fleet, "s3"), ["10.3.0.1", "10.3.0.2"]);
-}
-
-/// Also where they are those of a Service that shares the name, in a run that is not about it.
-#[tokio::test]
-async fn message_in_a_full_namespace_displaces_the_surplus_of_a_service_that_shares_the_name() {
-    let (fleet, function) = small(2000).await;
-    for (service, address) in [("old", "10.3.0.1"), ("young", "10.3.0.2")] {
-        fleet.service(
-            annotated(service, "prod", "web").annotate("cloudmap.controller/claim", "shared"),
-        );
-        fleet.pods(service, &[address, &address.replace("10.3.0", "10.3.1")]);
-    }
-    converge(&fleet, &function).await;
-    limit(&fleet, 4);
-    fleet.pods("old", &["10.3.0.1"]);
-    fleet.pods("young", &["10.3.0.2", "10.3.1.2", "10.3.2.2"]);
-    let report = sync_service(&function, "young").await;
-
-    assert!(report.ok && held_back(&report).is_empty(), "{report}");
-    let all = ["10.3.0.1", "10.3.0.2", "10.3.1.2", "10.3.2.2"];
-    assert_eq!(ours_at(&fleet, "web"), all, "{report}");
-    settled(&fleet, &function).await;
-}
-
 /// The count of Cloud Map lags behind what was deregistered: nothing is lost by it.
 #[tokio::test]
 async fn refusal_by_a_count_that_lags_takes_no_instance_out() {

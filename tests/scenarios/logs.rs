@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods, refs};
+use crate::fleet::{Fleet, annotated, refs, web_of};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, message};
 use crate::run::{converge, sync};
@@ -136,30 +136,6 @@ async fn what_is_held_back_is_logged_when_it_begins_and_when_it_ends() {
 }
 
 #[tokio::test]
-async fn nothing_ends_in_a_cloud_map_service_that_was_not_read() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    fleet.service(annotated("web2", "prod", "web").created("2099-01-01T00:00:00Z"));
-    let schedule = event("schedule-eventbridge-scheduler");
-    let (_, begun) = invoke_logged(&function, &schedule).await;
-    assert_eq!(held_back(&begun), ["DomainConflict"]);
-
-    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
-    let broken = cloud_map::FaultKind::Error(400, "InternalFailure", "Not now");
-    fleet.cloud_map.inject(cloud_map::Fault::on("ListInstances", broken).service(&web).always());
-    let (_, unread) = invoke_logged(&function, &schedule).await;
-    assert!(held_back(&unread).iter().all(|it| it == "Unreadable"), "{unread:#?}");
-    fleet.cloud_map.heal();
-    let (_, read) = invoke_logged(&function, &schedule).await;
-    assert!(held_back(&read).iter().all(|it| it == "-Unreadable"), "{read:#?}");
-    fleet.cluster.delete_service("shop", "web2");
-    let (_, ended) = invoke_logged(&function, &schedule).await;
-    assert_eq!(held_back(&ended), ["-DomainConflict"]);
-}
-
-#[tokio::test]
 async fn answers_and_plans_of_a_person_stay_whole() {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
@@ -180,8 +156,7 @@ async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     fleet.web("gone", "prod", &["10.0.3.1"]);
-    green.service(annotated("api", "prod", "api"));
-    give_pods(&green, "api", &["10.0.2.1"]);
+    web_of(&green, "api", "prod", &["10.0.2.1"]);
     converge(&fleet, &fleet.function().await).await;
     fleet.cluster.delete_service("shop", "gone");
     sync(&fleet.function().await).await;

@@ -59,18 +59,6 @@ async fn overlapping_runs_do_not_repeat_each_others_work_and_none_fails() {
     settled(&fleet, &fleet.function().await).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn three_runs_with_a_third_of_the_rates_each_are_not_throttled() {
-    let fleet = Fleet::start().await;
-    give_pods(&fleet, 80, 1);
-    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
-
-    let reports = Box::pin(three_overlapping_runs(&fleet, "0.33")).await;
-
-    assert!(reports.iter().all(|report| report.ok), "{}", reports[2]);
-    assert_eq!(throttled(&fleet), 0);
-}
-
 fn throttled(fleet: &Fleet) -> usize {
     fleet.cloud_map.throttled()
 }

@@ -39,7 +39,6 @@ mod metrics;
 mod moved_clusters;
 mod moves;
 mod multi_cluster;
-mod name_policy;
 mod namespaces_of_one_name;
 mod new_namespaces;
 mod order;

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::metrics;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::Fleet;
 use crate::queue::{batch, message};
 use crate::run;
 use testbed::ROLE_ARN;
@@ -103,33 +103,6 @@ async fn fault_of_a_cluster_that_does_not_page_is_left_out_of_what_pages() {
         assert_eq!(of_green.1["GoodFullSync"], 0);
         assert_eq!(of_green.1.get("FullSyncEnded"), None, "nothing was queued");
     }
-}
-
-#[tokio::test]
-async fn with_fan_out_each_clusters_run_tells_whether_its_full_sync_was_good() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
-    let queue = fleet.sandbox.queue("own");
-    let function = fleet.function_with(&[("FAN_OUT", queue.url())]).await;
-    fleet.cluster.stop();
-    for (cluster, good) in [("green", 1), ("blue", 0)] {
-        let body = json!({ "action": "sync", "cluster": cluster });
-        let answer = invoke(&function, &batch(&[message("0", &body)])).await;
-        let (clusters, invocation) = documents(&answer);
-        let [(_, of_cluster)] = clusters.as_slice() else { panic!("{clusters:?}") };
-        assert_eq!(
-            (&of_cluster["GoodFullSync"], &invocation["GoodFullSync"]),
-            (&good.into(), &good.into())
-        );
-        assert_eq!(invocation.get("Orphans"), None, "nobody looked for them");
-    }
-    let part = json!({ "cluster": "green", "namespace": "shop" });
-    let (clusters, invocation) =
-        documents(&invoke(&function, &batch(&[message("0", &part)])).await);
-    assert_eq!(invocation.get("GoodFullSync"), None, "a part is not the whole");
-    assert_eq!(clusters[0].1.get("GoodFullSync"), None);
 }
 
 #[tokio::test]

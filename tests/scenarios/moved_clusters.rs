@@ -1,13 +1,10 @@
 //! A cluster that is kept in another Cloud Map now: what it left behind is told, and a purge can be told where.
 
-use std::time::Duration;
-
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::fleet::{Fleet, OWNER, web_of};
 use crate::run::{converge, report, sync};
-use testbed::clock::StandInClock;
 use testbed::cloud_map::{CloudMap, Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
 use testbed::{ACCOUNT, REGION};
@@ -20,8 +17,7 @@ async fn moved() -> (Fleet, CloudMap, Value) {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1", "10.0.2.2"]);
+    web_of(&green, "web", "prod", &["10.0.2.1", "10.0.2.2"]);
     converge(&fleet, &fleet.function().await).await;
     let west = fleet.sandbox.cloud_map_of(WEST, ACCOUNT);
     west.watch_over(OWNER, &[&fleet.sandbox.cluster_arn("green")]);
@@ -37,27 +33,6 @@ fn count(cloud_map: &CloudMap) -> usize {
 
 async fn function(fleet: &Fleet, clusters: &Value) -> Function {
     fleet.function_with(&[("CLUSTERS", &clusters.to_string()), WEEK]).await
-}
-
-#[tokio::test]
-async fn instances_in_the_former_cloud_map_are_reported_as_orphans_and_stay() {
-    let (fleet, west, clusters) = moved().await;
-    let clock = StandInClock::new();
-    let function = function(&fleet, &clusters).await.with_clock(clock.clock());
-    for _ in 0..3 {
-        let report = sync(&function).await;
-        assert_eq!((report.ok, report.orphans.len()), (true, 1), "{report}");
-        let orphans = &report.orphans[0];
-        assert_eq!((&*orphans.reason, orphans.instances), ("ClusterMoved", 2), "{report}");
-        assert!(orphans.done.cluster.ends_with("/green"), "{report}");
-        assert!(
-            orphans.detail.contains("kept in another Cloud Map now (in eu-west-1)"),
-            "{report}"
-        );
-        clock.advance(Duration::from_hours(8 * 24));
-    }
-    assert_eq!((count(&fleet.cloud_map), count(&west)), (3, 2));
-    assert_eq!(fleet.cloud_map.writes(), 0);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, settled, sync, writes};
+use crate::run::converge;
 use testbed::cloud_map::RecordType;
 use testbed::function::invoke;
 
@@ -60,22 +60,4 @@ async fn message_about_a_service_that_ended_takes_it_out_in_that_run() {
         assert_eq!(failures(&answer), [""; 0], "{how}");
         assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]], "{how}");
     }
-}
-
-#[tokio::test]
-async fn changed_annotation_is_followed_with_the_new_name_whole_first() {
-    let fleet = registered().await;
-    fleet.annotate("web", "hostname", "api");
-    fleet.annotate("web", "namespace", "prod.local");
-
-    let function = fleet.function().await;
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    let writes = writes(&fleet);
-    assert_eq!(writes[..3], ["CreateService api", "RegisterInstance api", "RegisterInstance api"]);
-    assert_eq!(writes.len(), 3 + 5, "{writes:?}");
-    assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]]);
-    assert_eq!(fleet.addresses("prod.local", "api"), ["10.0.1.1", "10.0.1.2"]);
-    settled(&fleet, &function).await;
 }

@@ -1,7 +1,7 @@
 //! Several Cloud Map namespaces of one name, to which a Service refers: of another VPC, or shared by another account.
 
 use crate::fleet::Fleet;
-use crate::run::{converge, held_back, said_of, sync, sync_service};
+use crate::run::{converge, held_back, sync_service};
 use testbed::cloud_map::RecordType::A;
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 
@@ -69,22 +69,4 @@ async fn message_finds_the_namespace_in_which_another_process_has_published_the_
     let report = sync_service(&function, "web").await;
     assert_eq!(held_back(&report), [""; 0], "{report}");
     assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.2"]);
-}
-
-#[tokio::test]
-async fn ambiguous_namespace_is_held_back_with_the_ids_to_choose_from() {
-    let fleet = Fleet::start().await;
-    let other = second(&fleet, false);
-    for namespace in [&fleet.dns, &other] {
-        service(&fleet, namespace);
-    }
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-    let report = sync(&fleet.function().await).await;
-    assert_eq!(held_back(&report), ["NamespaceAmbiguous"], "{report}");
-    let said = said_of(&report, "NamespaceAmbiguous");
-    assert!(said.contains(&other) && said.contains(&fleet.dns), "{said}");
-
-    fleet.annotate("web", "namespace", &other);
-    converge(&fleet, &fleet.function().await).await;
-    assert_eq!(addresses(&fleet, &other), ["10.0.1.1"]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 
-use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::fleet::{Fleet, OWNER};
 use crate::run::{converge, plan, said_of, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
 
@@ -42,26 +42,6 @@ async fn missing_namespace_is_planned_then_created_with_its_first_service_and_ta
     settled(&fleet, &function).await;
 }
 
-/// The other run's request is the same, or another one; in both cases one namespace comes of it.
-#[tokio::test]
-async fn two_runs_at_once_create_one_namespace_and_register_in_it() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
-    green.service(annotated("web", "team", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
-    let of = |cluster| [CREATING, ("CLUSTERS", cluster)];
-    let blue = fleet.function_with(&of("blue")).await;
-    let green = fleet.function_with(&of("green")).await;
-
-    let reports = tokio::join!(sync(&blue), sync(&green));
-
-    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
-    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1", "10.0.2.1"]);
-    assert_eq!(count(&fleet), 2, "the runs did not meet");
-    settled(&fleet, &blue).await;
-}
-
 #[tokio::test]
 async fn namespace_that_another_party_has_created_since_the_list_was_read_is_used() {
     let fleet = Fleet::start().await;
@@ -70,9 +50,7 @@ async fn namespace_that_another_party_has_created_since_the_list_was_read_is_use
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListNamespaces", slow));
     let other = async {
-        while fleet.cloud_map.count("ListNamespaces") == 0 {
-            tokio::task::yield_now().await;
-        }
+        fleet.called("ListNamespaces").await;
         fleet.cloud_map.namespace("team", NamespaceKind::Http);
     };
 

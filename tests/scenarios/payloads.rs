@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, web_of};
 use testbed::function::{event, invoke};
 
 const SERVICES: [&str; 3] = ["cart", "checkout", "web"];
@@ -59,8 +59,7 @@ async fn world() -> Fleet {
     let green = fleet.green().await;
     for service in SERVICES {
         fleet.web(service, "prod", &["10.0.1.1"]);
-        green.service(annotated(service, "prod", service));
-        give_pods(&green, service, &["10.0.2.1"]);
+        web_of(&green, service, "prod", &["10.0.2.1"]);
     }
     fleet
 }

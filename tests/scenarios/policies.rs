@@ -1,7 +1,7 @@
 //! What the installation allows, and what it looks at.
 
-use crate::fleet::{Fleet, annotated, give_pods, namespace_arn};
-use crate::run::{converge, settled, sync};
+use crate::fleet::{Fleet, give_pods, namespace_arn};
+use crate::run::{converge, sync};
 use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::Headless;
 
@@ -39,34 +39,6 @@ async fn other_annotation_prefix_reads_other_annotations() {
 
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
     assert!(fleet.addresses("prod", "web").is_empty());
-}
-
-#[tokio::test]
-async fn two_installations_side_by_side_never_touch_each_others_instances() {
-    let fleet = Fleet::start().await;
-    fleet.service(annotated("web", "prod", "web").annotate("b.example.com/hostname", "web"));
-    fleet.cluster.edit_service("shop", "web", |service| {
-        service["metadata"]["annotations"]["b.example.com/namespace"] = "prod".into();
-    });
-    fleet.pods("web", &["10.0.1.1"]);
-    let settings = [("OWNER_ID", "cloud-map-sync2"), ("ANNOTATION_PREFIX", "b.example.com/")];
-    let (one, two) = (fleet.function().await, fleet.function_with(&settings).await);
-    let arn = fleet.sandbox.cluster_arn("blue");
-    converge(&fleet, &one).await;
-    fleet.cloud_map.watch_over("cloud-map-sync2", &[&arn]);
-    converge(&fleet, &two).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.1"]);
-    fleet.cluster.delete_service("shop", "web");
-    converge(&fleet, &two).await;
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-    fleet.cloud_map.watch_over("cloud-map-sync", &[&arn]);
-    settled_after_removal(&fleet, &one).await;
-}
-
-async fn settled_after_removal(fleet: &Fleet, function: &cloud_map_sync::function::Function) {
-    let report = sync(function).await;
-    assert_eq!(report.counts.deregistered, 1, "{report}");
-    settled(fleet, function).await;
 }
 
 fn without_namespace(name: &str) -> Headless {

@@ -5,8 +5,8 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use crate::fleet::{Fleet, OWNER, annotated, attributes, give_pods, refs};
-use crate::run::{converge, held_back, problem, report, settled, writes};
+use crate::fleet::{Fleet, OWNER, attributes, web_of};
+use crate::run::{converge, problem, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
 use testbed::{ACCOUNT, REGION};
@@ -20,8 +20,7 @@ async fn shared_name() -> (Fleet, Function) {
     fleet.put(&service, "by-hand", &attributes(&[("AWS_INSTANCE_IPV4", "10.0.1.1")]));
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     fleet.web("cart", "prod", &["10.0.1.3"]);
-    green.service(annotated("web", "prod.local", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.cloud_map.forget_calls();
@@ -193,16 +192,4 @@ async fn instance_that_is_not_ours_any_more_at_the_second_look_stays() {
     });
     assert_eq!((report.ok, report.counts.deregistered), (true, 2), "{report}");
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.9.9"]);
-}
-
-#[tokio::test]
-async fn purge_of_many_instances_is_not_held_by_any_guard() {
-    let fleet = Fleet::start().await;
-    let pods: Vec<String> = (1..=40).map(|n| format!("10.0.3.{n}")).collect();
-    fleet.web("web", "prod", &refs(&pods));
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    let report = purge(&function, "blue").await;
-    assert_eq!((report.counts.deregistered, held_back(&report).len()), (40, 0), "{report}");
-    assert!(fleet.addresses("prod", "web").is_empty());
 }

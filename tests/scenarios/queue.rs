@@ -3,11 +3,10 @@
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, web_of};
 use crate::run::writes;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, invoke};
-use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 use testbed::sqs::lambda;
 use testbed::sqs::queue::Queue;
 
@@ -55,25 +54,9 @@ async fn two_clusters() -> Fleet {
     let green = fleet.green().await;
     for service in ["web", "cart"] {
         fleet.web(service, "prod", &["10.0.1.1"]);
-        green.service(annotated(service, "prod", service));
-        give_pods(&green, service, &["10.0.2.1"]);
+        web_of(&green, service, "prod", &["10.0.2.1"]);
     }
     fleet
-}
-
-#[tokio::test]
-async fn messages_of_one_scope_are_one_sync_however_many_there_are() {
-    let fleet = two_clusters().await;
-    let ids: Vec<String> = (0..10).map(|index| format!("m{index}")).collect();
-    let records: Vec<Value> = ids.iter().map(|id| message(id, &scope("blue", "web"))).collect();
-
-    let answer = invoke(&fleet.function().await, &batch(&records)).await;
-
-    assert_eq!(failures(&answer), [""; 0]);
-    assert_eq!(writes(&fleet), ["CreateService web", "RegisterInstance web"]);
-    assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
-    let lists = fleet.cluster.requests().into_iter();
-    assert_eq!(lists.filter(|request| request.path == "/api/v1/services").count(), 1);
 }
 
 #[tokio::test]
@@ -130,21 +113,4 @@ async fn only_messages_whose_scope_failed_are_failed_back() {
 
     assert_eq!(failures(&answer), ["all-of-shop", "cart", "cart-again"]);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
-}
-
-#[tokio::test]
-async fn messages_of_a_cluster_that_cannot_be_read_are_failed_back_and_the_others_done() {
-    let fleet = two_clusters().await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
-    let records = [
-        message("blue", &scope("blue", "web")),
-        message("green", &scope("green", "web")),
-        message("every", &json!({ "action": "sync" })),
-    ];
-
-    let answer = invoke(&fleet.function().await, &batch(&records)).await;
-
-    assert_eq!(failures(&answer), ["blue", "every"]);
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
 }

@@ -105,17 +105,6 @@ async fn instances_are_read_while_the_lists_of_services_still_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_are_looked_at_little_more_than_once() {
-    let fleet = services(30, 10).await;
-    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
-
-    sync(&fleet.function_with(&HALF).await).await;
-
-    let looks = fleet.cloud_map.count("GetOperation");
-    assert!((300..330).contains(&looks), "{looks} looks at 300 operations");
-}
-
-#[tokio::test(start_paused = true)]
 async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttled() {
     let fleet = services(60, 10).await;
     fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
@@ -140,22 +129,6 @@ async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttle
         (600, 0),
         "{}",
         report.counts
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn rate_that_is_lower_than_thought_is_found_with_few_throttles() {
-    let fleet = services(10, 30).await;
-    let lower = Quotas::none().limit("RegisterInstance", 10.0, 100.0);
-    fleet.cloud_map.behave(like_the_real_one(lower));
-
-    let report = sync(&fleet.function_with(&[("QUOTA_SHARE", "1")]).await).await;
-
-    assert_eq!((report.counts.registered, report.ok), (300, true), "{}", report.counts);
-    assert!(
-        fleet.cloud_map.throttled() < 150,
-        "{} throttles for 300 registrations",
-        fleet.cloud_map.throttled()
     );
 }
 

@@ -9,7 +9,7 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods, pod_name};
+use crate::fleet::{Fleet, annotated, give_pods, pod_name, web_of};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, metric, report, settled, sync, writes};
 use testbed::clock::StandInClock;
@@ -406,8 +406,7 @@ async fn orphans_are_not_judged_before_all_is_read() {
     let green = fleet.green().await;
     (0..3).for_each(|service| fleet.web(&name(service), "prod", &[&address(service, 1)]));
     for service in 3..8 {
-        green.service(annotated(&name(service), "prod", &name(service)));
-        give_pods(&green, &name(service), &[&address(service, 1)]);
+        web_of(&green, &name(service), "prod", &[&address(service, 1)]);
     }
     assert!(sync(&fleet.function_with(&[("CLUSTERS", "blue,green")]).await).await.ok);
     let function = fleet.function_with(&[("CLUSTERS", "blue")]).await.with_most_reads(READS);

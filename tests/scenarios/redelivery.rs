@@ -100,17 +100,6 @@ async fn queue_is_the_one_of_the_settings_whatever_the_event_names() {
 }
 
 #[tokio::test]
-async fn message_that_cannot_be_postponed_returns_after_the_queues_own_time() {
-    let fleet = fleet().await;
-    let queue = fleet.sandbox.queue("own");
-    queue.send(&json!({ "namespace": "shop", "service": "web" }).to_string());
-    let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
-    assert_eq!(deliver(&function, &queue).await.1.len(), 1, "it is denied, and that is all");
-    assert_eq!((queue.requests(), queue.until_next()), (1, Some(30 * MINUTE)));
-}
-
-#[tokio::test]
 async fn batch_without_failures_and_function_without_a_queue_ask_for_nothing() {
     let fleet = fleet().await;
     let queue = queue(&fleet, "own", &["web"]);

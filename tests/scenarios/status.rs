@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, attributes, give_pods};
+use crate::fleet::{Fleet, attributes, web_of};
 use crate::run::sync;
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
@@ -15,8 +15,7 @@ async fn shared_name() -> Fleet {
     let service = fleet.ecs_service("web", "10.0.9.1");
     fleet.put(&service, "by-hand", &attributes(&[("AWS_INSTANCE_IPV4", "10.0.8.1")]));
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
-    green.service(annotated("web", "prod.local", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     sync(&fleet.function().await).await;
     fleet.cloud_map.forget_calls();
     fleet

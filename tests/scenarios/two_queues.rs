@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, web_of};
 use crate::queue::{self, batch, failures, message};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Behaviour, Quotas};
@@ -41,8 +41,7 @@ impl World {
         let fleet = Fleet::start().await;
         let green = fleet.green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
-        green.service(annotated("web", "prod", "web"));
-        give_pods(&green, "web", &["10.0.2.1"]);
+        web_of(&green, "web", "prod", &["10.0.2.1"]);
         let [full_syncs, services] = queues(&fleet);
         Self { fleet, full_syncs, services }
     }

@@ -4,7 +4,7 @@
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, give_pods, web_of};
 use crate::run::{converge, problem, report, sync};
 use testbed::ROLE_ARN;
 use testbed::kubernetes::{Fault, FaultKind};
@@ -18,8 +18,7 @@ async fn two_clusters() -> (Fleet, Function) {
     let fleet = Fleet::start().await;
     let green = fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
-    green.service(annotated("web", "prod", "web"));
-    give_pods(&green, "web", &["10.0.2.1"]);
+    web_of(&green, "web", "prod", &["10.0.2.1"]);
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.pods("web", &["10.0.1.1"]);
@@ -183,8 +182,7 @@ async fn cluster_made_again_under_its_name_is_found_where_it_is_now() {
     let identity = fleet.cluster.identity();
     fleet.cluster.stop();
     let new = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
-    new.service(annotated("web", "prod", "web"));
-    give_pods(&new, "web", &["10.0.1.7"]);
+    web_of(&new, "web", "prod", &["10.0.1.7"]);
 
     converge(&fleet, &function).await;
 

@@ -164,31 +164,3 @@ impl Identities {
         self.0.lock().expect("no poisoned lock").assumed.clone()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_role_with_an_external_id_is_not_assumed_without_it() {
-        let identities = Identities::default();
-        let role_arn = "arn:aws:iam::444455556666:role/paths/reader";
-        identities.assumable_role(role_arn, Some("shared-secret"));
-        let request = |external_id: Option<&str>| AssumedRole {
-            by: "arn:aws:iam::111122223333:role/cloud-map-sync".to_owned(),
-            role_arn: role_arn.to_owned(),
-            external_id: external_id.map(ToOwned::to_owned),
-            session: "cloud-map-sync".to_owned(),
-        };
-        let lifetime = Duration::from_mins(15);
-
-        assert!(identities.assume(&request(None), lifetime).is_none());
-        assert!(identities.assume(&request(Some("other")), lifetime).is_none());
-        let key = identities.assume(&request(Some("shared-secret")), lifetime);
-
-        let principal = key.expect("assumed").principal;
-        assert_eq!(principal.account, "444455556666");
-        assert_eq!(principal.arn(), "arn:aws:sts::444455556666:assumed-role/reader/cloud-map-sync");
-        assert_eq!(identities.assumed().len(), 1);
-    }
-}

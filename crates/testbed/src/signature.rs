@@ -46,27 +46,3 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The example that the specification works through (IAM, ListUsers, 30 August 2015).
-    #[test]
-    fn the_published_example_is_signed_as_published() {
-        let text = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
-                    f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59";
-        let secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
-        let signature = sign(secret, &["20150830", "us-east-1", "iam", "aws4_request", text]);
-        assert_eq!(
-            hexadecimal(&signature),
-            "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7"
-        );
-    }
-
-    #[test]
-    fn a_session_token_is_encoded_but_for_unreserved_characters() {
-        assert_eq!(encode("a/b+c=~ä", false), "a%2Fb%2Bc%3D~%C3%A4");
-        assert_eq!(encode("/clusters/a b", true), "/clusters/a%20b");
-    }
-}

@@ -1,6 +1,5 @@
-//! Whole payloads: every file of `events/`, and rejected payloads. `direct` has commands, `arbitrary` random payloads.
+//! Whole payloads: every file of `events/`, and rejected payloads. `direct` has commands.
 
-mod arbitrary;
 mod direct;
 
 use std::collections::BTreeSet;

@@ -40,25 +40,6 @@ def soa_of_a_private_namespace(trial: Trial) -> None:
     trial.expect("SOA", {"TTL": 15}, properties_of_dns(trial).get("SOA"))
 
 
-@case("An update of a private DNS namespace keeps the settings that it omits.", None, needs_vpc=True)
-def update_of_a_private_namespace(trial: Trial) -> None:
-    namespace = trial.scratch.private_namespace()
-    before = properties_of_dns(trial).get("SOA")
-    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({"Description": "changed"}, {"SOA": before, "Description": "changed"}),
-        ({"Properties": {"DnsProperties": {"SOA": {"TTL": 30}}}}, {"SOA": {"TTL": 30}, "Description": "changed"}),
-        ({"Properties": {"DnsProperties": {"SOA": before}}}, {"SOA": before, "Description": "changed"}),
-    ]  # fmt: skip
-
-    def shown() -> dict[str, Any]:
-        description = trial.cloud_map.get_namespace(Id=namespace)["Namespace"].get("Description")
-        return {"SOA": properties_of_dns(trial).get("SOA"), "Description": description}
-
-    for change, wanted in rows:
-        trial.scratch.done(trial.cloud_map.update_private_dns_namespace(Id=namespace, Namespace=change))
-        trial.eventually(f"after {change}", wanted, shown)
-
-
 @case("In a DNS namespace a service has records or the type HTTP.", None, needs_vpc=True)
 def service_without_records(trial: Trial) -> None:
     namespace = trial.scratch.private_namespace()

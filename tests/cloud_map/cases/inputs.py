@@ -54,7 +54,6 @@ def input_is_checked_first(trial: Trial) -> None:
         ("discover_instances", {"NamespaceName": "n", "ServiceName": "s", "HealthStatus": "FINE"}),
         ("create_service", {"Name": "a", "NamespaceId": "ns-aaaaaaaaaaaaaaaa", "Description": long}),
         ("update_service", {"Id": service["ServiceId"], "Service": {"Description": long}}),
-        ("update_http_namespace", {"Id": "ns-aaaaaaaaaaaaaaaa", "Namespace": {"Description": long}}),
         ("register_instance", {**service, "InstanceId": long, "Attributes": {"k": "v"}}), ("deregister_instance", {**service, "InstanceId": long}),
         ("get_instance", {**service, "InstanceId": long}), ("list_instances", {**service, "MaxResults": 0}),
         ("get_instances_health_status", {**service, "Instances": []}), ("update_instance_custom_health_status", {**service, "InstanceId": "a", "Status": "FINE"}),

@@ -52,20 +52,6 @@ def namespace_names(trial: Trial) -> None:
             trial.scratch.names.append(name)
 
 
-@case("An update changes the description of a namespace.", API + "API_UpdateHttpNamespace.html")
-def description_of_a_namespace(trial: Trial) -> None:
-    namespace, _ = trial.scratch.make_namespace(Description="first")
-    trial.scratch.done(trial.cloud_map.update_http_namespace(Id=namespace, Namespace={"Description": "second"}))
-    trial.eventually("Description", "second", lambda: trial.cloud_map.get_namespace(Id=namespace)["Namespace"].get("Description"))
-
-
-@case("An update of another kind of namespace is InvalidInput.", None)
-def update_of_another_kind(trial: Trial) -> None:
-    change = {"Properties": {"DnsProperties": {"SOA": {"TTL": 60}}}}
-    answered = trial.answer("update_private_dns_namespace", Id=trial.scratch.namespace(), Namespace=change)
-    trial.expect("UpdatePrivateDnsNamespace", "400 InvalidInput", answered)
-
-
 @case("A namespace with a service cannot be deleted; without, it goes.", API + "API_DeleteNamespace.html")
 def deletion_of_a_namespace(trial: Trial) -> None:
     namespace, _ = trial.scratch.make_namespace()
@@ -78,7 +64,7 @@ def deletion_of_a_namespace(trial: Trial) -> None:
 
 @case("A namespace that is not there is NamespaceNotFound.", API + "API_GetNamespace.html")
 def unknown_namespace(trial: Trial) -> None:
-    for operation, more in (("get_namespace", {}), ("delete_namespace", {}), ("update_http_namespace", {"Namespace": {"Description": "x"}})):
+    for operation, more in (("get_namespace", {}), ("delete_namespace", {})):
         trial.expect(operation, "400 NamespaceNotFound", trial.answer(operation, Id=UNKNOWN, **more))
 
 
@@ -144,14 +130,6 @@ def deletion_during_deletion(trial: Trial) -> None:
         if error.get("DuplicateOperationId"):
             break
     trial.expect("DeleteNamespace", ("400 DuplicateRequest", first), (answered, error.get("DuplicateOperationId")))
-
-
-@case("The operations of a namespace that was deleted are not listed.", MOTO)
-def operations_of_a_deleted_namespace(trial: Trial) -> None:
-    namespace, _ = trial.scratch.make_namespace()
-    trial.scratch.done(trial.cloud_map.delete_namespace(Id=namespace))
-    filters = [{"Name": "NAMESPACE_ID", "Values": [namespace]}]
-    trial.eventually("ListOperations", [], lambda: list(trial.scratch.pages("list_operations", Filters=filters)))
 
 
 @case("The id of a new namespace is in its operation; a list may show it later.", ALCHEMY)

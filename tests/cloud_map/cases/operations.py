@@ -45,27 +45,6 @@ def unknown_operation(trial: Trial) -> None:
     trial.expect("GetOperation", "400 OperationNotFound", trial.answer("get_operation", OperationId=unknown))
 
 
-@case("Operations are listed by service, type and status, each with its id and status alone.", API + "API_ListOperations.html")
-def listed_operations(trial: Trial) -> None:
-    scratch, service = trial.scratch, trial.scratch.service()
-    registered, deregistered = scratch.register(service, "a", {"k": "v"}), scratch.deregister(service, "a")
-    by_service = {"Name": "SERVICE_ID", "Values": [service]}
-    rows = [
-        ("by service", [by_service], {registered["Id"], deregistered["Id"]}),
-        ("and by type", [by_service, {"Name": "TYPE", "Values": ["REGISTER_INSTANCE"]}], {registered["Id"]}),
-        ("and by two types", [by_service, {"Name": "TYPE", "Condition": "IN", "Values": ["REGISTER_INSTANCE", "UPDATE_SERVICE"]}], {registered["Id"]}),
-        ("and by status", [by_service, {"Name": "STATUS", "Condition": "IN", "Values": ["SUBMITTED", "PENDING", "FAIL"]}], set()),
-    ]  # fmt: skip
-
-    def listed(filters: Any) -> set[str]:
-        return {it["Id"] for it in scratch.pages("list_operations", Filters=filters)}
-
-    for subject, filters, wanted in rows:
-        trial.eventually(subject, wanted, partial(listed, filters))
-    for item in scratch.pages("list_operations", Filters=[by_service]):
-        trial.expect("an item", {"Id": item["Id"], "Status": "SUCCESS"}, item)
-
-
 @case("While an instance is registered, the same registration is refused with the id of the operation.", API + "API_RegisterInstance.html")
 def duplicate_registration(trial: Trial) -> None:
     service = trial.scratch.service()

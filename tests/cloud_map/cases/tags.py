@@ -11,15 +11,13 @@ def tagged(pairs: dict[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in pairs.items()]
 
 
-@case("Tags come with a creation, are merged by TagResource and removed by key.", API + "API_TagResource.html")
+@case("Tags come with a creation, and are merged by TagResource.", API + "API_TagResource.html")
 def tags_of_a_service(trial: Trial) -> None:
     service = trial.scratch.service(Tags=tagged({"one": "1", "two": ""}))
     arn = trial.cloud_map.get_service(Id=service)["Service"]["Arn"]
     trial.eventually("of a new service", {"one": "1", "two": ""}, lambda: tags(trial, arn))
     trial.cloud_map.tag_resource(ResourceARN=arn, Tags=tagged({"two": "2", "three": "3"}))
     trial.eventually("after TagResource", {"one": "1", "two": "2", "three": "3"}, lambda: tags(trial, arn))
-    trial.cloud_map.untag_resource(ResourceARN=arn, TagKeys=["one"])
-    trial.eventually("after UntagResource", {"two": "2", "three": "3"}, lambda: tags(trial, arn))
 
 
 @case("A namespace has the tags of its creation.", API + "API_CreateHttpNamespace.html")
@@ -60,13 +58,6 @@ def reserved_tags(trial: Trial) -> None:
     trial.expect("twice", "400 InvalidInput", trial.answer("tag_resource", ResourceARN=arn, Tags=tagged({"k": "v"}) * 2))
 
 
-@case("To remove a tag that is not there is no error.", None)
-def unknown_tag(trial: Trial) -> None:
-    service = trial.scratch.service()
-    arn = trial.cloud_map.get_service(Id=service)["Service"]["Arn"]
-    trial.expect("UntagResource", "accepted", trial.answer("untag_resource", ResourceARN=arn, TagKeys=["absent"]))
-
-
 @case("A resource that is not there is ResourceNotFoundException.", API + "API_ListTagsForResource.html")
 def tags_of_an_unknown_resource(trial: Trial) -> None:
     arn = trial.cloud_map.get_namespace(Id=trial.scratch.namespace())["Namespace"]["Arn"]
@@ -74,7 +65,6 @@ def tags_of_an_unknown_resource(trial: Trial) -> None:
     calls: list[tuple[str, dict[str, object]]] = [
         ("list_tags_for_resource", {}),
         ("tag_resource", {"Tags": tagged({"k": "v"})}),
-        ("untag_resource", {"TagKeys": ["k"]}),
     ]
     for operation, more in calls:
         trial.expect(operation, "400 ResourceNotFoundException", trial.answer(operation, ResourceARN=unknown, **more))

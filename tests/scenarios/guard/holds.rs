@@ -1,11 +1,11 @@
-//! What is held: a loss of most of a cluster at once, and what is not one.
+//! What is held: a loss of most of a cluster at once, until it is confirmed, and what is not one.
 
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use super::{SHOPS, Shops, guard, holds};
 use crate::queue::{batch, failures, message};
-use crate::run::{held_back, said_of, sync, sync_service};
+use crate::run::{held_back, said_of, settled, sync, sync_service};
 use cloud_map_sync::model::GuardState;
 use testbed::function::{TIMEOUT, event, invoke, invoke_until};
 
@@ -71,4 +71,20 @@ async fn message_about_a_service_that_a_full_sync_holds_takes_nothing_out() {
     assert_eq!((shops.registered(), shops.fleet.cloud_map.writes()), (12, 0));
     shops.fleet.web("new", "prod", &["10.9.0.1"]);
     assert_eq!(sync_service(&shops.function, "new").await.counts.registered, 1);
+}
+
+#[tokio::test]
+async fn confirmed_loss_passes_at_once() {
+    let shops = Shops::start().await;
+    shops.delete_all();
+    holds(&sync(&shops.function).await);
+
+    let answer = invoke(&shops.function, &json!({ "action": "confirm", "cluster": "blue" })).await;
+
+    let response = answer.response.expect("the report");
+    assert_eq!((&response["mode"], &response["ok"]), (&json!("sync"), &json!(true)));
+    assert_eq!(response["counts"]["deregistered"], 12, "{response}");
+    assert_eq!(response["clusters"][0]["guard"]["state"], "confirmed", "{response}");
+    assert_eq!(shops.registered(), 0);
+    settled(&shops.fleet, &shops.function).await;
 }

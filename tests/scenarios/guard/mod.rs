@@ -1,9 +1,8 @@
-//! The guard against mass deletion: what it holds (`holds`), again between the passes (`between`), what it lets
-//! pass and when (`passes`), and what it remembers and where (`remembers`).
+//! The guard against mass deletion: what it holds (`holds`), again between the passes (`between`), and what it
+//! remembers, where and for how long (`remembers`).
 
 mod between;
 mod holds;
-mod passes;
 mod remembers;
 
 use std::time::Duration;

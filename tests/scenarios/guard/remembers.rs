@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::queue::{batch, message};
-use crate::run::{plan, report, settled, sync, writes};
+use crate::run::{report, settled, sync, writes};
 use testbed::function::invoke;
 
 impl Shops {
@@ -143,21 +143,4 @@ async fn adoption_does_not_vouch_for_a_cluster_that_another_process_holds() {
         invoke(&shops.function, &batch(&[message("m", &about)])).await;
         assert_eq!(shops.registered(), 12, "{unmarked} {confirm}");
     }
-}
-
-#[tokio::test]
-async fn plan_and_dry_run_hold_and_remember_nothing() {
-    let shops = Shops::start_in_services_of_others().await;
-    shops.delete_all();
-    let dry = shops.fleet.function_with(&[("DRY_RUN", "true")]).await;
-    let dry = dry.with_clock(shops.clock.clock());
-    shops.fleet.cloud_map.forget_calls();
-    for _ in 0..2 {
-        for report in [plan(&shops.function).await, sync(&dry).await] {
-            holds(&report);
-            assert!(!guard(&report).later_look, "{report}");
-        }
-        shops.clock.advance(WAIT);
-    }
-    assert_eq!(shops.fleet.cloud_map.writes(), 0);
 }

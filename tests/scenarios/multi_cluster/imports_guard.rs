@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, service, sources, web};
 use crate::fleet::refs;
-use crate::run::{plan, report, sync};
+use crate::run::{report, sync};
 use testbed::kubernetes::KubernetesServer;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -120,19 +120,6 @@ async fn cluster_that_comes_back_is_forgotten_and_a_confirmation_is_for_one_clus
     assert_eq!(members.blue.service_import("shop", "api"), None);
     assert_eq!(count(&members.green, "api"), 8);
     assert_eq!(members.noted(), ["green"]);
-}
-
-#[tokio::test]
-async fn plan_and_dry_run_hold_and_note_nothing() {
-    let members = Members::with_amber().await;
-    members.amber_is_lost();
-    let dry = members.serving("blue,green", &[("DRY_RUN", "true")]).await;
-    for report in [plan(&members.function).await, sync(&dry).await] {
-        assert_eq!(guard(&report, "blue").state, GuardState::Held, "{}", in_full(&report));
-        let removals = part(&report, "blue").changes.iter().filter(|it| it.change.starts_with('-'));
-        assert_eq!(removals.count(), 0, "{}", in_full(&report));
-    }
-    assert_eq!(members.noted(), [""; 0]);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods};
+use crate::fleet::{Fleet, web_of};
 use crate::logged::invoke_logged;
 use testbed::ROLE_ARN;
 use testbed::function::event;
@@ -35,8 +35,7 @@ async fn run_that_may_not_send_syncs_all_by_itself_until_it_may() {
         let fleet = Fleet::start().await;
         let green = fleet.green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
-        green.service(annotated("web", "prod", "web"));
-        give_pods(&green, "web", &["10.0.2.1"]);
+        web_of(&green, "web", "prod", &["10.0.2.1"]);
         let queue = fleet.sandbox.queue("own");
         if right.starts_with("kms:") {
             queue.allow(ROLE_ARN);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::behaviour::{Behaviour, OtherCase};
+use super::behaviour::Behaviour;
 use super::error::ApiError;
 use super::id;
 use super::pattern;
@@ -32,18 +32,15 @@ const CONSTRAINTS_OF_VALUES: &str = "Map value must satisfy constraint: [Member 
 type Attributes = BTreeMap<String, String>;
 
 /// Checks the attributes of a registration; gives back what the service stores.
+/// Assumed (known_key_in_other_case): a known key in other letters is one like any other.
 pub(super) fn check(
-    given: Attributes,
+    attributes: Attributes,
     service: &Service,
     kind: NamespaceKind,
     behaviour: &Behaviour,
 ) -> Result<Attributes, ApiError> {
-    check_patterns(&given)?;
-    check_sizes(&given)?;
-    let attributes = match behaviour.known_key_in_other_case {
-        OtherCase::AnyAttribute => given,
-        OtherCase::TheKnownOne => in_known_spelling(given),
-    };
+    check_patterns(&attributes)?;
+    check_sizes(&attributes)?;
     check_values(&attributes)?;
     if attributes.contains_key(EC2_INSTANCE) {
         return with_address_of_ec2(attributes, kind);
@@ -104,16 +101,6 @@ fn check_sizes(attributes: &Attributes) -> Result<(), ApiError> {
         ));
     }
     Ok(())
-}
-
-/// One that is there in its own spelling wins.
-fn in_known_spelling(attributes: Attributes) -> Attributes {
-    let known = |key: &str| KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(key));
-    let (own, others): (Attributes, Attributes) =
-        attributes.into_iter().partition(|(key, _)| known(key).is_none_or(|known| known == key));
-    let others =
-        others.into_iter().filter_map(|(key, value)| Some((known(&key)?.to_owned(), value)));
-    others.chain(own).collect()
 }
 
 /// Assumed (malformed_reserved_attributes): a reserved attribute means something in every service.

@@ -60,9 +60,6 @@ pub struct Behaviour {
     /// Whether an error has the status that the service model gives it (404, 409, 429). AWS answered with 400 each time
     /// that a status was recorded.
     pub statuses_of_the_model: bool,
-    /// The meaning of an attribute whose key is a known one in other letters, such as `aws_instance_ipv4`.
-    /// Assumed (known_key_in_other_case): it is one like any other.
-    pub known_key_in_other_case: OtherCase,
     /// The IPv4 networks that a health check of Route 53 refuses, each with its prefix length. Recorded: 10.0.0.0/8 and
     /// 192.0.2.0/24.
     /// Assumed (private_addresses_of_a_check): all of RFC 1918.
@@ -95,7 +92,6 @@ impl Default for Behaviour {
             default_health_filter: "HEALTHY",
             discovery_on_any_host: false,
             statuses_of_the_model: false,
-            known_key_in_other_case: OtherCase::AnyAttribute,
             networks_refused_by_checks: vec![
                 (Ipv4Addr::new(10, 0, 0, 0), 8),
                 (Ipv4Addr::new(172, 16, 0, 0), 12),
@@ -116,15 +112,6 @@ impl Behaviour {
             network.to_bits() >> host_bits == address.to_bits() >> host_bits
         })
     }
-}
-
-/// What an attribute is whose key is a known one but for its letter case.
-#[derive(Clone, Copy, Debug)]
-pub enum OtherCase {
-    /// One like any other, without effect, also beside the known one.
-    AnyAttribute,
-    /// The known one, and it reads back so. If both are there, the known spelling wins.
-    TheKnownOne,
 }
 
 /// Calls per second and burst, by operation; an operation that is not named is unlimited.

@@ -14,11 +14,6 @@ use super::state::State;
 #[derive(Clone)]
 pub(super) enum Effect {
     CreateNamespace(Box<Namespace>),
-    UpdateNamespace {
-        kind: NamespaceKind,
-        description: Option<String>,
-        soa_ttl: Option<i64>,
-    },
     DeleteNamespace,
     UpdateService {
         description: Option<String>,
@@ -38,7 +33,6 @@ impl Effect {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::CreateNamespace(_) => "CREATE_NAMESPACE",
-            Self::UpdateNamespace { .. } => "UPDATE_NAMESPACE",
             Self::DeleteNamespace => "DELETE_NAMESPACE",
             Self::UpdateService { .. } => "UPDATE_SERVICE",
             Self::Register { .. } => "REGISTER_INSTANCE",
@@ -53,11 +47,6 @@ impl Effect {
                 NamespaceKind::Http => "CreateHttpNamespace",
                 NamespaceKind::DnsPrivate => "CreatePrivateDnsNamespace",
                 NamespaceKind::DnsPublic => "CreatePublicDnsNamespace",
-            },
-            Self::UpdateNamespace { kind, .. } => match kind {
-                NamespaceKind::Http => "UpdateHttpNamespace",
-                NamespaceKind::DnsPrivate => "UpdatePrivateDnsNamespace",
-                NamespaceKind::DnsPublic => "UpdatePublicDnsNamespace",
             },
             Self::DeleteNamespace => "DeleteNamespace",
             Self::UpdateService { .. } => "UpdateService",
@@ -80,9 +69,6 @@ impl State {
         match effect {
             Effect::CreateNamespace(namespace) => {
                 self.finish_create_namespace(&targets.namespace, *namespace, ended)
-            }
-            Effect::UpdateNamespace { description, soa_ttl, .. } => {
-                self.finish_update_namespace(&targets.namespace, description, soa_ttl)
             }
             Effect::DeleteNamespace => self.finish_delete_namespace(&targets.namespace, ended),
             Effect::UpdateService { description, dns, health_check } => {

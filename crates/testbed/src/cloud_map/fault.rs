@@ -206,20 +206,3 @@ pub(super) fn due(
     faults.retain(|fault| fault.times > 0);
     due
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_waits_its_turn_hits_its_calls_and_is_gone() {
-        let mut faults =
-            vec![Fault::on("GetInstance", FaultKind::Throttling).instance("a").after(1).times(2)];
-        let mut call =
-            |instance| due(&mut faults, "GetInstance", Some("srv-1"), Some(instance)).is_some();
-        assert_eq!(
-            [call("b"), call("a"), call("b"), call("a"), call("a"), call("a")],
-            [false, false, false, true, true, false]
-        );
-    }
-}

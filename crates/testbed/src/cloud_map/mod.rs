@@ -59,8 +59,6 @@ use axum::http::Request;
 use axum::response::Response;
 
 use super::gate::{Gate, access_key};
-#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
-pub use behaviour::OtherCase;
 pub use behaviour::{Behaviour, Quotas};
 pub use call::Call;
 pub use fault::{Fault, FaultKind};

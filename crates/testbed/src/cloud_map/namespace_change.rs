@@ -1,6 +1,4 @@
-//! Changes and deletes namespaces, as operations.
-//!
-//! Assumed (update_of_a_private_namespace): a change keeps the settings that it omits, unlike that of a service.
+//! Deletes namespaces, as operations.
 
 use tokio::time::Instant;
 
@@ -8,56 +6,13 @@ use super::arn::last_part;
 use super::dispatch::Output;
 use super::effect::Effect;
 use super::error::ApiError;
-use super::input::{Input, absent};
-use super::namespace::soa_ttl;
+use super::input::Input;
 use super::operation::{Failure, Targets};
-use super::resource::NamespaceKind;
 use super::state::State;
 
 const LONGEST_ARN: usize = 255;
 
 impl State {
-    pub(super) fn update_http_namespace(&mut self, input: Input<'_>) -> Output {
-        self.update_namespace(input, NamespaceKind::Http)
-    }
-
-    pub(super) fn update_private_dns_namespace(&mut self, input: Input<'_>) -> Output {
-        self.update_namespace(input, NamespaceKind::DnsPrivate)
-    }
-
-    pub(super) fn update_public_dns_namespace(&mut self, input: Input<'_>) -> Output {
-        self.update_namespace(input, NamespaceKind::DnsPublic)
-    }
-
-    fn update_namespace(&mut self, input: Input<'_>, kind: NamespaceKind) -> Output {
-        let change = input.object("Namespace")?.ok_or_else(|| absent("Namespace"))?;
-        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
-        let soa_ttl = soa_ttl(change)?;
-        let updater = input.optional_text("UpdaterRequestId", 64)?;
-        let id = self.namespace_id(input, "Id")?;
-        // Assumed (update_of_another_kind): an update of another kind of namespace is InvalidInput.
-        if self.namespaces[&id].kind != kind {
-            return Err(ApiError::invalid(format!(
-                "The namespace {id} is not of the type {}",
-                kind.word()
-            )));
-        }
-        let targets = Targets { namespace: id, ..Targets::default() };
-        self.submit(Effect::UpdateNamespace { kind, description, soa_ttl }, targets, updater)
-    }
-
-    pub(super) fn finish_update_namespace(
-        &mut self,
-        id: &str,
-        description: Option<String>,
-        soa_ttl: Option<i64>,
-    ) -> Result<(), Failure> {
-        let namespace = self.namespaces.get_mut(id).ok_or_else(|| Failure::gone(id))?;
-        namespace.description = description.or(namespace.description.take());
-        namespace.soa_ttl = soa_ttl.unwrap_or(namespace.soa_ttl);
-        Ok(())
-    }
-
     /// From its acceptance on no read shows the namespace. A second deletion meanwhile is a DuplicateRequest (comments in
     /// the tests of getmoto/moto).
     pub(super) fn delete_namespace(&mut self, input: Input<'_>) -> Output {

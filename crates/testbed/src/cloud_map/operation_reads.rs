@@ -1,24 +1,14 @@
-//! GetOperation and ListOperations. A list contains only the id and status of an operation.
+//! GetOperation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::dispatch::Output;
 use super::error::ApiError;
 use super::input::Input;
-use super::namespace_reads::with_token;
-use super::operation::{Operation, Targets};
-use super::page::{Filter, Page};
+use super::operation::Targets;
 use super::state::State;
-
-const FILTERS: [(&str, &[&str]); 5] = [
-    ("NAMESPACE_ID", &["EQ"]),
-    ("SERVICE_ID", &["EQ"]),
-    ("STATUS", &["EQ", "IN"]),
-    ("TYPE", &["EQ", "IN"]),
-    ("UPDATE_DATE", &["BETWEEN"]),
-];
 
 impl State {
     pub(super) fn get_operation(&mut self, input: Input<'_>) -> Output {
@@ -43,45 +33,6 @@ impl State {
             shown["ErrorMessage"] = json!(failure.message);
         }
         Ok(json!({ "Operation": shown }))
-    }
-
-    pub(super) fn list_operations(&mut self, input: Input<'_>) -> Output {
-        let filters = Filter::read(input, &FILTERS)?;
-        let (page, token) = Page::read(input, "operations", self.behaviour.page_limit)?
-            .cut(self.listed_operations().map(|(id, operation)| (id, (id, operation))));
-        let shown: Vec<Value> = page
-            .into_iter()
-            .filter(|(_, operation)| filters.iter().all(|filter| self.passes(filter, operation)))
-            .map(|(id, operation)| json!({ "Id": id, "Status": operation.status(self.now).0 }))
-            .collect();
-        Ok(with_token(json!({ "Operations": shown }), token))
-    }
-
-    /// Those of a namespace that was deleted are gone (comments in the tests of getmoto/moto).
-    fn listed_operations(&self) -> impl Iterator<Item = (&String, &Operation)> {
-        let all = self.operations.all();
-        let is_deletion =
-            |it: &&Operation| it.effect.call() == "DeleteNamespace" && it.succeeded().is_some();
-        let deleted = all.values().filter(is_deletion).map(|it| &it.targets.namespace);
-        let deleted: BTreeSet<&String> = deleted.collect();
-        all.iter().filter(move |(_, it)| !deleted.contains(&it.targets.namespace))
-    }
-
-    fn passes(&self, filter: &Filter, operation: &Operation) -> bool {
-        let (status, since) = operation.status(self.now);
-        match filter.name.as_str() {
-            "NAMESPACE_ID" => filter.passes(&operation.targets.namespace),
-            "SERVICE_ID" => {
-                operation.targets.service.as_deref().is_some_and(|id| filter.passes(id))
-            }
-            // The documentation's prose spells the status SUCCEED, the model SUCCESS.
-            "STATUS" => filter.passes(status) || (status == "SUCCESS" && filter.passes("SUCCEED")),
-            "TYPE" => filter.passes(operation.effect.word()),
-            _ => {
-                let bound = |index: usize| filter.values[index].parse::<f64>().unwrap_or(f64::NAN);
-                (bound(0)..=bound(1)).contains(&self.timestamp(since))
-            }
-        }
     }
 }
 

@@ -59,34 +59,3 @@ pub(super) fn is_attribute_value(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ' || byte == b'\t')
         && !value.starts_with([' ', '\t'])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attribute_values_may_be_empty_or_end_but_not_begin_with_a_space() {
-        for good in ["", "a", "a b", "a ", "a\tb", "~!"] {
-            assert!(is_attribute_value(good), "{good:?}");
-        }
-        for bad in [" ", " a", "\ta", "é", "a\nb", &"a".repeat(1025)] {
-            assert!(!is_attribute_value(bad), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn service_names_follow_the_model() {
-        for good in [".", "a", "web", "_http._tcp", "web.shop", "A_b-c", &"a".repeat(63)] {
-            assert!(is_service_name(good), "{good:?}");
-        }
-        for bad in ["", "-web", "web-", "a..b", "_", "a b", &"a".repeat(64), &"ab.".repeat(43)] {
-            assert!(!is_service_name(bad), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn instance_ids_end_at_64_characters() {
-        assert!(is_instance_id(&"a".repeat(64)) && is_instance_id("a_/:.@-9"));
-        assert!(!is_instance_id(&"a".repeat(65)) && !is_instance_id("") && !is_instance_id("a b"));
-    }
-}

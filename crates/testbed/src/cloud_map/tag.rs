@@ -60,15 +60,6 @@ impl State {
         Ok(json!({}))
     }
 
-    pub(super) fn untag_resource(&mut self, input: Input<'_>) -> Output {
-        let arn = input.text("ResourceARN", LONGEST_ARN)?;
-        let keys = input.texts("TagKeys")?.ok_or_else(|| absent("TagKeys"))?;
-        let tags = self.tags_of(arn)?;
-        // Assumed (unknown_tag): to remove a key that is not there is no error.
-        tags.retain(|key, _| !keys.contains(&key.as_str()));
-        Ok(json!({}))
-    }
-
     pub(super) fn list_tags_for_resource(&mut self, input: Input<'_>) -> Output {
         let tags = self.tags_of(input.text("ResourceARN", LONGEST_ARN)?)?;
         let tags: Vec<_> =

@@ -74,7 +74,7 @@ pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Respons
 
 /// The answer, and for a refused token why it was refused.
 fn answer(world: &mut World, call: &Call, fault: Option<&FaultKind>) -> (Answer, Option<String>) {
-    if let Some(answer) = fault.and_then(|fault| injected(call, fault)) {
+    if let Some(answer) = fault.and_then(injected) {
         return (answer, None);
     }
     let user = match world.access.authenticate(&call.headers, &world.identity, clock::now()) {
@@ -112,7 +112,7 @@ pub(super) fn ask(world: &mut World, user: &User, request: Request<Bytes>) -> (u
     (answer.status.as_u16(), serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
-fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
+fn injected(fault: &FaultKind) -> Option<Answer> {
     if let Some(code) = fault.status_code() {
         return Some(Failure::of_code(code).into());
     }
@@ -126,10 +126,7 @@ fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
         FaultKind::Json(body) => {
             Some(Answer { content_type: "application/json", ..Answer::text(StatusCode::OK, body) })
         }
-        FaultKind::Expired410OnContinue => {
-            let resource = Target::of_path(call.uri.path()).and_then(|target| target.resource())?;
-            Some(list::expire(resource, &call.parameters.r#continue).into())
-        }
+        FaultKind::Expired410OnContinue => Some(Failure::expired().into()),
         _ => None,
     }
 }
@@ -144,13 +141,9 @@ fn on_resource(
     let served = target.resource().filter(|known| world.serves(known, &target.version));
     let Some(resource) = served else { return Ok(page_not_found()) };
     let mut body = match verb {
-        "list" => list::list(
-            &mut world.store,
-            resource,
-            &target.namespace,
-            &call.parameters,
-            world.minor,
-        )?,
+        "list" => {
+            list::list(&world.store, resource, &target.namespace, &call.parameters, world.minor)?
+        }
         "get" => get(world, resource, target)?,
         "watch" => return Err(Failure::method_not_allowed()),
         _ => writes::write(world, &call.method, &call.write(user, resource, target))?,

@@ -62,34 +62,3 @@ impl World {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::identity::Identities;
-    use super::super::ClusterIdentity;
-    use super::super::access::Access;
-    use super::super::service::Headless;
-    use super::*;
-
-    #[test]
-    fn shown_pods_carry_what_their_service_selects_and_go_when_they_are_replaced() {
-        let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
-        let (identities, admin_token) = (Identities::default(), String::new());
-        let access = Access::new(admin_token, identities);
-        let mut world = World::new(ClusterIdentity { name, region, account }, access);
-        world.put(Headless::new("shop", "web").build());
-        world.set_pods("shop", "web", &[Pod::new("web-1", "10.0.0.1")]);
-        assert!(world.store.all(&PODS, "").is_empty());
-        world.shows_pods = true;
-        for pods in [["web-1", "web-2"], ["web-2", "web-3"]] {
-            let pods = pods.map(|name| Pod::new(name, "10.0.0.1"));
-            world.set_pods("shop", "web", &pods);
-        }
-
-        let shown = world.store.all(&PODS, "shop");
-
-        let names: Vec<String> = shown.iter().map(|pod| place_of(pod).1).collect();
-        assert_eq!(names, ["web-2", "web-3"]);
-        assert!(shown.iter().all(|pod| pod["metadata"]["labels"]["app"] == "web"));
-    }
-}

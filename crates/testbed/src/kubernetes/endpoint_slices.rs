@@ -79,11 +79,10 @@ fn labels(service: &Value) -> Value {
 }
 
 fn endpoint(service: &Value, pod: &Pod, address: &str) -> Value {
-    let published = service["spec"]["publishNotReadyAddresses"] == true;
     let mut endpoint = json!({
         "addresses": [address],
         "conditions": {
-            "ready": published || pod.ready && !pod.terminating,
+            "ready": pod.ready && !pod.terminating,
             "serving": pod.ready,
             "terminating": pod.terminating,
         },
@@ -128,24 +127,6 @@ mod tests {
         assert_eq!(
             (&slices[2]["addressType"], &slices[2]["endpoints"]),
             (&json!("IPv6"), &Value::Null)
-        );
-    }
-
-    #[test]
-    fn publishing_not_ready_addresses_makes_even_terminating_pods_ready() {
-        let pods = [
-            Pod::new("web-1", "10.0.0.1").terminating(),
-            Pod::new("web-2", "10.0.0.2").not_ready(),
-        ];
-        let ready = |service: Headless| -> Vec<bool> {
-            let slices = slices_of(&service.build(), &pods);
-            let endpoints = slices[0]["endpoints"].as_array().unwrap().clone();
-            endpoints.iter().map(|endpoint| endpoint["conditions"]["ready"] == true).collect()
-        };
-        assert_eq!(ready(Headless::new("shop", "web")), [false, false]);
-        assert_eq!(
-            ready(Headless::new("shop", "web").spec("publishNotReadyAddresses", true)),
-            [true, true]
         );
     }
 }

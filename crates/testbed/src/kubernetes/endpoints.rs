@@ -9,14 +9,13 @@ const MAXIMUM_ADDRESSES: usize = 1000;
 
 /// The Endpoints object of a Service with these pods.
 pub fn endpoints_of(service: &Value, pods: &[Pod]) -> Value {
-    let published = service["spec"]["publishNotReadyAddresses"] == true;
     let family = service["spec"]["ipFamilies"][0].as_str().unwrap_or("IPv4");
-    let included = pods.iter().filter(|pod| published || !pod.terminating);
+    let included = pods.iter().filter(|pod| !pod.terminating);
     let included: Vec<_> =
         included.filter_map(|pod| Some((pod, pod.address_of(family)?))).collect();
     let mut subset = Map::new();
     for (pod, address) in included.iter().take(MAXIMUM_ADDRESSES) {
-        let list = if published || pod.ready { "addresses" } else { "notReadyAddresses" };
+        let list = if pod.ready { "addresses" } else { "notReadyAddresses" };
         let addresses = subset.entry(list).or_insert_with(|| json!([]));
         let entry = address_of(service, pod, address);
         addresses.as_array_mut().expect("a list").push(entry);
@@ -70,27 +69,4 @@ fn labels(service: &Value) -> Value {
     }
     labels.insert("endpoints.kubernetes.io/managed-by".to_owned(), "endpoint-controller".into());
     labels.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::service::Headless;
-    use super::*;
-
-    #[test]
-    fn endpoints_tell_readiness_by_list_and_leave_terminating_pods_out() {
-        let service = Headless::new("shop", "web").port("", 8080).build();
-        let pods = [
-            Pod::new("web-1", "10.0.0.1"),
-            Pod::new("web-2", "10.0.0.2").not_ready(),
-            Pod::new("web-3", "10.0.0.3").terminating(),
-        ];
-
-        let subsets = endpoints_of(&service, &pods)["subsets"].clone();
-
-        assert_eq!(subsets.as_array().map(Vec::len), Some(1));
-        assert_eq!(subsets[0]["addresses"][0]["ip"], "10.0.0.1");
-        assert_eq!(subsets[0]["notReadyAddresses"][0]["ip"], "10.0.0.2");
-        assert_eq!(subsets[0]["ports"], json!([{"port": 8080, "protocol": "TCP"}]));
-    }
 }

@@ -164,21 +164,3 @@ impl Target {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_below_namespaces_names_what_is_inside_the_namespace() {
-        let target =
-            Target::of_path("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-x")
-                .unwrap();
-        assert_eq!((target.namespace.as_str(), target.name.as_str()), ("shop", "web-x"));
-        assert_eq!(target.resource(), Some(&ENDPOINT_SLICES));
-
-        let target = Target::of_path("/api/v1/namespaces/shop").unwrap();
-        assert_eq!((target.plural.as_str(), target.name.as_str()), ("namespaces", "shop"));
-        assert_eq!(Target::of_path("/version"), None);
-    }
-}

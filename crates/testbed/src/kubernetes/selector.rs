@@ -28,9 +28,8 @@ enum Source {
 #[derive(Debug, PartialEq, Eq)]
 enum Test {
     In(Vec<String>),
-    NotIn(Vec<String>),
+    Not(String),
     Exists,
-    Absent,
 }
 
 impl Selector {
@@ -75,12 +74,9 @@ impl Requirement {
             Test::In(values) => {
                 value.is_some_and(|value| values.iter().any(|known| known == value))
             }
-            // An object without the label meets "!=" and "notin".
-            Test::NotIn(values) => {
-                value.is_none_or(|value| values.iter().all(|known| known != value))
-            }
+            // An object without the label meets "!=".
+            Test::Not(other) => value != Some(other.as_str()),
             Test::Exists => value.is_some(),
-            Test::Absent => value.is_none(),
         }
     }
 }
@@ -98,35 +94,22 @@ fn field_requirement(
     Ok(Requirement { source: Source::Field, key, test })
 }
 
-/// Services can be selected by spec.clusterIP and spec.type since 1.31 (kubernetes/kubernetes pull
-/// request 123905). Kinds without selectable fields of their own answer in other words than
-/// Services do.
+/// Services can be selected by spec.clusterIP since 1.31 (kubernetes/kubernetes pull request 123905).
 fn check_field(resource: &Resource, key: &str, minor: u32) -> Result<(), Failure> {
-    if matches!(key, "metadata.name" | "metadata.namespace") {
-        return Ok(());
-    }
-    if *resource != SERVICES {
-        return Err(Failure::bad_request(format!(
-            "\"{key}\" is not a known field selector: only \"metadata.name\", \
-             \"metadata.namespace\""
-        )));
-    }
-    if minor >= 31 && matches!(key, "spec.clusterIP" | "spec.type") {
+    let is_of_services = *resource == SERVICES && minor >= 31 && key == "spec.clusterIP";
+    if is_of_services || matches!(key, "metadata.name" | "metadata.namespace") {
         return Ok(());
     }
     Err(Failure::bad_request(format!("field label not supported: {key}")))
 }
 
-/// `a=b`, `a==b`, `a!=b`
+/// `a=b` and `a!=b`
 fn comparison(term: &str) -> Option<(String, Test)> {
-    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
-        if let Some((key, value)) = term.split_once(operator) {
-            let values = vec![value.trim().to_owned()];
-            let test = if equal { Test::In(values) } else { Test::NotIn(values) };
-            return Some((key.trim().to_owned(), test));
-        }
-    }
-    None
+    let (key, test) = match term.split_once("!=") {
+        Some((key, value)) => (key, Test::Not(value.to_owned())),
+        None => term.split_once('=').map(|(key, value)| (key, Test::In(vec![value.to_owned()])))?,
+    };
+    Some((key.to_owned(), test))
 }
 
 /// Commas inside the parentheses of `in (a,b)` do not end a term.
@@ -143,21 +126,18 @@ fn label_terms(selector: &str) -> Vec<String> {
     terms.iter().map(|term| term.trim().to_owned()).filter(|term| !term.is_empty()).collect()
 }
 
+/// The forms that the function sends: `a`, `a=b`, `a!=b` and `a in (b,c)`. Every other one is refused.
 fn label_requirement(term: &str) -> Result<Requirement, Failure> {
-    let (key, test) = match set_test(term) {
-        Some(found) => found,
-        None => comparison(term).unwrap_or_else(|| match term.strip_prefix('!') {
-            Some(key) => (key.trim().to_owned(), Test::Absent),
-            None => (term.to_owned(), Test::Exists),
-        }),
-    };
+    let found = set_test(term).or_else(|| comparison(term));
+    let (key, test) = found.unwrap_or_else(|| (term.to_owned(), Test::Exists));
     let legal = |text: &str| {
         text.chars()
             .all(|character| character.is_ascii_alphanumeric() || "-_./".contains(character))
     };
     let values = match &test {
-        Test::In(values) | Test::NotIn(values) => values.as_slice(),
-        Test::Exists | Test::Absent => &[],
+        Test::In(values) => values.as_slice(),
+        Test::Not(other) => std::slice::from_ref(other),
+        Test::Exists => &[],
     };
     if key.is_empty()
         || !legal(&key)
@@ -170,16 +150,11 @@ fn label_requirement(term: &str) -> Result<Requirement, Failure> {
     Ok(Requirement { source: Source::Label, key, test })
 }
 
-/// `key in (a,b)` and `key notin (a,b)`
+/// `a in (b,c)`
 fn set_test(term: &str) -> Option<(String, Test)> {
-    let (head, values) = term.strip_suffix(')')?.split_once('(')?;
-    let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
-    let values = values.split(',').map(|value| value.trim().to_owned()).collect();
-    match operator {
-        "in" => Some((key.trim().to_owned(), Test::In(values))),
-        "notin" => Some((key.trim().to_owned(), Test::NotIn(values))),
-        _ => None,
-    }
+    let (key, values) = term.strip_suffix(')')?.split_once(" in (")?;
+    let values = values.split(',').map(ToOwned::to_owned).collect();
+    Some((key.to_owned(), Test::In(values)))
 }
 
 #[cfg(test)]
@@ -195,13 +170,10 @@ mod tests {
             json!({"metadata": {"labels": {"app": "web", "kubernetes.io/service-name": "web"}}});
         for (selector, expected) in [
             ("kubernetes.io/service-name=web", true),
-            ("kubernetes.io/service-name in (api, web),app", true),
+            ("kubernetes.io/service-name in (api,web),app", true),
             ("kubernetes.io/service-name in (api)", false),
             ("tier!=back", true),
-            ("tier notin (back)", true),
-            ("app notin (web,api)", false),
-            ("!tier,app==web", true),
-            ("!app", false),
+            ("app!=web", false),
             ("tier", false),
         ] {
             let parsed = Selector::parse(&ENDPOINT_SLICES, "", selector, 33).unwrap();

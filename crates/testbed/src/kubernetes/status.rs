@@ -13,21 +13,13 @@ pub struct Failure {
     reason: &'static str,
     message: String,
     pub(super) details: Value,
-    continue_token: Option<String>,
     /// Seconds for a `Retry-After` header.
     pub retry_after: Option<u32>,
 }
 
 impl Failure {
     pub(super) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-            details: Value::Null,
-            continue_token: None,
-            retry_after: None,
-        }
+        Self { code, reason, message: message.into(), details: Value::Null, retry_after: None }
     }
 
     /// The body.
@@ -38,9 +30,6 @@ impl Failure {
         });
         if !self.details.is_null() {
             status["details"] = self.details.clone();
-        }
-        if let Some(token) = &self.continue_token {
-            status["metadata"]["continue"] = token.as_str().into();
         }
         status
     }
@@ -116,17 +105,11 @@ impl Failure {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", text)
     }
 
-    /// A continue token whose revision is gone; `token` goes on with the present state instead.
-    pub fn expired(token: String) -> Self {
+    /// A continue token whose revision is gone.
+    pub fn expired() -> Self {
         let text = "The provided continue parameter is too old to display a consistent list \
-                    result. You can start a new list without the continue parameter, or use the \
-                    continue token in this response to retrieve the remainder of the results. \
-                    Continuing with the provided token results in an inconsistent list - objects \
-                    that were created, modified, or deleted between the time the first chunk was \
-                    returned and now may show up in the list.";
-        let mut failure = Self::new(StatusCode::GONE, "Expired", text);
-        failure.continue_token = Some(token);
-        failure
+                    result. You can start a new list without the continue parameter";
+        Self::new(StatusCode::GONE, "Expired", text)
     }
 
     /// Priority and fairness turned the request away.

@@ -1,7 +1,7 @@
-//! The objects of one cluster with their revisions. Objects are plain JSON. The map is copy-on-write, so an old
-//! revision for a paged list costs nothing.
+//! The objects of one cluster with their revisions. Objects are plain JSON. The map is copy-on-write, so a list of them
+//! costs nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,20 +15,16 @@ pub type Key = (String, String, String);
 /// All objects at one revision.
 pub type Objects = Arc<BTreeMap<Key, Arc<Value>>>;
 
-/// Revisions that continue tokens can still name; etcd forgets older ones by compaction.
-const REVISIONS_KEPT: usize = 64;
-
 /// What etcd is to a real API server.
 pub struct Store {
     objects: Objects,
     revision: u64,
-    kept: VecDeque<(u64, Objects)>,
 }
 
 impl Store {
     /// An empty cluster, but for the namespaces that every cluster has.
     pub fn new() -> Self {
-        let mut store = Self { objects: Objects::default(), revision: 4000, kept: VecDeque::new() };
+        let mut store = Self { objects: Objects::default(), revision: 4000 };
         for name in ["default", "kube-system"] {
             store.ensure_namespace(name);
         }
@@ -50,28 +46,9 @@ impl Store {
         select(&self.objects, resource, namespace).map(|(_, object)| object.clone()).collect()
     }
 
-    /// Keeps the present revision for later pages.
-    pub fn keep_revision(&mut self) {
-        self.kept.push_back(self.now());
-        if self.kept.len() > REVISIONS_KEPT {
-            self.kept.pop_front();
-        }
-    }
-
     /// The present revision and its objects.
     pub fn now(&self) -> (u64, Objects) {
         (self.revision, self.objects.clone())
-    }
-
-    /// A kept revision, unless it was compacted.
-    pub fn at(&self, revision: u64) -> Option<Objects> {
-        let kept = self.kept.iter().find(|(known, _)| *known == revision);
-        kept.map(|(_, objects)| objects.clone())
-    }
-
-    /// Forgets every kept revision, as etcd's compaction does every five minutes.
-    pub fn compact(&mut self) {
-        self.kept.clear();
     }
 
     /// Writes an object: a new one gets uid and creation time, a known one keeps them. Writing what

@@ -72,11 +72,7 @@ pub fn refuse_signature(refusal: &Refusal) -> Response {
 }
 
 fn refuse(failure: &Failure) -> Response {
-    let mut response = respond(failure.status, &failure.body());
-    if let Some(code) = failure.query_error() {
-        response.headers_mut().insert("x-amzn-query-error", code);
-    }
-    response
+    respond(failure.status, &failure.body())
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response {

@@ -1,5 +1,5 @@
-//! SendMessage and SendMessageBatch. A batch that breaks a rule for batches is refused as a whole. An invalid message
-//! in it fails alone, and the others are sent.
+//! SendMessage and SendMessageBatch. A batch that breaks a rule for batches is refused as a whole. A message that fails
+//! by order of a test fails alone, and the others are sent.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::super::sigv4::Caller;
 use super::error::Failure;
 use super::queue::Queue;
 
-/// Of a message, and of all messages of a batch together: 1 MiB.
+/// Of all messages of a batch together: 1 MiB.
 const LONGEST: usize = 1_048_576;
 const ENTRIES: usize = 10;
 
@@ -19,9 +19,6 @@ const ENTRIES: usize = 10;
 pub(super) fn one(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
     let body = parameters["MessageBody"].as_str();
     let body = body.ok_or_else(|| Failure::missing_parameter("MessageBody"))?;
-    if let Some((code, message)) = mistake(body) {
-        return Err(Failure::message(code, message));
-    }
     let message = queue.put(caller, body);
     Ok(json!({"MessageId": message.id, "MD5OfMessageBody": digest(body)}))
 }
@@ -30,25 +27,23 @@ pub(super) fn one(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<
 pub(super) fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
     let entries = parameters["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
     check_entries(entries)?;
-    let length = entries.iter().map(|entry| body(entry).len()).sum();
+    let length: usize = entries.iter().map(|entry| body(entry).len()).sum();
     if length > LONGEST {
-        return Err(Failure::too_long(LONGEST, length));
+        return Err(Failure::message("BatchRequestTooLong", format!("{length} bytes")));
     }
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
     for entry in entries {
         let body = body(entry);
-        match refusal(queue, body) {
-            None => {
-                let message = queue.put(caller, body);
-                let digest = digest(body);
-                successful.push(
-                    json!({"Id": entry["Id"], "MessageId": message.id, "MD5OfMessageBody": digest}),
-                );
-            }
-            Some((code, message, sender_fault)) => failed.push(json!({
-                "Id": entry["Id"], "Code": code, "Message": message, "SenderFault": sender_fault,
-            })),
+        if queue.fails() {
+            let text = "We encountered an internal error.";
+            failed.push(json!({
+                "Id": entry["Id"], "Code": "InternalError", "Message": text, "SenderFault": false,
+            }));
+            continue;
         }
+        let (message, digest) = (queue.put(caller, body), digest(body));
+        successful
+            .push(json!({"Id": entry["Id"], "MessageId": message.id, "MD5OfMessageBody": digest}));
     }
     let mut answer = json!({"Successful": successful});
     if !failed.is_empty() {
@@ -59,20 +54,15 @@ pub(super) fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Resul
 
 /// The rules of every batch.
 pub(super) fn check_entries(entries: &[Value]) -> Result<(), Failure> {
-    if entries.is_empty() {
-        return Err(Failure::empty_batch());
-    }
-    if entries.len() > ENTRIES {
-        return Err(Failure::too_many(entries.len()));
-    }
-    let mut ids = BTreeSet::new();
-    for entry in entries {
-        let id = entry["Id"].as_str().filter(|id| is_id(id)).ok_or_else(Failure::bad_id)?;
-        if !ids.insert(id) {
-            return Err(Failure::same_id(id));
-        }
-    }
-    Ok(())
+    let ids = entries.iter().map(|entry| entry["Id"].as_str().filter(|id| is_id(id)));
+    let name = match ids.collect::<Option<BTreeSet<&str>>>() {
+        _ if entries.is_empty() => "EmptyBatchRequest",
+        _ if entries.len() > ENTRIES => "TooManyEntriesInBatchRequest",
+        None => "InvalidBatchEntryId",
+        Some(ids) if ids.len() < entries.len() => "BatchEntryIdsNotDistinct",
+        Some(_) => return Ok(()),
+    };
+    Err(Failure::message(name, "The batch breaks a rule of SQS."))
 }
 
 fn is_id(id: &str) -> bool {
@@ -82,33 +72,6 @@ fn is_id(id: &str) -> bool {
 
 fn body(entry: &Value) -> &str {
     entry["MessageBody"].as_str().unwrap_or_default()
-}
-
-/// Code, message, and whether the sender is to blame.
-fn refusal(queue: &Queue, body: &str) -> Option<(&'static str, String, bool)> {
-    if let Some((code, message)) = mistake(body) {
-        return Some((code, message, true));
-    }
-    let internal = || ("InternalError", "We encountered an internal error.".to_owned(), false);
-    queue.fails().then(internal)
-}
-
-/// What is wrong with a message.
-fn mistake(body: &str) -> Option<(&'static str, String)> {
-    if body.is_empty() {
-        let text = "The request must contain the parameter MessageBody.".to_owned();
-        return Some(("MissingParameter", text));
-    }
-    if body.len() > LONGEST {
-        let text = format!(
-            "One or more parameters are invalid. Reason: Message must be shorter than {LONGEST} bytes."
-        );
-        return Some(("InvalidParameterValue", text));
-    }
-    let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
-    let text = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to \
-                #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF";
-    (!body.chars().all(allowed)).then(|| ("InvalidMessageContents", text.to_owned()))
 }
 
 /// `MD5OfMessageBody`

@@ -40,11 +40,9 @@ fn of_owner(id: &str, cluster: &str, addresses: &str) -> Attributes {
 /// `shop/web` with three ready pods and one of every kind of instance under its name.
 fn crowded() -> World {
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("three", "10.0.0.3")];
-    World::new()
-        .service(service("shop/web", "http/web").ready(pods))
-        .cloud_map(
-            "http/web",
-            HTTP,
+    World::of(service("shop/web", "http/web").ready(pods))
+        .http(
+            "web",
             [
                 own("a", "shop/web", "10.0.0.1"),
                 ("b", with(foreign("10.0.0.2"), "color", "red")),
@@ -62,7 +60,7 @@ fn crowded() -> World {
                 (ADOPTED, of_owner("team-a", "blue", "10.0.0.3")),
             ],
         )
-        .cloud_map("http/other", HTTP, [("k", foreign("10.0.0.1"))])
+        .http("other", [("k", foreign("10.0.0.1"))])
 }
 
 #[test]
@@ -105,8 +103,8 @@ fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others
 
 /// `shop/web` with one ready pod, in a service with one instance of another party.
 fn one(attributes: Attributes) -> World {
-    World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
-        "dns/web",
+    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
         A,
         [("theirs", attributes)],
     )
@@ -153,14 +151,9 @@ fn an_instance_without_room_for_our_marks_stays() {
 #[test]
 fn of_an_adopted_instance_and_one_of_ours_beside_it_one_goes() {
     let world = |theirs: &'static str| {
-        World::new()
-            .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-            .cloud_map(
-                "dns/web",
-                A,
-                [own("m", "shop/web", "10.0.0.1"), (theirs, foreign("10.0.0.1"))],
-            )
-            .cloud_map("dns/old", A, [own("x", "shop/gone", "10.0.0.1")])
+        World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+            .dns("web", A, [own("m", "shop/web", "10.0.0.1"), (theirs, foreign("10.0.0.1"))])
+            .dns("old", A, [own("x", "shop/gone", "10.0.0.1")])
     };
     assert_snapshot!(tell(&world("a").adoption()), @r"
     shop/web: adopt dns/web a: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
@@ -176,11 +169,7 @@ fn of_an_adopted_instance_and_one_of_ours_beside_it_one_goes() {
 fn nothing_is_adopted_for_a_service_that_wants_nothing_there() {
     let with_claim = |change: fn(super::world::Kubernetes) -> super::world::Kubernetes| {
         let web = service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]);
-        World::new().service(change(web)).cloud_map(
-            "http/web",
-            HTTP,
-            [("theirs", foreign("10.0.0.1"))],
-        )
+        World::of(change(web)).http("web", [("theirs", foreign("10.0.0.1"))])
     };
     let withdrawn = with_claim(|web| web.levers(false, None));
     assert_snapshot!(tell(&withdrawn.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
@@ -195,23 +184,17 @@ fn nothing_is_adopted_for_a_service_that_wants_nothing_there() {
 #[test]
 fn what_is_beyond_the_maximum_is_not_adopted() {
     let pods = || [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready(pods()).levers(true, Some(1)))
-        .cloud_map(
-            "http/web",
-            HTTP,
-            [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.2"))],
-        );
+    let world = World::of(service("shop/web", "http/web").ready(pods()).levers(true, Some(1)))
+        .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.2"))]);
     assert_snapshot!(tell(&world.adoption()), @"! shop/web http/web: instance b is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
 }
 
 #[test]
 fn an_instance_under_the_id_that_we_would_give_is_adopted() {
-    let empty = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map("dns/web", A, []);
+    let empty =
+        World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns("web", A, []);
     let id = empty.id_given("dns/web", "10.0.0.1");
-    let world = empty.cloud_map("dns/web", A, [(&id, foreign("10.0.0.1"))]);
+    let world = empty.dns("web", A, [(&id, foreign("10.0.0.1"))]);
     assert!(written(&world.adoption(), "dns/web").contains_key(&id));
 }
 

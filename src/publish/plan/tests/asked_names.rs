@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::name_policy::{ready, rules};
-use super::world::{HTTP, Kubernetes, World, own, tell};
+use super::world::{Kubernetes, World, own, tell};
 use crate::publish::plan::{Change, Plan, Rules};
 
 /// `shop/web` with this number of names, in order.
@@ -21,7 +21,7 @@ fn claimed(plan: &Plan) -> Vec<&str> {
 
 #[test]
 fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
-    let plan = |count, rules| World::new().service(with_names(count)).under(rules).plan();
+    let plan = |count, rules| World::of(with_names(count)).under(rules).plan();
     let cases = [
         (20, Rules::default(), 20, 0),
         (21, Rules::default(), 20, 1),
@@ -50,16 +50,15 @@ fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
 #[test]
 fn names_that_a_rule_denies_are_not_counted() {
     let service = ready("shop/web", "http/other").also("web-1").also("web-2").also("web-3");
-    let plan = World::new().service(service).under(rules(&[("maxNames", json!(2))])).plan();
+    let plan = World::of(service).under(rules(&[("maxNames", json!(2))])).plan();
     assert_eq!(claimed(&plan), ["web-1", "web-2"], "{}", tell(&plan));
 }
 
 #[test]
 fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
-    let world = World::new()
-        .service(with_names(3))
+    let world = World::of(with_names(3))
         .service(ready("ops/web", "http/web-02").created(1_000))
-        .cloud_map("http/web-02", HTTP, [own("a", "shop/web", "10.0.0.9")]);
+        .http("web-02", [own("a", "shop/web", "10.0.0.9")]);
     let two = rules(&[("maxNames", json!(2)), ("kubernetesNamespaces", json!(["*"]))]);
     assert_snapshot!(world.under(two).told(), @r"
     ops/web: register http/web-02: 10.0.0.1 (pod one)
@@ -76,6 +75,6 @@ fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
 fn name_that_differs_only_in_case_is_not_one_more() {
     let rules = rules(&[("maxNames", json!(1)), ("cloudMapNamespaces", json!(["dns"]))]);
     let web = ready("shop/web", "dns/web").also("WEB");
-    let plan = World::new().service(web).under(rules).plan();
+    let plan = World::of(web).under(rules).plan();
     assert_eq!((claimed(&plan), plan.held_back.len()), (vec!["web"], 0), "{}", tell(&plan));
 }

@@ -4,9 +4,7 @@
 use insta::assert_snapshot;
 
 use super::health::{checked, registered};
-use super::world::{
-    HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, pods, service, with,
-};
+use super::world::{Kubernetes, World, foreign, of_other_cluster, ours, pod, pods, service, with};
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Health};
 use crate::publish::plan::{Policy, Rules, ServiceLimit};
@@ -34,9 +32,8 @@ pub fn task(last: u8) -> Attributes {
 
 #[test]
 fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
-    let world = World::new().service(ready("web", &[1, 2, 3, 4])).cloud_map(
-        "http/web",
-        HTTP,
+    let world = World::of(ready("web", &[1, 2, 3, 4])).http(
+        "web",
         [("a", stands("web", 1)), ("b", task(1)), ("c", of_other_cluster("shop/web", "10.0.8.1"))],
     );
     assert_snapshot!(told(&world, 4), @r"
@@ -54,11 +51,8 @@ fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
 
 #[test]
 fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
-    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
-        "http/web",
-        HTTP,
-        [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))],
-    );
+    let world = World::of(ready("web", &[1, 5]))
+        .http("web", [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))]);
     assert_snapshot!(told(&world, 3), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
@@ -72,11 +66,8 @@ fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
 
 #[test]
 fn the_last_instance_under_a_name_is_displaced_too() {
-    let world = World::new().service(ready("web", &[5, 6])).cloud_map(
-        "http/web",
-        HTTP,
-        [("a", stands("web", 1)), ("b", task(1))],
-    );
+    let world =
+        World::of(ready("web", &[5, 6])).http("web", [("a", stands("web", 1)), ("b", task(1))]);
     assert_snapshot!(told(&world, 2), @r"
     shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service can have 2, and 1 in it are not ours (ServiceFull)
@@ -93,9 +84,8 @@ fn the_last_instance_under_a_name_is_displaced_too() {
 
 #[test]
 fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
-    let world = World::new().service(ready("web", &[5])).cloud_map(
-        "http/web",
-        HTTP,
+    let world = World::of(ready("web", &[5])).http(
+        "web",
         [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))],
     );
     assert_snapshot!(told(&world, 3), @r"
@@ -108,11 +98,8 @@ fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
 #[test]
 fn a_policy_that_takes_nothing_out_displaces_nothing() {
     let service_limit = ServiceLimit(2);
-    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
-        "http/web",
-        HTTP,
-        [("a", stands("web", 1)), ("b", stands("web", 2))],
-    );
+    let world = World::of(ready("web", &[1, 5]))
+        .http("web", [("a", stands("web", 1)), ("b", stands("web", 2))]);
     assert_snapshot!(world
         .under(Rules { policy: Policy::CreateOnly, service_limit, ..Rules::default() })
         .told(), @r"
@@ -123,9 +110,8 @@ fn a_policy_that_takes_nothing_out_displaces_nothing() {
 
 #[test]
 fn a_service_above_its_limit_exchanges_one_for_one() {
-    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
-        "http/web",
-        HTTP,
+    let world = World::of(ready("web", &[1, 5])).http(
+        "web",
         [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3)), ("d", task(1))],
     );
     assert_snapshot!(told(&world, 2), @r"
@@ -144,7 +130,7 @@ fn an_instance_of_which_only_the_health_is_reported_stands() {
     let web = service("shop/web", "http/web").custom_health().ready(pods);
     let present = registered("one", "10.0.0.1", "HEALTHY");
     let known = [("a", Health::Unhealthy)];
-    let world = checked(World::new().service(web), [("a", present)], &known);
+    let world = checked(World::of(web), [("a", present)], &known);
     assert_snapshot!(told(&world, 2), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
@@ -158,10 +144,9 @@ fn sharing(a: &[u8], b: &[u8], present: &[(&str, &str, u8)]) -> World {
     let share =
         |name: &str, last: &[u8]| service(name, "http/web").shared().ready(pods("10.0.0", last));
     let instances = present.iter().map(|(id, name, last)| ((*id).to_owned(), stands(name, *last)));
-    World::new()
-        .service(share("shop/a", a))
+    World::of(share("shop/a", a))
         .service(share("shop/b", b))
-        .cloud_map("http/web", HTTP, [])
+        .http("web", [])
         .with("http/web", |it| it.instances = Some(instances.collect()))
 }
 
@@ -194,8 +179,7 @@ fn instance_with_a_note_is_displaced_last() {
     for note in [SIGHTING, ORPHANED] {
         let noted = with(stands("web", 2), note, "2026-11-21T10:51:00Z");
         let instances = [("a", noted), ("b", stands("web", 3)), ("c", stands("web", 1))];
-        let world =
-            World::new().service(ready("web", &[1, 5])).cloud_map("http/web", HTTP, instances);
+        let world = World::of(ready("web", &[1, 5])).http("web", instances);
         let told = told(&world, 3);
         assert!(told.contains("rewrite http/web b: 10.0.0.5"), "{note}: {told}");
     }

@@ -15,8 +15,7 @@ fn holder(world: &World, place: &str) -> Option<String> {
 #[test]
 fn the_holder_is_the_one_registered_then_the_older_then_the_first_by_name() {
     let claimants = |created: [i64; 3]| {
-        World::new()
-            .service(service("ops/web", "http/web").created(created[0]))
+        World::of(service("ops/web", "http/web").created(created[0]))
             .service(service("shop/api", "http/web").created(created[1]))
             .service(service("shop/web", "http/web").created(created[2]))
     };
@@ -35,7 +34,7 @@ fn the_holder_is_the_one_registered_then_the_older_then_the_first_by_name() {
     ];
     for (created, instances, expected) in cases {
         let told = format!("{created:?} {instances:?}");
-        let world = claimants(created).cloud_map("http/web", HTTP, instances);
+        let world = claimants(created).http("web", instances);
         assert_eq!(holder(&world, "http/web").as_deref(), Some(expected), "{told}");
     }
 }
@@ -43,8 +42,7 @@ fn the_holder_is_the_one_registered_then_the_older_then_the_first_by_name() {
 #[test]
 fn names_that_differ_in_case_are_contested_in_dns_namespaces_only() {
     let world = |place: &str, other: &str| {
-        World::new()
-            .service(service("shop/web", place).created(1))
+        World::of(service("shop/web", place).created(1))
             .service(service("shop/www", other).created(2))
             .told()
     };
@@ -54,15 +52,15 @@ fn names_that_differ_in_case_are_contested_in_dns_namespaces_only() {
 
 #[test]
 fn a_service_that_claims_a_name_twice_claims_it_once() {
-    let world = World::new().service(service("shop/web", "dns/web").also("Web"));
+    let world = World::of(service("shop/web", "dns/web").also("Web"));
     let claims = Holders::decide(&world.0).claims(&named("shop/web")).cloned();
     assert_eq!((claims, world.told().as_str()), (Some([key("dns/web")].into()), ""));
 }
 
 #[test]
 fn every_name_of_a_service_is_served() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").also("www").ready([pod("one", "10.0.0.1")]));
+    let world =
+        World::of(service("shop/web", "http/web").also("www").ready([pod("one", "10.0.0.1")]));
     assert_snapshot!(world.told(), @r"
     shop/web: create http/web: an HTTP service
     shop/web: register http/web: 10.0.0.1 (pod one)
@@ -123,13 +121,12 @@ fn namespace_is_not_chosen_while_a_service_of_the_name_may_have_instances_that_w
 
 #[test]
 fn a_sync_of_one_service_is_also_about_who_holds_its_names() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").created(1))
+    let world = World::of(service("shop/web", "http/web").created(1))
         .service(service("shop/young", "http/web").created(2))
         .service(service("shop/next", "http/old").created(1))
         .service(service("shop/apart", "http/apart"))
-        .cloud_map("http/old", HTTP, [own("a", "shop/renamed", "10.0.0.1")])
-        .cloud_map("http/free", HTTP, [own("b", "shop/gone", "10.0.0.1")]);
+        .http("old", [own("a", "shop/renamed", "10.0.0.1")])
+        .http("free", [own("b", "shop/gone", "10.0.0.1")]);
     let cases = [
         ("shop/web", vec!["shop/web"]),
         ("shop/young", vec!["shop/web", "shop/young"]),
@@ -148,18 +145,14 @@ fn a_sync_of_one_service_is_also_about_who_holds_its_names() {
 
 #[test]
 fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").created(1).ready([pod("one", "10.0.0.1")]))
-        .service(service("shop/young", "dns/web").created(2))
-        .service(service("shop/renamed", "dns/new"))
-        .service(service("shop/apart", "dns/apart"))
-        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map(
-            "dns/old",
-            A,
-            [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")],
-        )
-        .cloud_map("dns/apart", A, []);
+    let world =
+        World::of(service("shop/web", "dns/web").created(1).ready([pod("one", "10.0.0.1")]))
+            .service(service("shop/young", "dns/web").created(2))
+            .service(service("shop/renamed", "dns/new"))
+            .service(service("shop/apart", "dns/apart"))
+            .dns("web", A, [own("a", "shop/web", "10.0.0.1")])
+            .dns("old", A, [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")])
+            .dns("apart", A, []);
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
@@ -175,12 +168,12 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
 
 #[test]
 fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").created(1).ready([pod("one", "10.0.0.1")]))
-        .service(service("shop/young", "http/own").also("web").ready([pod("two", "10.0.0.2")]))
-        .service(service("shop/other", "http/web"))
-        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map("http/own", HTTP, []);
+    let world =
+        World::of(service("shop/web", "http/web").created(1).ready([pod("one", "10.0.0.1")]))
+            .service(service("shop/young", "http/own").also("web").ready([pod("two", "10.0.0.2")]))
+            .service(service("shop/other", "http/web"))
+            .http("web", [own("a", "shop/web", "10.0.0.1")])
+            .http("own", []);
     let (holders, young) = (Holders::decide(&world.0), named("shop/young"));
     let changes = world.plan().changes[&young].clone();
     let again = RereadScope::of(&holders, [&young], &changes);
@@ -199,12 +192,11 @@ fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
     let ops = rules(&[("kubernetesNamespaces", json!(["ops"])), ("names", json!(["*"]))]);
     let both = rules(&[]).name_policy.zip(ops.name_policy);
     let name_policy = both.map(|(shop, ops)| NamePolicy([shop.0, ops.0].concat()));
-    let world = World::new()
-        .service(service("shop/cart", "http/web").mistaken())
+    let world = World::of(service("shop/cart", "http/web").mistaken())
         .service(service("ops/web", "http/web"))
         .service(service("ops/api", "http/api"))
-        .cloud_map("http/web", HTTP, [own("a", "shop/cart", "10.0.0.1")])
-        .cloud_map("http/api", HTTP, [own("b", "shop/cart", "10.0.0.1")])
+        .http("web", [own("a", "shop/cart", "10.0.0.1")])
+        .http("api", [own("b", "shop/cart", "10.0.0.1")])
         .under(Rules { name_policy, ..Rules::default() });
     assert_eq!(holder(&world, "http/web").as_deref(), Some("shop/cart"));
     assert_eq!(holder(&world, "http/api").as_deref(), Some("ops/api"));
@@ -217,18 +209,17 @@ fn those_who_share_a_name_that_is_held_by_one_are_none() {
         let all = Holders::decide(&world.0).with_sharers(&[named(name)].into());
         all.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let shared = World::new().service(shares("shop/a", 1)).service(shares("shop/b", 2));
+    let shared = World::of(shares("shop/a", 1)).service(shares("shop/b", 2));
     assert_eq!(with_sharers(&shared, "shop/b"), ["shop/a", "shop/b"]);
     // `shop/c` claims the name too, and the oldest of all holds it alone.
-    let alone = World::new()
-        .service(service("shop/a", "http/web").created(1))
+    let alone = World::of(service("shop/a", "http/web").created(1))
         .service(service("shop/c", "http/web").created(2));
     assert_eq!(with_sharers(&alone, "shop/c"), ["shop/c"]);
 }
 
 #[test]
 fn claims_are_clear_if_no_annotation_is_wrong_and_each_namespace_is_known() {
-    let web = || World::new().service(service("shop/web", "http/web"));
+    let web = || World::of(service("shop/web", "http/web"));
     let clear = |world: World| world.observed(&Selection::Everything).is_clear();
     assert!(clear(World::new()) && clear(web()));
     assert!(!clear(web().service(service("shop/mail", "http/mail").mistaken())));

@@ -1,6 +1,6 @@
 //! The Cloud Map services that are deleted, and the obstacles to a deletion.
 
-use super::world::{A, BOTH, HTTP, World, foreign, key, own, pod, service, tagged};
+use super::world::{A, BOTH, World, foreign, key, own, pod, service, tagged};
 use crate::model::{Attributes, Tags};
 use crate::publish::plan::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
@@ -18,7 +18,7 @@ fn web(world: &World, others: &Claimed) -> Option<DeletionVerdict> {
 
 /// `http/web` with our tag and these instances.
 fn world<const N: usize>(instances: [(&str, Attributes); N]) -> World {
-    let world = World::new().cloud_map("http/web", HTTP, instances);
+    let world = World::new().http("web", instances);
     world.with("http/web", |service| service.tags = tagged("cloud-map-sync"))
 }
 
@@ -78,7 +78,7 @@ fn a_claim_keeps_a_service_with_or_without_anything_to_register() {
 
 #[test]
 fn a_claim_of_another_cluster_keeps_a_service() {
-    let green = World::new().service(service("ops/web", "http/web"));
+    let green = World::of(service("ops/web", "http/web"));
     let of_green = Claimed::of(&green.0, green.plan().leaving());
     assert_eq!(web(&world([]), &of_green), None);
 }
@@ -94,7 +94,7 @@ fn a_claim_in_a_namespace_that_is_not_found_keeps_every_service_of_that_name() {
 fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
     let web = service("shop/web", "dns/web").families([]).ready([pod("one", "10.0.0.1")]);
     let misfit = || {
-        let world = World::new().service(web.clone()).cloud_map("dns/web", BOTH, []);
+        let world = World::of(web.clone()).dns("web", BOTH, []);
         world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
     };
     let claimed = |world: &World| Claimed::of(&world.0, world.plan().leaving());
@@ -103,7 +103,7 @@ fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
     assert!(may_go(&claimed(&misfit())));
     let young = service("shop/young", "dns/web").created(200);
     assert!(!may_go(&claimed(&misfit().service(young))), "another Service of the cluster");
-    let other = World::new().service(service("shop/web", "dns/web"));
+    let other = World::of(service("shop/web", "dns/web"));
     for others in [claimed(&other), claimed(&misfit())] {
         assert!(!may_go(&claimed(&misfit()).and(others)), "another cluster");
     }
@@ -122,7 +122,7 @@ fn a_service_that_could_not_be_read_stays() {
         (service.instances, service.unreadable) = (None, Some("throttled".into()));
     });
     assert_eq!(alone(&unreadable), None);
-    let dns = World::new().cloud_map("dns/web", A, []);
+    let dns = World::new().dns("web", A, []);
     let claimed = Claimed::of(&dns.0, dns.plan().leaving());
     assert!(deletable(&dns.0.registry, &claimed).contains(&key("dns/web")), "of any kind");
 }

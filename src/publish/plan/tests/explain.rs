@@ -1,11 +1,8 @@
-//! The description of a plan for people: the state of each endpoint under each name, remarks on a name, and the largest
-//! number of instances during a run.
+//! The description of a plan for people: the state of each endpoint under each name, and remarks on a name.
 
 use insta::assert_snapshot;
 
-use super::world::{
-    A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, pods, service, with,
-};
+use super::world::{A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, service, with};
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
 use crate::publish::plan::{Found, found, plan};
@@ -54,9 +51,8 @@ fn each_endpoint_has_one_state() {
         terminating("10.0.0.5"),
         not_ready("10.0.0.6"),
     ];
-    let world = World::new().service(service("shop/web", "http/web").ready(endpoints)).cloud_map(
-        "http/web",
-        HTTP,
+    let world = World::of(service("shop/web", "http/web").ready(endpoints)).http(
+        "web",
         [
             ("a", of_pod("10.0.0.1")),
             ("b", of_pod("10.0.0.2")),
@@ -87,7 +83,7 @@ fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
     let claims = service("shop/web", "http/web").ports([("http", 80), ("grpc", 81)]);
     let world = |instances: [(&'static str, Attributes); 3]| {
         let claims = claims.clone().port(["http", "grpc"]).ready(endpoints.clone());
-        World::new().service(claims).cloud_map("http/web", HTTP, instances)
+        World::of(claims).http("web", instances)
     };
     let registered = |instances: [(&'static str, Attributes); 3]| {
         let names = described(&world(instances), "shop/web").remove(0).endpoints;
@@ -111,7 +107,7 @@ fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
 fn name_that_another_service_holds_is_not_held() {
     let older = service("shop/old", "http/web").created(1);
     let younger = service("shop/web", "http/web").also("mail").ready([pod("one", "10.0.0.1")]);
-    let names = described(&World::new().service(older).service(younger), "shop/web");
+    let names = described(&World::of(older).service(younger), "shop/web");
     let names: Vec<(String, bool)> =
         names.iter().map(|it| (it.place.to_string(), it.held)).collect();
     assert_eq!(names, [("http/mail".to_owned(), true), ("http/web".to_owned(), false)]);
@@ -120,7 +116,7 @@ fn name_that_another_service_holds_is_not_held() {
 
 /// The remarks on a Service under its first name.
 fn remarks(claims: Kubernetes, place: &str, kind: Option<ServiceKind>) -> Vec<String> {
-    let world = World::new().service(claims);
+    let world = World::of(claims);
     let world = match kind {
         Some(kind) => world.cloud_map(place, kind, []),
         None => world,
@@ -152,26 +148,4 @@ fn port_of_the_pods_is_remarked_if_records_carry_none() {
     for kind in [Some(SRV), Some(HTTP), None] {
         assert_eq!(remark(&[("http", 8080)], kind), "", "{kind:?}");
     }
-}
-
-#[test]
-fn peak_counts_what_is_there_and_what_comes() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready(pods("10.0.0", 1..=3)))
-        .cloud_map("http/web", HTTP, [("a", of_pod("10.0.0.1")), ("b", foreign("10.0.0.9"))])
-        .cloud_map("http/mail", HTTP, [("c", foreign("10.0.0.8"))])
-        .cloud_map("dns/far", A, [])
-        .with("dns/far", |far| {
-            far.instances = None;
-            far.instance_count = 3;
-        });
-    let mut observed = world.clone();
-    observed.0.expect_namespaces();
-    let observed = observed.observed(&Selection::Everything);
-    let peaks = world.0.peaks(&plan(&observed));
-    let lines = peaks.iter().map(|it| format!("{}: {} of {}", it.of, it.count, it.quota));
-    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
-    http/web: 4 of 1000
-    http: 5 of 2000
-    ");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use insta::assert_snapshot;
 
-use super::world::{A, HTTP, World, foreign, named, pod, service, tell, with, written};
+use super::world::{A, World, foreign, named, pod, service, tell, with, written};
 use crate::model::attributes::{EC2_INSTANCE, PORT};
 use crate::model::{
     Attributes, ClusterId, ClustersetId, Export, ExportedPort, ExportedService, Flow, ImportType,
@@ -46,7 +46,7 @@ fn exported<const N: usize>(addresses: [&str; N]) -> World {
     };
     let targets = [("http".to_owned(), "8080".to_owned())].into();
     web.annotated.export = Some(Arc::new(ExportedService { clusterset, export, targets }));
-    let mut world = World::new().service(web);
+    let mut world = World::of(web);
     world.0.owner.flow = Flow::Exports;
     world
 }
@@ -80,9 +80,8 @@ fn adoption(world: &World) -> Plan {
 
 #[test]
 fn export_waits_and_nothing_under_its_name_changes() {
-    let world = exported(["10.0.0.1", "10.0.0.2"]).cloud_map(
-        "http/web",
-        HTTP,
+    let world = exported(["10.0.0.1", "10.0.0.2"]).http(
+        "web",
         [("tcp-10_0_0_1-8080", of_aws("10.0.0.1")), ("tcp-10_0_0_9-8080", of_aws("10.0.0.9"))],
     );
     assert_snapshot!(world.told(), @r#"! http/web http/web: 2 instances under this name have the cluster's id and no marks, as AWS's controller registers them; the export waits for {"action":"adopt","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} (NotAdopted)"#);
@@ -104,7 +103,7 @@ fn only_complete_unmarked_instances_of_the_member_are_adopted_and_hold_the_expor
         ("by-hand", with(foreign("10.0.0.1"), "CLUSTER_ID", "blue"), false),
     ];
     for (id, attributes, expected) in cases {
-        let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [(id, attributes.clone())]);
+        let world = exported(["10.0.0.1"]).http("web", [(id, attributes.clone())]);
         let is_adopted = written(&adoption(&world), "http/web").contains_key(id);
         let waits = world.told().contains("(NotAdopted)");
         assert_eq!((is_adopted, waits), (expected, expected), "{attributes:?}");
@@ -113,11 +112,8 @@ fn only_complete_unmarked_instances_of_the_member_are_adopted_and_hold_the_expor
 
 #[test]
 fn adopted_instance_is_as_the_next_sync_wants_it() {
-    let world = exported(["10.0.0.1"]).cloud_map(
-        "http/web",
-        HTTP,
-        [("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "team", "shop"))],
-    );
+    let world = exported(["10.0.0.1"])
+        .http("web", [("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "team", "shop"))]);
     let adopted = written(&adoption(&world), "http/web").remove("tcp-10_0_0_1-8080");
     let adopted = adopted.expect("it is adopted");
     assert_eq!(adopted.get("HOSTNAME"), None);
@@ -125,8 +121,7 @@ fn adopted_instance_is_as_the_next_sync_wants_it() {
     let kept = kept.map(|key| adopted.get(key));
     let controller = "aws-cloud-map-mcs-controller-for-k8s 0.3.1";
     assert_eq!(kept, ["shop", controller, "cloud-map-sync", "one"].map(Some));
-    let after =
-        exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("tcp-10_0_0_1-8080", adopted)]);
+    let after = exported(["10.0.0.1"]).http("web", [("tcp-10_0_0_1-8080", adopted)]);
     assert_eq!(after.told(), "");
     assert_eq!(tell(&adoption(&after)), "");
 }
@@ -135,12 +130,8 @@ fn adopted_instance_is_as_the_next_sync_wants_it() {
 #[test]
 fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync() {
     let world = exported(["10.0.0.1"])
-        .cloud_map(
-            "http/web",
-            HTTP,
-            [("a", of_aws("10.0.0.1")), ("b", with(of_aws("10.0.0.9"), "READY", "false"))],
-        )
-        .cloud_map("http/gone", HTTP, [("c", of_aws("10.0.0.8"))]);
+        .http("web", [("a", of_aws("10.0.0.1")), ("b", with(of_aws("10.0.0.9"), "READY", "false"))])
+        .http("gone", [("c", of_aws("10.0.0.8"))]);
     let plan = adoption(&world);
     assert_snapshot!(tell(&plan), @"
     http/gone: adopt http/gone c: 10.0.0.8 port 8080: of the AWS MCS controller, which must not run any more
@@ -150,11 +141,7 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
     let [web, gone] = ["http/web", "http/gone"].map(|place| written(&plan, place));
     let [a, b, c] = [web["a"].clone(), web["b"].clone(), gone["c"].clone()];
     assert_eq!(b.get("READY"), Some("false"));
-    let after = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", a), ("b", b)]).cloud_map(
-        "http/gone",
-        HTTP,
-        [("c", c)],
-    );
+    let after = exported(["10.0.0.1"]).http("web", [("a", a), ("b", b)]).http("gone", [("c", c)]);
     assert_snapshot!(after.told(), @"
     http/gone: deregister http/gone c: 10.0.0.8 port 8080: Service http/gone is gone, or no longer exported
     http/web: deregister http/web b: 10.0.0.9 port 8080: no ready endpoint has this address and port
@@ -164,7 +151,7 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
 /// With our marks and without a record they would count for no member.
 #[test]
 fn instances_of_an_export_without_a_record_stay() {
-    let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);
+    let world = exported(["10.0.0.1"]).http("web", [("a", of_aws("10.0.0.1"))]);
     let observed = world.observed(&Selection::Everything);
     assert_eq!(observed.to_adopt(&member()), [named("http/web")].into());
     let none = ExportAdoption { member: member(), recorded: [].into() };
@@ -178,12 +165,12 @@ fn what_cannot_have_our_marks_is_reported() {
         (with(of_aws("10.0.0.1"), EC2_INSTANCE, "i-0123"), "Cloud Map allows no marks together"),
         (many, "with our marks it would have 39 attributes"),
     ] {
-        let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", attributes)]);
+        let world = exported(["10.0.0.1"]).http("web", [("a", attributes)]);
         let told = tell(&adoption(&world));
         assert!(told.starts_with("! http/web http/web: instance a is not adopted"), "{told}");
         assert!(told.contains(reason), "{told}");
     }
-    let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);
+    let world = exported(["10.0.0.1"]).http("web", [("a", of_aws("10.0.0.1"))]);
     let policy = Policy::CreateOnly;
     let told = tell(&adoption(&world.under(Rules { policy, ..Rules::default() })));
     assert!(told.contains("POLICY=create-only does not allow this: adopt a in http/web"), "{told}");
@@ -191,12 +178,11 @@ fn what_cannot_have_our_marks_is_reported() {
 
 #[test]
 fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_too() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map("http/web", HTTP, [("a", with(of_aws("10.0.0.1"), PORT, ""))]);
+    let world = World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+        .http("web", [("a", with(of_aws("10.0.0.1"), PORT, ""))]);
     let mut of_aws = of_aws("10.0.0.1");
     of_aws.remove(PORT);
-    let world = world.cloud_map("http/web", HTTP, [("a", of_aws)]);
+    let world = world.http("web", [("a", of_aws)]);
     let adopted = |exports| {
         let observed = world.observed(&Selection::Everything);
         tell(&adopt(&observed, &Adoption { owner: None, exports }))
@@ -207,7 +193,7 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
 
 #[test]
 fn address_that_is_never_published_is_not_exported() {
-    let world = exported(["10.0.0.1", "127.0.0.1"]).cloud_map("http/web", HTTP, []);
+    let world = exported(["10.0.0.1", "127.0.0.1"]).http("web", []);
     let of_ipv4 = exported(["10.0.0.1", "fd00::1"]).cloud_map("http/web", A, []);
     assert_snapshot!(of_ipv4.told(), @"http/web: register http/web address-10-0-0-1-7633c81226: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(world.told(), @r"

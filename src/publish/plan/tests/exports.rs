@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{HTTP, World, foreign, named, own, owner_of, pod, service, tell};
+use super::world::{World, foreign, named, own, owner_of, pod, service, tell};
 use crate::model::{Attributes, Flow, Foreign, Marks, Owner, Selection};
 use crate::publish::plan::{Adoption, DeregisterReason, adopt, marked_owners, purge};
 use crate::publish::report;
@@ -17,9 +17,8 @@ fn exported(cluster: &str, address: &str) -> Attributes {
 
 /// `shop/web` with one ready pod, which is registered by both flows, and one that is gone.
 fn shared() -> World {
-    World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).cloud_map(
-        "http/web",
-        HTTP,
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).http(
+        "web",
         [
             own("a", "shop/web", "10.0.0.9"),
             ("b", exported("blue", "10.0.0.1")),
@@ -57,7 +56,7 @@ fn an_adoption_takes_none_of_them() {
 
 #[test]
 fn they_belong_to_an_owner_of_their_own_and_make_no_service_ours() {
-    let world = World::new().cloud_map("http/web", HTTP, [("d", exported("green", "10.0.0.7"))]);
+    let world = World::new().http("web", [("d", exported("green", "10.0.0.7"))]);
     let owners = marked_owners(&world.0.registry, "cloud-map-sync");
     assert_eq!(owners.iter().map(|it| it.flow).collect::<Vec<_>>(), [Flow::Exports]);
     assert_eq!(world.0.seen_as_ours().count(), 0);

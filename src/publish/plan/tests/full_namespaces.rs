@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
-use super::world::{HTTP, World, key, named, own, pod, pods, service, tell};
+use super::world::{World, key, named, own, pod, pods, service, tell};
 use crate::model::attributes::IPV4;
 use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
 use crate::publish::plan::plan;
@@ -39,38 +39,26 @@ fn found(simulation: &Simulation, service: &str) -> Vec<String> {
 
 #[test]
 fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
-    let world = World::new()
-        .service(ready("api", &[1, 5]))
+    let world = World::of(ready("api", &[1, 5]))
         .service(ready("web", &[3]))
-        .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
-        .cloud_map("http/web", HTTP, [("c", task(1))]);
+        .http("api", [("a", stands("api", 1)), ("b", stands("api", 2))])
+        .http("web", [("c", task(1))]);
     assert_snapshot!(refused(&world), @r"
     shop/api: rewrite http/api b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     ! shop/web http/web: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
     ");
     // If a single replica moves, the name is not without an instance.
-    let single = World::new().service(ready("web", &[2])).cloud_map(
-        "http/web",
-        HTTP,
-        [("a", stands("web", 1))],
-    );
+    let single = World::of(ready("web", &[2])).http("web", [("a", stands("web", 1))]);
     assert_snapshot!(refused(&single), @"shop/web: rewrite http/web a: 10.0.0.2 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port");
     // An instance of the former holder is displaced before the new one has any.
-    let passed = World::new().service(ready("web", &[2])).cloud_map(
-        "http/web",
-        HTTP,
-        [("a", stands("gone", 1))],
-    );
+    let passed = World::of(ready("web", &[2])).http("web", [("a", stands("gone", 1))]);
     assert_snapshot!(refused(&passed), @"shop/web: rewrite http/web a: 10.0.0.2 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless");
 }
 
 #[test]
 fn a_service_that_grows_waits_and_the_next_sync_writes_nothing() {
-    let world = World::new().service(ready("web", &[1, 2, 3])).cloud_map(
-        "http/web",
-        HTTP,
-        [("a", stands("web", 1)), ("b", task(1))],
-    );
+    let world =
+        World::of(ready("web", &[1, 2, 3])).http("web", [("a", stands("web", 1)), ("b", task(1))]);
     let mut simulation = full(world);
     assert_eq!(simulation.sync(&Selection::Everything), 0);
     simulation.course.namespace_quota += 1;
@@ -82,10 +70,9 @@ fn a_service_that_grows_waits_and_the_next_sync_writes_nothing() {
 #[test]
 fn a_renamed_service_moves_one_for_one_and_the_last_instance_after_the_first_new_one() {
     for count in [2_u8, 3, 5, 9, 40] {
-        let world = World::new()
-            .service(service("shop/web", "http/new").ready(pods("10.0.0", 1..=count)))
-            .cloud_map("http/old", HTTP, [])
-            .cloud_map("http/new", HTTP, [])
+        let world = World::of(service("shop/web", "http/new").ready(pods("10.0.0", 1..=count)))
+            .http("old", [])
+            .http("new", [])
             .with("http/old", |old| {
                 let instances = (1..=count).map(|last| (format!("i-{last}"), stands("web", last)));
                 old.instances = Some(instances.collect());
@@ -102,10 +89,9 @@ fn a_renamed_service_moves_one_for_one_and_the_last_instance_after_the_first_new
 
 #[test]
 fn a_renamed_service_of_one_instance_waits_with_both_names() {
-    let world = World::new()
-        .service(service("shop/web", "http/new").ready([pod("one", "10.0.0.1")]))
-        .cloud_map("http/old", HTTP, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map("http/new", HTTP, []);
+    let world = World::of(service("shop/web", "http/new").ready([pod("one", "10.0.0.1")]))
+        .http("old", [own("a", "shop/web", "10.0.0.1")])
+        .http("new", []);
     assert_snapshot!(refused(&world), @r"
     shop/web: deregister http/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
     ! shop/web http/new: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
@@ -118,11 +104,11 @@ fn a_renamed_service_of_one_instance_waits_with_both_names() {
 #[test]
 fn the_former_holder_of_a_shared_refusal_keeps_what_waits_for_its_new_name() {
     // `shop/left` is not found under its new name, which is full, so `shop/web` may not displace its instance.
-    let world = World::new()
-        .service(service("shop/left", "http/new").created(1).ready([pod("one", "10.0.0.1")]))
-        .service(service("shop/web", "http/old").created(2).ready([pod("two", "10.0.0.2")]))
-        .cloud_map("http/old", HTTP, [own("a", "shop/left", "10.0.0.1")])
-        .cloud_map("http/new", HTTP, []);
+    let world =
+        World::of(service("shop/left", "http/new").created(1).ready([pod("one", "10.0.0.1")]))
+            .service(service("shop/web", "http/old").created(2).ready([pod("two", "10.0.0.2")]))
+            .http("old", [own("a", "shop/left", "10.0.0.1")])
+            .http("new", []);
     let mut simulation = full(world);
     assert_eq!(simulation.sync(&Selection::Everything), 0);
     assert_eq!(found(&simulation, "shop/left"), ["old 10.0.0.1"]);

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::capacity::stands;
 use super::full_namespaces::refused;
-use super::world::{HTTP, World, key, ours, pod, pods, service, with};
+use super::world::{World, key, ours, pod, pods, service, with};
 use crate::model::Selection;
 use crate::model::attributes::POD;
 use crate::publish::plan::{Change, plan};
@@ -18,11 +18,10 @@ fn renamed(old: u8, last: u8, new: &[u8]) -> World {
     let instances = |all: &mut dyn Iterator<Item = u8>| {
         Some(all.map(|last| (format!("i-{last}"), stands("web", last))).collect())
     };
-    World::new()
-        .service(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
-        .cloud_map("http/old", HTTP, [])
+    World::of(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
+        .http("old", [])
         .with("http/old", |it| it.instances = instances(&mut (1..=old)))
-        .cloud_map("http/new", HTTP, [])
+        .http("new", [])
         .with("http/new", |it| it.instances = instances(&mut new.iter().copied()))
 }
 
@@ -91,14 +90,14 @@ fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
     };
     let web = pods("10.0.0", 1..=9);
     let world = ["a", "b"].into_iter().fold(
-        World::new().service(service("shop/web", "http/new").ready(web)),
+        World::of(service("shop/web", "http/new").ready(web)),
         |world, name| {
             let ready = [pod("two", "10.0.1.1")];
-            world.service(next(name).ready(ready)).cloud_map(&format!("http/{name}"), HTTP, [])
+            world.service(next(name).ready(ready)).http(name, [])
         },
     );
     let world = world
-        .cloud_map("http/new", HTTP, [])
+        .http("new", [])
         .with("http/new", |it| it.instances = instances(1..=1))
         .with("http/a", |it| it.instances = instances(2..=3))
         .with("http/b", |it| it.instances = instances(4..=9));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service,
-    tell, with, written,
+    A, Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service, tell,
+    with, written,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
@@ -44,7 +44,7 @@ pub fn checked<const N: usize>(
 ) -> World {
     let known = known.iter().map(|(id, health)| ((*id).to_owned(), *health));
     let known: BTreeMap<String, Health> = known.collect();
-    world.cloud_map("http/web", HTTP, instances).with("http/web", |service| {
+    world.http("web", instances).with("http/web", |service| {
         service.custom_health = true;
         service.health = KnownHealth::Read(known);
     })
@@ -72,7 +72,7 @@ fn health_that_differs_is_reported_and_the_initial_one_is_never_compared() {
     for (conditions, initial, known, expected) in cases {
         let known: Vec<_> = known.into_iter().map(|health| ("a", health)).collect();
         let instances = [("a", registered("one", "10.0.0.1", initial))];
-        let world = checked(World::new().service(web([one(conditions)])), instances, &known);
+        let world = checked(World::of(web([one(conditions)])), instances, &known);
         assert_eq!(world.told(), expected, "{conditions:?} {initial} {known:?}");
     }
 }
@@ -81,7 +81,7 @@ fn health_that_differs_is_reported_and_the_initial_one_is_never_compared() {
 fn a_rewrite_says_the_health_of_its_moment_and_nothing_else_is_reported() {
     let drifted = with(registered("one", "10.0.0.1", "HEALTHY"), REGION, "us-east-1");
     let known = [("a", Health::Healthy)];
-    let world = checked(World::new().service(web([one("")])), [("a", drifted)], &known);
+    let world = checked(World::of(web([one("")])), [("a", drifted)], &known);
     assert_snapshot!(world.told(), @"shop/web: rewrite http/web a: REGION us-east-1 -> eu-central-1, health HEALTHY -> UNHEALTHY");
     assert_eq!(written(&world.plan(), "http/web")["a"].get(INITIAL_HEALTH), Some("UNHEALTHY"));
 }
@@ -90,7 +90,7 @@ fn a_rewrite_says_the_health_of_its_moment_and_nothing_else_is_reported() {
 fn the_mark_of_custom_health_comes_and_goes_with_the_annotation() {
     let plain = with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one");
     let world = |web: Kubernetes, instance| {
-        checked(World::new().service(web), [("a", instance)], &[("a", Health::Unhealthy)])
+        checked(World::of(web), [("a", instance)], &[("a", Health::Unhealthy)])
     };
     let comes = world(web([one("ready serving")]), plain);
     assert_snapshot!(comes.told(), @"shop/web: rewrite http/web a: cloud-map-sync/health nothing -> custom, health UNHEALTHY -> HEALTHY");
@@ -104,8 +104,8 @@ fn the_mark_of_custom_health_comes_and_goes_with_the_annotation() {
 fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
     let web = service("shop/web", "dns/new").custom_health().ready([one("ready serving")]);
     let instance = with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one");
-    let world = World::new().service(web).cloud_map("dns/new", A, [("a", instance)]).cloud_map(
-        "dns/old",
+    let world = World::of(web).dns("new", A, [("a", instance)]).dns(
+        "old",
         A,
         [own("b", "shop/web", "10.0.0.1")],
     );
@@ -119,7 +119,7 @@ fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
 fn health_that_could_not_be_read_is_not_changed_and_stops_nothing_else() {
     let endpoints = [one(""), found("two", "10.0.0.2", "ready serving")];
     let instances = [("a", registered("one", "10.0.0.1", "HEALTHY"))];
-    let world = checked(World::new().service(web(endpoints)), instances, &[]);
+    let world = checked(World::of(web(endpoints)), instances, &[]);
     let world = world.with("http/web", |service| {
         service.health = KnownHealth::Unreadable("throttled".into());
     });
@@ -138,7 +138,7 @@ fn the_health_of_others_is_never_reported() {
     ];
     let known = [("a", Health::Unhealthy), ("b", Health::Unhealthy), ("c", Health::Unhealthy)];
     let endpoints = [one("serving"), found("two", "10.0.0.2", "serving")];
-    let world = checked(World::new().service(web(endpoints)), others, &known);
+    let world = checked(World::of(web(endpoints)), others, &known);
     assert_snapshot!(world.told(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web c: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
@@ -151,9 +151,9 @@ fn surplus_does_not_wait_for_the_health_that_others_report() {
     let pod = || Endpoint { pod: None, ..pod("", "10.0.0.1") };
     let old = service("shop/old", "dns/web").created(1).shared().ready([pod()]);
     let young = service("shop/young", "dns/web").created(2).shared().custom_health().ready([pod()]);
-    let world = World::new().service(old).service(young);
+    let world = World::of(old).service(young);
     let present = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
-    let world = world.cloud_map("dns/web", A, present).with("dns/web", |service| {
+    let world = world.dns("web", A, present).with("dns/web", |service| {
         service.custom_health = true;
         service.health = KnownHealth::Read([("a".to_owned(), Health::Unhealthy)].into());
     });
@@ -163,7 +163,7 @@ fn surplus_does_not_wait_for_the_health_that_others_report() {
 #[test]
 fn health_is_written_by_policies_that_rewrite() {
     let instances = [("a", registered("one", "10.0.0.1", "HEALTHY"))];
-    let world = checked(World::new().service(web([one("")])), instances, &[]);
+    let world = checked(World::of(web([one("")])), instances, &[]);
     let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_eq!(under(Policy::UpsertOnly), under(Policy::Sync));
     assert_snapshot!(under(Policy::CreateOnly), @"! shop/web http/web: POLICY=create-only does not allow this: report the health of a in http/web (Policy)");
@@ -174,14 +174,14 @@ fn health_is_read_only_where_a_plan_has_to_know_it() {
     let mine = || [("a", ours("shop/web", "10.0.0.1"))];
     let before = || [("a", registered("one", "10.0.0.1", "HEALTHY"))];
     let plain = || service("shop/web", "http/web").ready([one("")]);
-    let asking = || World::new().service(web([one("")]));
-    let withdrawn = || World::new().service(web([]).levers(false, None));
-    let unchecked = asking().cloud_map("http/web", HTTP, mine());
+    let asking = || World::of(web([one("")]));
+    let withdrawn = || World::of(web([]).levers(false, None));
+    let unchecked = asking().http("web", mine());
     let cases = [
         ("asked for", checked(asking(), mine(), &[]), true),
         ("no check", unchecked, false),
-        ("membership", checked(World::new().service(plain()), mine(), &[]), false),
-        ("written before", checked(World::new().service(plain()), before(), &[]), true),
+        ("membership", checked(World::of(plain()), mine(), &[]), false),
+        ("written before", checked(World::of(plain()), before(), &[]), true),
         ("of a Service that is gone", checked(World::new(), before(), &[]), true),
         ("withdrawn", checked(withdrawn(), mine(), &[]), false),
         ("none of ours", checked(asking(), [("a", foreign("10.0.0.1"))], &[]), false),
@@ -201,7 +201,7 @@ fn health_is_read_only_where_a_plan_has_to_know_it() {
 fn an_adopted_instance_is_as_healthy_as_its_pod() {
     for (conditions, expected) in [("ready serving", "HEALTHY"), ("", "UNHEALTHY")] {
         let theirs = with(foreign("10.0.0.1"), INITIAL_HEALTH, "HEALTHY");
-        let world = checked(World::new().service(web([one(conditions)])), [("a", theirs)], &[]);
+        let world = checked(World::of(web([one(conditions)])), [("a", theirs)], &[]);
         let adopted = written(&world.adoption(), "http/web");
         assert_eq!(adopted["a"].get(INITIAL_HEALTH), Some(expected), "{conditions:?}");
     }

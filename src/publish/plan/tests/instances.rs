@@ -12,8 +12,8 @@ use crate::publish::plan::Change;
 
 /// A Service with one pod, and an instance of ours as it is in Cloud Map.
 fn registered(instance: Attributes) -> World {
-    World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
-        "dns/web",
+    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
         A,
         [("a", instance)],
     )
@@ -61,11 +61,8 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
 fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
     let mut bare = pod("", "10.0.0.1");
     bare.pod = None;
-    let world = World::new().service(service("shop/web", "dns/web").ready([bare])).cloud_map(
-        "dns/web",
-        A,
-        [("a", right())],
-    );
+    let world =
+        World::of(service("shop/web", "dns/web").ready([bare])).dns("web", A, [("a", right())]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
 }
 
@@ -85,14 +82,15 @@ fn a_rewrite_carries_over_what_others_added() {
 
 #[test]
 fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
-    let world =
-        |kind| {
-            let web = service("shop/web", web_of(kind)).ports([("http", 80)]).port(["http"]);
-            let registered = with(ours("shop/web", "10.0.0.1"), PORT, "8079");
-            World::new()
-                .service(web.ready([pod("one", "10.0.0.1").target("http", 8080)]))
-                .cloud_map(web_of(kind), kind, [("a", registered)])
-        };
+    let world = |kind| {
+        let web = service("shop/web", web_of(kind)).ports([("http", 80)]).port(["http"]);
+        let registered = with(ours("shop/web", "10.0.0.1"), PORT, "8079");
+        World::of(web.ready([pod("one", "10.0.0.1").target("http", 8080)])).cloud_map(
+            web_of(kind),
+            kind,
+            [("a", registered)],
+        )
+    };
     assert_snapshot!(world(SRV).told(), @r"
     shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
     shop/web: deregister dns/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
@@ -109,19 +107,17 @@ fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
 
 #[test]
 fn an_instance_that_gains_a_second_address_keeps_its_id() {
-    let ready = |addresses| {
-        World::new().service(service("shop/web", "dns/web").ready([pod("one", addresses)]))
-    };
-    let id = ready("10.0.0.1").cloud_map("dns/web", BOTH, []).id_given("dns/web", "10.0.0.1");
-    let world = ready("10.0.0.1+fd00::1").cloud_map("dns/web", BOTH, [(&id, right())]);
+    let ready =
+        |addresses| World::of(service("shop/web", "dns/web").ready([pod("one", addresses)]));
+    let id = ready("10.0.0.1").dns("web", BOTH, []).id_given("dns/web", "10.0.0.1");
+    let world = ready("10.0.0.1+fd00::1").dns("web", BOTH, [(&id, right())]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web: AWS_INSTANCE_IPV6 nothing -> fd00::1");
     assert_eq!(written(&world.plan(), "dns/web").into_keys().collect::<Vec<_>>(), [id]);
 }
 
 #[test]
 fn an_id_that_somebody_else_has_is_not_registered_over() {
-    let empty =
-        World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]));
+    let empty = World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]));
     let id = empty.id_given("http/web", "10.0.0.1");
     let others = [
         foreign("10.0.0.1"),
@@ -130,7 +126,7 @@ fn an_id_that_somebody_else_has_is_not_registered_over() {
         with(right(), "cloud-map-sync/owner", "another"),
     ];
     for other in others {
-        let plan = empty.clone().cloud_map("http/web", HTTP, [(&id, other)]).plan();
+        let plan = empty.clone().http("web", [(&id, other)]).plan();
         assert!(plan.changes.is_empty());
         assert_eq!(plan.held_back[0].reason.code(), "IdTaken");
     }
@@ -139,38 +135,40 @@ fn an_id_that_somebody_else_has_is_not_registered_over() {
 #[test]
 fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids() {
     let both = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
-    let empty = World::new().service(service("shop/web", "http/web").ready(both));
+    let empty = World::of(service("shop/web", "http/web").ready(both));
     let id = empty.id_given("http/web", "10.0.0.1");
     let altered = with(with(right(), IPV4, "10.0.0.2"), "cloud-map-sync/pod", "two");
     let other = empty.id_given("http/web", "10.0.0.2");
-    let swapped = empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone())]);
+    let swapped = empty.clone().http("web", [(&id, altered.clone())]);
     let swapped = written(&swapped.plan(), "http/web");
     assert_eq!(swapped.keys().collect::<Vec<_>>(), [&other]);
     assert_eq!(swapped[&other].get(IPV4), Some("10.0.0.1"));
     // Both stand for the second pod: the first one's id goes back to the first one.
     let second = written(&empty.plan(), "http/web")[&other].clone();
-    let doubled =
-        empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone()), (&other, second)]);
+    let doubled = empty.clone().http("web", [(&id, altered.clone()), (&other, second)]);
     assert_snapshot!(doubled.told().replace(&id, "ID"), @"shop/web: rewrite http/web: AWS_INSTANCE_IPV4 10.0.0.2 -> 10.0.0.1, cloud-map-sync/pod two -> one");
     // An id that is free in no other way is not registered over.
-    let taken = empty.cloud_map("http/web", HTTP, [(&id, altered), (&other, foreign("10.0.0.9"))]);
+    let taken = empty.http("web", [(&id, altered), (&other, foreign("10.0.0.9"))]);
     assert_eq!(taken.plan().held_back[0].reason.code(), "IdTaken");
 }
 
 #[test]
 fn an_equal_address_of_somebody_else_does_not_stop_ours() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map("dns/web", A, [("a", foreign("10.0.0.1"))]);
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
+        A,
+        [("a", foreign("10.0.0.1"))],
+    );
     assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn pods_that_share_the_address_of_their_host_are_one_instance() {
     let shared = |kind: ServiceKind, first, second| {
-        let world = World::new()
-            .service(service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]))
-            .cloud_map("dns/web", kind, []);
+        let world = World::of(
+            service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]),
+        )
+        .dns("web", kind, []);
         world.told()
     };
     assert_snapshot!(shared(A, "10.0.0.1", "10.0.0.1"), @"shop/web: register dns/web: 10.0.0.1 (pod two)");
@@ -180,11 +178,9 @@ fn pods_that_share_the_address_of_their_host_are_one_instance() {
 
 #[test]
 fn what_belongs_to_others_is_counted_by_kind() {
-    let world = World::new()
-        .service(service("shop/web", "http/web"))
-        .cloud_map(
-            "http/web",
-            HTTP,
+    let world = World::of(service("shop/web", "http/web"))
+        .http(
+            "web",
             [
                 ("a", of_other_cluster("shop/web", "10.0.0.1")),
                 ("b", with(foreign("10.0.0.2"), "ECS_SERVICE_NAME", "web")),
@@ -192,7 +188,7 @@ fn what_belongs_to_others_is_counted_by_kind() {
                 ("d", foreign("10.0.0.4")),
             ],
         )
-        .cloud_map("http/unclaimed", HTTP, [("e", foreign("10.0.0.5"))]);
+        .http("unclaimed", [("e", foreign("10.0.0.5"))]);
     let unchanged = world.plan().unchanged;
     let foreign: Vec<_> = unchanged.values().flat_map(|it| it.foreign.clone()).collect();
     assert_eq!(foreign, [(Foreign::Ecs, 2), (Foreign::OtherCluster, 1), (Foreign::Unknown, 1)]);
@@ -202,7 +198,7 @@ fn what_belongs_to_others_is_counted_by_kind() {
 fn a_new_instance_carries_marks_address_zone_and_region() {
     let web = service("shop/web", "http/web").ports([("http", 80)]).port(["http"]);
     let one = pod("one", "10.0.0.1+fd00::1").target("http", 8080).zone("eu-central-1a");
-    let plan = World::new().service(web.ready([one])).plan();
+    let plan = World::of(web.ready([one])).plan();
     let (id, attributes) = written(&plan, "http/web").pop_first().expect("one instance");
     let lines: Vec<String> =
         attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -228,8 +224,8 @@ fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
     let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"];
     let pods = [("one", addresses[0]), ("two", addresses[1]), ("three", addresses[2])];
     let pods = pods.map(|(name, address)| pod(name, address));
-    let empty = World::new().service(service("shop/web", "http/web").ready(pods));
-    let empty = empty.cloud_map("http/web", HTTP, []);
+    let empty = World::of(service("shop/web", "http/web").ready(pods));
+    let empty = empty.http("web", []);
     let ids = [0, 1, 2].map(|pod| empty.id_given("http/web", addresses[pod]));
     for world in 0..125_usize {
         let stated = [world % 5, world / 5 % 5, world / 25].map(|it| addresses.get(it));
@@ -248,19 +244,18 @@ fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
 fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
     let web = |pods: &[&str]| {
         let pods: Vec<_> = pods.iter().map(|address| pod("one", address)).collect();
-        World::new().service(service("shop/web", "http/web").ready(pods))
+        World::of(service("shop/web", "http/web").ready(pods))
     };
-    let id =
-        |address| web(&[address]).cloud_map("http/web", HTTP, []).id_given("http/web", address);
+    let id = |address| web(&[address]).http("web", []).id_given("http/web", address);
     let gone = |world: World| {
         let plan = world.plan();
         let removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
         removals.filter_map(Change::instance).map(str::to_owned).collect::<Vec<_>>()
     };
     let (first, second) = (id("10.0.0.1"), id("10.0.0.2"));
-    let both = web(&["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", right()), (&first, right())]);
+    let both = web(&["10.0.0.1"]).http("web", [("a", right()), (&first, right())]);
     assert_eq!(gone(both), [first], "the first by id stays");
     let pods = ["10.0.0.1", "10.0.0.2"];
-    let edited = web(&pods).cloud_map("http/web", HTTP, [(&second, right()), ("z", right())]);
+    let edited = web(&pods).http("web", [(&second, right()), ("z", right())]);
     assert!(gone(edited).is_empty(), "the second pod takes the one with its id");
 }

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::promises::our_addresses;
 use super::simulation::{Course, Simulation};
-use super::world::{A, CNAME, HTTP, Kubernetes, World, key, own, pod, service};
+use super::world::{A, CNAME, Kubernetes, World, key, own, pod, service};
 use crate::model::{Attributes, Selection, ServiceRef};
 use crate::publish::plan::{Change, Holders, in_turns};
 
@@ -17,9 +17,8 @@ fn left(web: Kubernetes, old: &[(&str, Attributes)], new: &[(&str, Attributes)])
         let instances = instances.iter().map(|(id, it)| ((*id).to_owned(), it.clone())).collect();
         world.cloud_map(place, A, []).with(place, |service| service.instances = Some(instances))
     };
-    let world = World::new()
-        .service(web)
-        .service(service("shop/next", "dns/old").ready([pod("two", "10.0.0.2")]));
+    let world =
+        World::of(web).service(service("shop/next", "dns/old").ready([pod("two", "10.0.0.2")]));
     filled(filled(world, "dns/old", old), "dns/new", new)
 }
 
@@ -66,16 +65,11 @@ fn what_a_renamed_service_left_does_not_wait_for_a_new_name_that_cannot_become_w
 
 #[test]
 fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of_its_own() {
-    let world = World::new()
-        .service(
-            service("shop/web", "dns/old").also("new").created(2).ready([pod("one", "10.0.0.1")]),
-        )
-        .service(service("shop/next", "dns/old").created(1).ready([pod("two", "10.0.0.2")]))
-        .cloud_map(
-            "dns/old",
-            A,
-            [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")],
-        );
+    let world = World::of(
+        service("shop/web", "dns/old").also("new").created(2).ready([pod("one", "10.0.0.1")]),
+    )
+    .service(service("shop/next", "dns/old").created(1).ready([pod("two", "10.0.0.2")]))
+    .dns("old", A, [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")]);
     assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
 }
 
@@ -83,16 +77,11 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
 #[test]
 fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_one() {
     let shared = |name, place| service(name, place).shared().created(1);
-    let world = World::new()
-        .service(shared("ops/web", "http/app").also("web").levers(false, None))
+    let world = World::of(shared("ops/web", "http/app").also("web").levers(false, None))
         .service(shared("shop/cart", "http/web").ready([pod("two", "10.0.0.2")]))
         .service(service("shop/api", "http/app").created(0).ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "http/app",
-            HTTP,
-            [own("a", "shop/cart", "10.0.0.2"), own("b", "ops/web", "10.0.0.3")],
-        )
-        .cloud_map("http/web", HTTP, [own("c", "shop/api", "10.0.0.1")]);
+        .http("app", [own("a", "shop/cart", "10.0.0.2"), own("b", "ops/web", "10.0.0.3")])
+        .http("web", [own("c", "shop/api", "10.0.0.1")]);
     let mut simulation = Simulation::new(world, Course::undisturbed());
     let found = |simulation: &Simulation| {
         ["http/app", "http/web"].map(|place| {
@@ -145,8 +134,8 @@ fn a_service_with_unclear_claims_keeps_the_names_that_it_has() {
     let mistaken = || service("shop/web", "dns/web").mistaken().created(200);
     let nowhere = || service("shop/web", "nowhere/web").created(200);
     let world = |unclear| {
-        let world = World::new().service(next()).service(unclear);
-        let told = world.cloud_map("dns/web", A, instances()).told();
+        let world = World::of(next()).service(unclear);
+        let told = world.dns("web", A, instances()).told();
         let told = told.lines().filter(|line| !line.starts_with("! shop/web"));
         told.collect::<Vec<_>>().join("\n")
     };
@@ -155,7 +144,7 @@ fn a_service_with_unclear_claims_keeps_the_names_that_it_has() {
     shop/gone: deregister dns/web b: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
     ! shop/next dns/web: Service shop/web of this cluster holds the name; this one takes over when that ends (DomainConflict)
     ");
-    let nothing_there = World::new().service(next()).service(mistaken());
+    let nothing_there = World::of(next()).service(mistaken());
     assert!(nothing_there.told().contains("shop/next: register dns/web"));
 }
 
@@ -171,11 +160,7 @@ fn a_service_with_unclear_claims_holds_no_name_under_which_a_clear_one_has_insta
     ];
     let told = |created| {
         let web = service("shop/web", "dns/web").mistaken().created(created);
-        World::new()
-            .service(next.clone())
-            .service(web)
-            .cloud_map("dns/web", A, there.clone())
-            .told()
+        World::of(next.clone()).service(web).dns("web", A, there.clone()).told()
     };
     assert_eq!(told(1), told(200));
     assert_snapshot!(told(1), @r#"
@@ -188,10 +173,8 @@ fn a_service_with_unclear_claims_holds_no_name_under_which_a_clear_one_has_insta
 
 #[test]
 fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
-    let world = World::new()
-        .service(web())
-        .cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map("dns/new", CNAME, []);
+    let world =
+        World::of(web()).dns("old", A, [own("a", "shop/web", "10.0.0.1")]).dns("new", CNAME, []);
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
     ! shop/web dns/new: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::world::{A, BOTH, HTTP, Kubernetes, World, ours, own, owner_of, pod, service, tell};
+use super::world::{A, BOTH, Kubernetes, World, ours, own, owner_of, pod, service, tell};
 use crate::publish::plan::{NamePolicy, Policy, Rules};
 
 /// The rules of a policy in which Services of `shop` may claim `web*` in the HTTP namespace, with more fields in that
@@ -74,7 +74,7 @@ fn a_rule_is_for_clusters_and_kubernetes_namespaces_and_allows_names_in_cloud_ma
         ),
     ];
     for (name, place, more, expected) in cases {
-        let plan = World::new().service(ready(name, place)).under(rules(&more)).plan();
+        let plan = World::of(ready(name, place)).under(rules(&more)).plan();
         let denied = plan.held_back.iter().any(|it| it.reason.code() == "NotAllowed");
         assert_eq!(
             (!plan.changes.is_empty(), denied),
@@ -89,7 +89,7 @@ fn the_first_rule_that_is_for_a_service_decides_alone() {
     let mut both = rules(&[("names", json!([]))]);
     let second = rules(&[("kubernetesNamespaces", json!(["*"]))]).name_policy.expect("set").0;
     both.name_policy.as_mut().expect("set").0.extend(second);
-    let world = World::new().service(ready("shop/web", "http/web"));
+    let world = World::of(ready("shop/web", "http/web"));
     let world = world.service(ready("ops/website", "http/website")).under(both);
     assert_snapshot!(world.told(), @r"
     ops/website: create http/website: an HTTP service
@@ -103,7 +103,7 @@ fn a_namespace_is_created_for_an_allowed_claim_alone() {
     let told = |namespaces| {
         let rules = rules(&[("cloudMapNamespaces", json!([namespaces]))]);
         let rules = Rules { create_namespaces: true, ..rules };
-        World::new().service(ready("shop/web", "new/web")).under(rules).told()
+        World::of(ready("shop/web", "new/web")).under(rules).told()
     };
     assert_snapshot!(told("new"), @r"
     shop/web: create-namespace new/web: new, an HTTP namespace
@@ -115,11 +115,10 @@ fn a_namespace_is_created_for_an_allowed_claim_alone() {
 
 #[test]
 fn a_claim_that_is_not_allowed_holds_no_name_and_its_instances_go() {
-    let world = World::new()
-        .service(ready("ops/web", "http/web").created(1))
+    let world = World::of(ready("ops/web", "http/web").created(1))
         .service(ready("shop/web", "http/web").also("other"))
-        .cloud_map("http/web", HTTP, [own("a", "ops/web", "10.0.0.9")])
-        .cloud_map("http/other", HTTP, [own("b", "shop/web", "10.0.0.1")]);
+        .http("web", [own("a", "ops/web", "10.0.0.9")])
+        .http("other", [own("b", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.under(rules(&[])).told(), @r"
     shop/web: deregister http/other b: 10.0.0.1: NAME_POLICY does not allow Service shop/web this name
     shop/web: register http/web: 10.0.0.1 (pod one)
@@ -131,15 +130,10 @@ fn a_claim_that_is_not_allowed_holds_no_name_and_its_instances_go() {
 
 #[test]
 fn what_may_not_be_there_goes_though_its_service_cannot_be_understood() {
-    let world = World::new()
-        .service(service("ops/web", "http/web").mistaken())
+    let world = World::of(service("ops/web", "http/web").mistaken())
         .service(service("shop/web", "missing/web"))
-        .cloud_map(
-            "http/web",
-            HTTP,
-            [own("a", "ops/web", "10.0.0.9"), own("b", "shop/web", "10.0.0.1")],
-        )
-        .cloud_map("http/other", HTTP, [own("c", "shop/web", "10.0.0.1")]);
+        .http("web", [own("a", "ops/web", "10.0.0.9"), own("b", "shop/web", "10.0.0.1")])
+        .http("other", [own("c", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.under(rules(&[])).told(), @r#"
     ops/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name
     shop/web: deregister http/other c: 10.0.0.1: NAME_POLICY does not allow Service shop/web this name
@@ -150,12 +144,11 @@ fn what_may_not_be_there_goes_though_its_service_cannot_be_understood() {
 
 #[test]
 fn a_mistake_holds_no_name_that_is_not_allowed() {
-    let world = World::new()
-        .service(service("shop/cart", "http/cart").mistaken())
+    let world = World::of(service("shop/cart", "http/cart").mistaken())
         .service(service("ops/web", "http/web").mistaken())
         .service(ready("shop/web", "http/web").also("website"))
-        .cloud_map("http/web", HTTP, [own("a", "ops/web", "10.0.0.9")])
-        .cloud_map("http/website", HTTP, [own("b", "shop/cart", "10.0.0.8")]);
+        .http("web", [own("a", "ops/web", "10.0.0.9")])
+        .http("website", [own("b", "shop/cart", "10.0.0.8")]);
     assert_snapshot!(world.under(rules(&[])).told(), @r#"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name; stays until Service shop/web has an instance under this name
@@ -167,11 +160,8 @@ fn a_mistake_holds_no_name_that_is_not_allowed() {
 
 #[test]
 fn a_service_that_asks_for_a_name_it_may_not_have_keeps_the_one_it_had() {
-    let world = World::new().service(ready("shop/web", "http/other")).cloud_map(
-        "http/web",
-        HTTP,
-        [own("a", "shop/web", "10.0.0.1")],
-    );
+    let world =
+        World::of(ready("shop/web", "http/other")).http("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.under(rules(&[])).told(), @r"
     shop/web: deregister http/web a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under http/other, the new name of Service shop/web, is solved
     ! shop/web http/other: NAME_POLICY lets Services of Kubernetes namespace shop claim web* in the Cloud Map namespaces http; the claim counts as ended (NotAllowed)
@@ -180,11 +170,8 @@ fn a_service_that_asks_for_a_name_it_may_not_have_keeps_the_one_it_had() {
 
 #[test]
 fn a_claim_that_is_not_allowed_is_not_ended_where_no_claim_may_be_ended() {
-    let world = World::new().service(ready("ops/web", "http/web")).cloud_map(
-        "http/web",
-        HTTP,
-        [own("a", "ops/web", "10.0.0.1")],
-    );
+    let world =
+        World::of(ready("ops/web", "http/web")).http("web", [own("a", "ops/web", "10.0.0.1")]);
     let rules = Rules { policy: Policy::UpsertOnly, ..rules(&[]) };
     assert_snapshot!(world.under(rules).told(), @r"
     ! ops/web: no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
@@ -194,21 +181,19 @@ fn a_claim_that_is_not_allowed_is_not_ended_where_no_claim_may_be_ended() {
 
 #[test]
 fn addresses_outside_the_ranges_are_not_published_and_go() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([
-            pod("one", "10.0.0.1+fd00::1"),
-            pod("two", "10.9.0.2+fd00::2"),
-            pod("three", "10.9.0.3+2001:db8::3"),
-        ]))
-        .cloud_map(
-            "http/web",
-            HTTP,
-            [
-                own("a", "shop/web", "10.0.0.1+fd00::1"),
-                own("b", "shop/web", "10.9.0.2+fd00::2"),
-                own("c", "shop/web", "10.9.0.3"),
-            ],
-        );
+    let world = World::of(service("shop/web", "http/web").ready([
+        pod("one", "10.0.0.1+fd00::1"),
+        pod("two", "10.9.0.2+fd00::2"),
+        pod("three", "10.9.0.3+2001:db8::3"),
+    ]))
+    .http(
+        "web",
+        [
+            own("a", "shop/web", "10.0.0.1+fd00::1"),
+            own("b", "shop/web", "10.9.0.2+fd00::2"),
+            own("c", "shop/web", "10.9.0.3"),
+        ],
+    );
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16", "fd00::/8"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
@@ -224,7 +209,7 @@ fn addresses_outside_the_ranges_are_not_published_and_go() {
 #[test]
 fn an_address_that_the_records_have_no_room_for_is_not_spoken_of() {
     let world = |kind| {
-        let world = World::new().cloud_map("dns/web", kind, []);
+        let world = World::new().dns("web", kind, []);
         world.service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
     };
     let under =
@@ -242,9 +227,8 @@ fn an_address_that_the_records_have_no_room_for_is_not_spoken_of() {
 
 #[test]
 fn an_instance_does_not_stay_for_an_address_that_the_records_have_no_room_for() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
-        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1+fd00::1")]);
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
+        .dns("web", A, [own("a", "shop/web", "10.0.0.1+fd00::1")]);
     let rules = rules(&[("cloudMapNamespaces", json!(["dns"])), ("cidrs", json!(["fd00::/8"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1 and fd00::1: NAME_POLICY does not allow the Service this address
@@ -256,10 +240,9 @@ fn an_instance_does_not_stay_for_an_address_that_the_records_have_no_room_for() 
 #[test]
 fn a_renamed_service_is_whole_without_the_addresses_that_may_not_be_published() {
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.9.0.1")];
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready(pods))
-        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map("http/website", HTTP, [own("b", "shop/web", "10.0.0.1")]);
+    let world = World::of(service("shop/web", "http/web").ready(pods))
+        .http("web", [own("a", "shop/web", "10.0.0.1")])
+        .http("website", [own("b", "shop/web", "10.0.0.1")]);
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
@@ -270,11 +253,8 @@ fn a_renamed_service_is_whole_without_the_addresses_that_may_not_be_published() 
 
 #[test]
 fn the_last_instances_of_a_name_do_not_outlive_their_ranges() {
-    let world = World::new().service(service("shop/web", "http/web").keeps(false, true)).cloud_map(
-        "http/web",
-        HTTP,
-        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.9.0.1")],
-    );
+    let world = World::of(service("shop/web", "http/web").keeps(false, true))
+        .http("web", [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.9.0.1")]);
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: deregister http/web b: 10.9.0.1: NAME_POLICY does not allow the Service this address
@@ -287,11 +267,11 @@ fn of_two_maxima_the_smaller_wins_and_it_is_said_whose_it_is() {
     let pods = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
     let told = |annotated, allowed: u32| {
         let web = service("shop/web", "http/web").ready(pods.map(|address| pod("one", address)));
-        let ids = pods.map(|it| World::new().service(web.clone()).id_given("http/web", it));
-        let world = World::new().service(web.levers(true, annotated));
+        let ids = pods.map(|it| World::of(web.clone()).id_given("http/web", it));
+        let world = World::of(web.levers(true, annotated));
         let present =
             [(ids[0].as_str(), ours("shop/web", pods[0])), (&ids[1], ours("shop/web", pods[1]))];
-        let world = world.cloud_map("http/web", HTTP, present);
+        let world = world.http("web", present);
         tell(&world.under(rules(&[("maxInstances", json!(allowed))])).plan())
     };
     assert_snapshot!([told(Some(2), 1), told(Some(1), 2), told(None, 1)].join("\n\n"), @r"

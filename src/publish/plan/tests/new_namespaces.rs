@@ -36,7 +36,7 @@ fn a_missing_namespace_is_created_once_for_all_services_that_need_it() {
 
 #[test]
 fn nothing_is_created_for_a_service_with_nothing_to_register() {
-    let world = World::new().service(service("shop/web", "prod/web")).under(creating());
+    let world = World::of(service("shop/web", "prod/web")).under(creating());
     assert_snapshot!(world.told(), @"");
 }
 
@@ -55,7 +55,7 @@ fn two_services_that_claim_one_name_in_a_missing_namespace_settle_it_first() {
 fn a_namespace_is_not_created_where_its_name_may_mean_another_one() {
     let reason = |namespace: &'static str, rules: Rules| {
         let web = service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]);
-        let told = World::new().service(web.within(namespace)).under(rules).told();
+        let told = World::of(web.within(namespace)).under(rules).told();
         let reason = told.split_once("it is not created: ").map(|(_, reason)| reason.to_owned());
         reason.unwrap_or(told)
     };

@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
+    A, NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
 use crate::model::attributes::ORPHANED;
 use crate::model::{Existence, SignedDuration, Timestamp};
@@ -16,8 +16,8 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// Three instances of `green` under two names, beside others, as the owner of `green` sees them.
 fn left_behind() -> World {
     let mut world = World::new()
-        .cloud_map(
-            "dns/web",
+        .dns(
+            "web",
             A,
             [
                 own("a", "shop/web", "10.0.0.1"),
@@ -25,9 +25,8 @@ fn left_behind() -> World {
                 ("c", with(foreign("10.0.0.3"), "ECS_SERVICE_NAME", "web")),
             ],
         )
-        .cloud_map(
-            "http/cart",
-            HTTP,
+        .http(
+            "cart",
             [
                 ("d", of_other_cluster("shop/cart", "10.0.0.4")),
                 ("e", of_other_cluster("shop/gone", "10.0.0.5")),
@@ -61,7 +60,7 @@ fn since(age: SignedDuration) -> String {
 fn every_cluster_that_the_installation_marked_is_found_and_none_of_another() {
     let theirs = with(ours("shop/web", "10.0.0.9"), "cloud-map-sync/owner", "team-a");
     let broken = with(ours("shop/web", "10.0.0.8"), "cloud-map-sync/cluster", "blue");
-    let world = left_behind().cloud_map("http/x", HTTP, [("x", theirs), ("y", broken)]);
+    let world = left_behind().http("x", [("x", theirs), ("y", broken)]);
     let found = marked_owners(&world.0.registry, "cloud-map-sync");
     let found: Vec<&str> = found.iter().map(|owner| owner.cluster.name()).collect();
     assert_eq!(found, ["blue", "green"]);
@@ -100,9 +99,9 @@ fn only_names_with_instances_of_the_cluster_are_named_and_at_most_three() {
     let names = |count: usize| {
         let world = (1..=count).fold(World::new(), |world, index| {
             let theirs = ("a", of_other_cluster("shop/web", "10.0.0.4"));
-            world.cloud_map(&format!("http/web-{index}"), HTTP, [theirs])
+            world.http(&format!("web-{index}"), [theirs])
         });
-        let mut world = world.cloud_map("http/other", HTTP, [own("b", "shop/web", "10.0.0.1")]);
+        let mut world = world.http("other", [own("b", "shop/web", "10.0.0.1")]);
         world.0.owner = owner_of("green");
         let orphans = Orphans::of(&world.0, Existence::NotAsked);
         (orphans.names.len(), orphans.to_string())
@@ -217,9 +216,8 @@ fn what_another_cloud_map_shows_too_is_left_out_by_the_arn_of_its_namespace() {
 
 /// A cluster that was made again under its name: one of its former instances was noted.
 fn made_again(attributes: crate::model::Attributes) -> World {
-    World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).cloud_map(
-        "http/web",
-        HTTP,
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).http(
+        "web",
         [(
             "a",
             with(with(attributes, "cloud-map-sync/pod", "one"), ORPHANED, "2026-11-01T00:00:00Z"),

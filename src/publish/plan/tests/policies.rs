@@ -6,33 +6,26 @@ use serde_json::json;
 
 use super::health::{checked, registered};
 use super::name_policy::rules;
-use super::world::{A, HTTP, Kubernetes, World, ours, own, pod, service, tagged, tell, with};
+use super::world::{A, Kubernetes, World, ours, own, pod, service, tagged, tell, with};
 use crate::model::{Endpoint, Health};
 use crate::publish::plan::{Policy, Rules};
 
 #[test]
 fn policies_take_changes_out_and_say_so() {
-    let world = World::new()
-        .service(
-            service("shop/web", "http/web")
-                .ready([pod("one", "10.0.0.1"), pod("four", "10.0.0.4")]),
-        )
-        .service(service("shop/new", "http/new").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "http/web",
-            HTTP,
-            [
-                ("a", with(ours("shop/web", "10.0.0.1"), "REGION", "elsewhere")),
-                own("b", "shop/web", "10.0.0.2"),
-                own("c", "shop/gone", "10.0.0.3"),
-                own("d", "shop/web", "10.0.0.1"),
-            ],
-        )
-        .cloud_map(
-            "http/old",
-            HTTP,
-            [own("e", "shop/web", "10.0.0.1"), own("f", "shop/gone", "10.0.0.3")],
-        );
+    let world = World::of(
+        service("shop/web", "http/web").ready([pod("one", "10.0.0.1"), pod("four", "10.0.0.4")]),
+    )
+    .service(service("shop/new", "http/new").ready([pod("one", "10.0.0.1")]))
+    .http(
+        "web",
+        [
+            ("a", with(ours("shop/web", "10.0.0.1"), "REGION", "elsewhere")),
+            own("b", "shop/web", "10.0.0.2"),
+            own("c", "shop/gone", "10.0.0.3"),
+            own("d", "shop/web", "10.0.0.1"),
+        ],
+    )
+    .http("old", [own("e", "shop/web", "10.0.0.1"), own("f", "shop/gone", "10.0.0.3")]);
     let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_snapshot!(under(Policy::Sync), @r"
     shop/gone: deregister http/old f: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
@@ -85,18 +78,18 @@ fn web() -> Kubernetes {
 fn registered_for(web: Kubernetes) -> World {
     let of = |pod, address| with(ours("shop/web", address), "cloud-map-sync/pod", pod);
     let instances = [("a", of("one", "10.0.0.1")), ("b", of("two", "10.0.0.2"))];
-    World::new().service(web).cloud_map("http/web", HTTP, instances)
+    World::of(web).http("web", instances)
 }
 
 fn unhealthy() -> World {
     let web = service("shop/web", "http/web").custom_health().ready(one());
     let instance = registered("one", "10.0.0.1", "HEALTHY");
-    checked(World::new().service(web), [("a", instance)], &[("a", Health::Unhealthy)])
+    checked(World::of(web), [("a", instance)], &[("a", Health::Unhealthy)])
 }
 
 fn other_ttl() -> World {
     let web = service("shop/web", "dns/web").ttl(15).ready(one());
-    World::new().service(web).cloud_map("dns/web", A, []).with("dns/web", |service| {
+    World::of(web).dns("web", A, []).with("dns/web", |service| {
         (service.ttls, service.tags) = ([60].into(), tagged("cloud-map-sync"));
     })
 }
@@ -124,12 +117,12 @@ fn a_policy_makes_these_changes_and_tells_the_others() {
     const UPSERTING: &[Policy] = &[Policy::Sync, Policy::UpsertOnly];
     const SYNC: &[Policy] = &[Policy::Sync];
     let creating = Rules { create_namespaces: true, ..Rules::default() };
-    let missing = World::new().service(service("shop/web", "prod/web").ready(one()));
+    let missing = World::of(service("shop/web", "prod/web").ready(one()));
     let renamed = service("shop/web", "http/new").ready(two());
     let cases = [
         ("create-namespace", missing.under(creating), ALL),
-        ("create", World::new().service(web()), ALL),
-        ("register", World::new().service(web()), ALL),
+        ("create", World::of(web()), ALL),
+        ("register", World::of(web()), ALL),
         ("rewrite", registered_for(web().ready([pod("new", "10.0.0.1")])), UPSERTING),
         ("health", unhealthy(), UPSERTING),
         ("update", other_ttl(), UPSERTING),
@@ -158,7 +151,6 @@ fn a_policy_makes_these_changes_and_tells_the_others() {
 fn maximum_that_all_pods_fit_in_is_no_remark() {
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
     let web = |maximum| service("shop/web", "http/web").levers(true, Some(maximum));
-    let held_back =
-        |maximum| World::new().service(web(maximum).ready(pods.clone())).plan().held_back.len();
+    let held_back = |maximum| World::of(web(maximum).ready(pods.clone())).plan().held_back.len();
     assert_eq!([3, 2, 1].map(held_back), [0, 0, 1]);
 }

@@ -5,18 +5,16 @@ use std::collections::BTreeSet;
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
+    A, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
 use crate::model::Foreign;
 use crate::publish::plan::{Change, DeregisterReason, purge};
 use crate::publish::report;
 
 fn crowded() -> World {
-    World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "http/web",
-            HTTP,
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+        .http(
+            "web",
             [
                 own("a", "shop/web", "10.0.0.1"),
                 own("b", "shop/gone", "10.0.0.2"),
@@ -25,9 +23,9 @@ fn crowded() -> World {
                 ("e", with(ours("shop/web", "10.0.0.5"), "cloud-map-sync/owner", "team-a")),
             ],
         )
-        .cloud_map("dns/web", A, [own("f", "shop/web", "10.0.0.1")])
-        .cloud_map("dns/other", A, [("g", foreign("10.0.0.1"))])
-        .cloud_map("dns/empty", A, [])
+        .dns("web", A, [own("f", "shop/web", "10.0.0.1")])
+        .dns("other", A, [("g", foreign("10.0.0.1"))])
+        .dns("empty", A, [])
 }
 
 #[test]

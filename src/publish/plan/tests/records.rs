@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use insta::assert_snapshot;
 
-use super::world::{HTTP, World, key, named, own, owner_of, tell, with, written};
+use super::world::{World, key, named, own, owner_of, tell, with, written};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection, ServiceName};
 use crate::publish::plan::{Plan, Policy, Rules, WantedRecords};
 
@@ -59,15 +59,14 @@ fn service_of_the_member_is_created_with_its_first_records() {
     assert_eq!(lines(&world, &in_one_turn), [&[creation], of_none.as_slice()].concat());
     let none = WantedRecords { wanted: BTreeMap::new(), ..records.clone() };
     assert!(lines(&world, &none).is_empty());
-    let exists = world.cloud_map("http/blue", HTTP, []);
+    let exists = world.http("blue", []);
     assert_eq!(lines(&exists, &records), of_services);
 }
 
 #[test]
 fn record_that_is_right_stays_and_an_ended_one_goes() {
-    let world = world().cloud_map(
-        "http/blue",
-        HTTP,
+    let world = world().http(
+        "blue",
         [
             ("export-web", record("blue", "shop/web", "new")),
             ("export-mail", record("blue", "shop/mail", "old")),
@@ -88,7 +87,7 @@ fn records_of_others_stay_and_ours_are_held_back() {
         ("export-old", record("green", "shop/old", "old")),
         own("export-mail", "shop/mail", "10.0.0.1"),
     ];
-    let world = world().cloud_map("http/blue", HTTP, theirs);
+    let world = world().http("blue", theirs);
     insta::assert_snapshot!(tell(&plan(&world, &records(&world))), @"
     ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ! shop/web http/blue: instance export-web exists and belongs to another endpoint; it is not overwritten (IdTaken)
@@ -100,7 +99,7 @@ fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
     const MARKS: [&str; 2] = ["cloud-map-sync/guard", "cloud-map-sync/later"];
     let marked =
         MARKS.into_iter().fold(record("blue", "shop/web", "new"), |it, mark| with(it, mark, "x"));
-    let world = world().cloud_map("http/blue", HTTP, [("export-web", marked)]);
+    let world = world().http("blue", [("export-web", marked)]);
     let wanted = |taken_off: &[&'static str]| {
         let mut records = WantedRecords { taken_off: taken_off.to_vec(), ..records(&world) };
         records.wanted.remove("export-mail");
@@ -117,7 +116,7 @@ fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
 fn policy_keeps_records_of_exports_and_never_that_of_the_cluster() {
     let stands = [("export-mail", "shop/mail"), ("export-old", "shop/old"), ("cluster", "/")];
     let stands = stands.map(|(id, service)| (id, record("blue", service, "old")));
-    let world = world().cloud_map("http/blue", HTTP, stands);
+    let world = world().http("blue", stands);
     let mut records = records(&world);
     let cluster = (named("/"), record("blue", "/", "new"));
     records.wanted.insert("cluster".to_owned(), cluster);

@@ -2,17 +2,15 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, HTTP, Kubernetes, World, foreign, own, pod, service, tell};
+use super::world::{A, Kubernetes, World, foreign, own, pod, service, tell};
 
 #[test]
 fn an_endpoint_that_is_gone_goes_at_once_where_another_is_found() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "dns/web",
-            A,
-            [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
-        );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port
@@ -21,13 +19,11 @@ fn an_endpoint_that_is_gone_goes_at_once_where_another_is_found() {
 
 #[test]
 fn the_last_instance_waits_until_a_ready_endpoint_is_registered() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
-        .cloud_map(
-            "dns/web",
-            A,
-            [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
-        );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")])).dns(
+        "web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: register dns/web: 10.0.0.3 (pod three)
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
@@ -37,12 +33,13 @@ fn the_last_instance_waits_until_a_ready_endpoint_is_registered() {
 
 #[test]
 fn the_last_instance_waits_where_no_ready_endpoint_can_be_registered() {
-    let id = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
+    let id = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
         .id_given("dns/web", "10.0.0.3");
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
-        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1"), (&id, foreign("10.0.0.3"))]);
+    let world = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")])).dns(
+        "web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), (&id, foreign("10.0.0.3"))],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ! shop/web dns/web: instance ip-10-0-0-3-9ef7fb3628 exists and belongs to another endpoint; it is not overwritten (IdTaken)
@@ -52,10 +49,10 @@ fn the_last_instance_waits_where_no_ready_endpoint_can_be_registered() {
 #[test]
 fn an_instance_whose_address_is_yet_to_be_corrected_serves_no_client() {
     let web = service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]);
-    let world = World::new().service(web);
+    let world = World::of(web);
     let id = world.id_given("dns/web", "10.0.0.1");
     let instances = [own(&id, "shop/web", "10.0.0.9"), own("z", "shop/web", "10.0.0.2")];
-    assert_snapshot!(world.cloud_map("dns/web", A, instances).told(), @r"
+    assert_snapshot!(world.dns("web", A, instances).told(), @r"
     shop/web: rewrite dns/web: AWS_INSTANCE_IPV4 10.0.0.9 -> 10.0.0.1, cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web z: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
@@ -64,14 +61,9 @@ fn an_instance_whose_address_is_yet_to_be_corrected_serves_no_client() {
 #[test]
 fn an_instance_that_is_yet_to_be_taken_over_does_not_show_who_holds_the_name() {
     let world = |ready: Kubernetes| {
-        World::new()
-            .service(ready.created(1))
+        World::of(ready.created(1))
             .service(service("shop/young", "http/web").created(2))
-            .cloud_map(
-                "http/web",
-                HTTP,
-                [own("a", "shop/young", "10.0.0.1"), own("b", "shop/old", "10.0.0.2")],
-            )
+            .http("web", [own("a", "shop/young", "10.0.0.1"), own("b", "shop/old", "10.0.0.2")])
             .told()
     };
     let old = || service("shop/old", "http/web").ready([pod("one", "10.0.0.1")]);
@@ -89,19 +81,18 @@ fn an_instance_that_is_yet_to_be_taken_over_does_not_show_who_holds_the_name() {
 
 #[test]
 fn the_last_instance_goes_where_nothing_is_ready() {
-    let world = World::new().service(service("shop/web", "dns/web")).cloud_map(
-        "dns/web",
-        A,
-        [own("a", "shop/web", "10.0.0.1")],
-    );
+    let world =
+        World::of(service("shop/web", "dns/web")).dns("web", A, [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @"shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port");
 }
 
 #[test]
 fn an_address_that_is_never_published_keeps_nothing_waiting() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "127.0.0.1")]))
-        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")]);
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "127.0.0.1")])).dns(
+        "web",
+        A,
+        [own("a", "shop/web", "10.0.0.1")],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
     ! shop/web dns/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
@@ -110,13 +101,11 @@ fn an_address_that_is_never_published_keeps_nothing_waiting() {
 
 #[test]
 fn of_two_instances_that_say_the_same_the_first_stays() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "dns/web",
-            A,
-            [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.1")],
-        );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.1")],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web b: 10.0.0.1: another instance of ours has the same address and port
@@ -125,19 +114,18 @@ fn of_two_instances_that_say_the_same_the_first_stays() {
 
 #[test]
 fn what_a_deleted_service_left_goes_at_once() {
-    let world = World::new().cloud_map(
-        "dns/web",
-        A,
-        [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))],
-    );
+    let world =
+        World::new().dns("web", A, [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))]);
     assert_snapshot!(world.told(), @"shop/web: deregister dns/web a: 10.0.0.1: Service shop/web is gone, or no longer annotated and headless");
 }
 
 #[test]
 fn what_a_deleted_service_left_waits_for_the_next_holder_that_has_ready_endpoints() {
-    let world = World::new()
-        .service(service("shop/next", "dns/web").ready([pod("two", "10.0.0.2")]))
-        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")]);
+    let world = World::of(service("shop/next", "dns/web").ready([pod("two", "10.0.0.2")])).dns(
+        "web",
+        A,
+        [own("a", "shop/web", "10.0.0.1")],
+    );
     assert_snapshot!(world.told(), @r"
     shop/next: register dns/web: 10.0.0.2 (pod two)
     shop/next: deregister dns/web a: 10.0.0.1: Service shop/web is gone, or no longer annotated and headless; stays until Service shop/next has an instance under this name
@@ -146,8 +134,8 @@ fn what_a_deleted_service_left_waits_for_the_next_holder_that_has_ready_endpoint
 
 #[test]
 fn what_a_deleted_service_left_goes_where_the_next_holder_has_nothing_ready() {
-    let world = World::new().service(service("shop/next", "dns/web")).cloud_map(
-        "dns/web",
+    let world = World::of(service("shop/next", "dns/web")).dns(
+        "web",
         A,
         [own("a", "shop/web", "10.0.0.1")],
     );
@@ -156,11 +144,10 @@ fn what_a_deleted_service_left_goes_where_the_next_holder_has_nothing_ready() {
 
 #[test]
 fn the_loser_of_a_name_keeps_its_instances_until_the_holder_has_one() {
-    let contested = World::new()
-        .service(service("shop/old", "dns/web").created(1))
+    let contested = World::of(service("shop/old", "dns/web").created(1))
         .service(service("shop/young", "dns/web").created(2).ready([pod("two", "10.0.0.2")]));
     let both = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
-    assert_snapshot!(contested.cloud_map("dns/web", A, both).told(), @r"
+    assert_snapshot!(contested.dns("web", A, both).told(), @r"
     shop/old: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
     shop/old: deregister dns/web b: 10.0.0.2: Service shop/old holds the name now; stays until Service shop/old has an instance under this name
     ! shop/young dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends (DomainConflict)
@@ -169,14 +156,10 @@ fn the_loser_of_a_name_keeps_its_instances_until_the_holder_has_one() {
 
 #[test]
 fn the_loser_of_a_name_goes_where_the_holder_is_found() {
-    let world = World::new()
-        .service(service("shop/old", "dns/web").created(1).ready([pod("one", "10.0.0.1")]))
-        .service(service("shop/young", "dns/web").created(2).ready([pod("two", "10.0.0.2")]))
-        .cloud_map(
-            "dns/web",
-            A,
-            [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")],
-        );
+    let world =
+        World::of(service("shop/old", "dns/web").created(1).ready([pod("one", "10.0.0.1")]))
+            .service(service("shop/young", "dns/web").created(2).ready([pod("two", "10.0.0.2")]))
+            .dns("web", A, [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")]);
     assert_snapshot!(world.told(), @r"
     shop/old: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/old: deregister dns/web b: 10.0.0.2: Service shop/old holds the name now
@@ -186,26 +169,26 @@ fn the_loser_of_a_name_goes_where_the_holder_is_found() {
 
 #[test]
 fn an_instance_of_the_loser_that_the_holder_can_use_is_taken_over_in_place() {
-    let world = World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map("dns/web", A, [own("a", "shop/former", "10.0.0.1")]);
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
+        "web",
+        A,
+        [own("a", "shop/former", "10.0.0.1")],
+    );
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one, cloud-map-sync/service former -> web");
 }
 
 #[test]
 fn a_sync_of_one_service_removes_what_that_service_left_and_no_more() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "http/web",
-            HTTP,
+    let world = World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+        .http(
+            "web",
             [
                 own("a", "shop/web", "10.0.0.1"),
                 own("b", "shop/web", "10.0.0.2"),
                 own("c", "shop/gone", "10.0.0.3"),
             ],
         )
-        .cloud_map("http/api", HTTP, [own("d", "shop/gone", "10.0.0.3")]);
+        .http("api", [own("d", "shop/gone", "10.0.0.3")]);
     assert_snapshot!(tell(&world.plan_of("shop/web")), @r"
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port

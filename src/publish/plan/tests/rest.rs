@@ -6,14 +6,13 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::name_policy::rules;
-use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, own, pod, service};
+use super::world::{Kubernetes, World, foreign, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection};
 use crate::publish::plan::Missing;
 
 #[test]
 fn namespaces_that_claims_name_are_known_or_lacking() {
-    let world = World::new()
-        .service(service("shop/web", "http/web"))
+    let world = World::of(service("shop/web", "http/web"))
         .service(service("shop/mail", "dns/mail"))
         .service(service("shop/wrong", "gone/wrong").mistaken());
     let known = ["ns-dns".to_owned(), "ns-http".to_owned()];
@@ -28,9 +27,8 @@ fn namespaces_that_claims_name_are_known_or_lacking() {
 #[test]
 fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
     let world = |web: Kubernetes| {
-        World::new().service(web).cloud_map(
-            "http/web",
-            HTTP,
+        World::of(web).http(
+            "web",
             [
                 own("a", "shop/web", "10.0.0.1"),
                 ("b", foreign("10.0.0.2")),
@@ -60,11 +58,10 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
 #[test]
 fn names_are_not_read_first_if_all_of_their_missing_instances_are_there() {
     let web = service("shop/web", "http/web").also("www");
-    let world = World::new()
-        .service(web.ready([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]))
+    let world = World::of(web.ready([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]))
         .service(service("shop/api", "http/api").ready([pod("one", "10.0.0.3")]))
-        .cloud_map("http/web", HTTP, [])
-        .cloud_map("http/www", HTTP, []);
+        .http("web", [])
+        .http("www", []);
     let observed = world.observed(&Selection::Everything);
     let left = |is_there: &dyn Fn(&str, &str) -> bool| {
         let mut missing = Missing::of(&observed);

@@ -1,16 +1,15 @@
 //! The largest number of instances, against the quotas.
 
-use super::world::{A, HTTP, World, foreign, own, pod, service};
+use super::world::{A, World, foreign, own, pod, service};
 use crate::publish::plan::Peak;
 
 #[test]
 fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
-    let world = World::new()
-        .service(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
-        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
-        .cloud_map("http/cart", HTTP, [])
+    let world = World::of(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
+        .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
+        .http("cart", [])
         .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
-        .cloud_map("dns/web", A, [("c", foreign("10.0.0.1"))]);
+        .dns("web", A, [("c", foreign("10.0.0.1"))]);
     let peaks: Vec<(String, usize, usize, bool)> = world
         .0
         .peaks(&world.plan())

@@ -16,7 +16,7 @@ fn a_new_service_fits_its_namespace_the_families_and_the_port() {
     let created = |place: &str, families: &[Family], port: Option<&str>| {
         let ready = pod("one", "10.0.0.1+fd00::1").target("http", 8080);
         let web = service("shop/web", place).ports([("http", 80)]).port(port).ready([ready]);
-        let plan = World::new().service(web.families(families.iter().copied())).plan();
+        let plan = World::of(web.families(families.iter().copied())).plan();
         plan.changes.into_values().flatten().next().expect("a change").detail()
     };
     let cases = [
@@ -38,7 +38,7 @@ fn new_records_are_those_that_most_endpoints_have_if_the_service_states_no_famil
         let ready = endpoints.iter().map(|addresses| pod("one", addresses));
         let starting = Endpoint { ready: false, ..pod("two", "fd00::9") };
         let endpoints = ready.chain([starting]).collect::<Vec<_>>();
-        let plan = World::new().service(web("dns/web").families([]).ready(endpoints)).plan();
+        let plan = World::of(web("dns/web").families([]).ready(endpoints)).plan();
         plan.changes.into_values().flatten().next().map(|change| change.detail())
     };
     let created = |records| Some(format!("a DNS service of {records} records, TTL 60 s"));
@@ -53,7 +53,7 @@ fn new_records_are_those_that_most_endpoints_have_if_the_service_states_no_famil
 fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_state() {
     let oldest = service("shop/old", "dns/web").created(1).families([]).ttl(15).shared();
     let web = web("dns/web").created(2).families([V6]).ready([pod("one", "fd00::1")]).shared();
-    assert_snapshot!(World::new().service(oldest).service(web).told(), @r"
+    assert_snapshot!(World::of(oldest).service(web).told(), @r"
     shop/web: create dns/web: a DNS service of AAAA records, TTL 15 s
     shop/web: register dns/web: fd00::1 (pod one)
     ");
@@ -61,7 +61,7 @@ fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_
 
 /// `dns/web` with records of both families and our tag, and a Service that states none.
 fn misfit() -> World {
-    let world = World::new().service(web("dns/web").families([])).cloud_map("dns/web", BOTH, []);
+    let world = World::of(web("dns/web").families([])).dns("web", BOTH, []);
     world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
 }
 
@@ -99,7 +99,7 @@ fn records_of_both_families_are_tried_if_they_may_fit_or_are_not_ours() {
 
 #[test]
 fn a_new_service_has_the_name_as_written_and_the_annotated_ttl() {
-    let world = World::new().service(web("dns/Web").ttl(15));
+    let world = World::of(web("dns/Web").ttl(15));
     assert_snapshot!(world.told(), @r"
     shop/web: create dns/web: a DNS service of A records, TTL 15 s
     shop/web: register dns/web: 10.0.0.1 (pod one)
@@ -110,32 +110,28 @@ fn a_new_service_has_the_name_as_written_and_the_annotated_ttl() {
 
 #[test]
 fn a_service_is_created_together_with_a_first_registration_only() {
-    let nothing_ready = World::new().service(service("shop/web", "dns/web"));
+    let nothing_ready = World::of(service("shop/web", "dns/web"));
     assert_snapshot!(nothing_ready.told(), @"");
     let nothing_fits = service("shop/web", "dns/web").ready([pod("one", "fd00::1")]);
-    assert_snapshot!(World::new().service(nothing_fits).told(), @"! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)");
+    assert_snapshot!(World::of(nothing_fits).told(), @"! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)");
 }
 
 #[test]
 fn an_existing_service_keeps_its_records() {
-    let world = World::new().service(web("dns/web").families([V6])).cloud_map("dns/web", A, []);
+    let world = World::of(web("dns/web").families([V6])).dns("web", A, []);
     assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_existing_service_is_called_as_it_is_written() {
-    let world = World::new().service(web("dns/web")).cloud_map("dns/web", A, []);
+    let world = World::of(web("dns/web")).dns("web", A, []);
     let world = world.with("dns/web", |service| service.name = "Web".into());
     assert_snapshot!(world.told(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_alias_takes_no_instances() {
-    let world = World::new().service(web("dns/web")).cloud_map(
-        "dns/web",
-        CNAME,
-        [("a", foreign("10.0.0.9"))],
-    );
+    let world = World::of(web("dns/web")).dns("web", CNAME, [("a", foreign("10.0.0.9"))]);
     assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)");
 }
 
@@ -144,15 +140,11 @@ fn without_rights_to_records_nothing_is_registered_or_rewritten() {
     let under =
         |world: World| world.under(Rules { lacks_dns_rights: true, ..Rules::default() }).told();
     let there = |kind, place: &str, address: &str| {
-        let world = World::new().service(web(place)).cloud_map(
-            place,
-            kind,
-            [own("a", "shop/web", address)],
-        );
+        let world = World::of(web(place)).cloud_map(place, kind, [own("a", "shop/web", address)]);
         under(world)
     };
-    assert_snapshot!(under(World::new().service(web("dns/web"))), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
-    assert_snapshot!(under(World::new().service(web("http/web"))), @r"
+    assert_snapshot!(under(World::of(web("dns/web"))), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
+    assert_snapshot!(under(World::of(web("http/web"))), @r"
     shop/web: create http/web: an HTTP service
     shop/web: register http/web: 10.0.0.1 (pod one)
     ");
@@ -171,7 +163,7 @@ fn without_rights_to_records_nothing_is_registered_or_rewritten() {
 #[test]
 fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
     let managed = |instances| {
-        let world = World::new().service(web("http/web")).cloud_map("http/web", HTTP, instances);
+        let world = World::of(web("http/web")).http("web", instances);
         world.with("http/web", |service| service.tags = tagged("ECS")).told()
     };
     assert_snapshot!(managed([("a", foreign("10.0.0.9"))]), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
@@ -183,12 +175,12 @@ fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
 
 #[test]
 fn nothing_is_registered_where_something_was_not_read() {
-    let unasked = World::new().service(web("http/web")).cloud_map("http/web", HTTP, []);
+    let unasked = World::of(web("http/web")).http("web", []);
     let untold = unasked
         .clone()
         .with("http/web", |service| service.tags = Tags::Unreadable("throttled".into()));
     assert_snapshot!(untold.told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
     assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
-    let unread = World::new().service(web("http/web").unread());
-    assert_snapshot!(unread.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
+    let unread = World::of(web("http/web").unread());
+    assert_snapshot!(unread.http("web", [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
 }

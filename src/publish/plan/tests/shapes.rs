@@ -8,8 +8,7 @@ use crate::model::{HealthCheck, ServiceKind};
 
 /// The plan for one pod with these addresses in a service of these records.
 fn one(kind: ServiceKind, addresses: &str) -> String {
-    World::new()
-        .service(service("shop/web", web_of(kind)).ready([pod("one", addresses)]))
+    World::of(service("shop/web", web_of(kind)).ready([pod("one", addresses)]))
         .cloud_map(web_of(kind), kind, [])
         .told()
 }
@@ -85,7 +84,7 @@ fn annotated_at<const N: usize>(
 ) -> World {
     let ready = pod("one", addresses).target("http", 8080).target("grpc", 9090);
     let web = service("shop/web", web_of(kind)).ports([("http", 80), ("grpc", 90)]).port(ports);
-    World::new().service(web.ready([ready])).cloud_map(web_of(kind), kind, [])
+    World::of(web.ready([ready])).cloud_map(web_of(kind), kind, [])
 }
 
 #[test]
@@ -136,7 +135,7 @@ fn each_endpoint_is_registered_with_its_own_target() {
     let web = service("shop/web", "http/web").ports([("http", 80)]).port(["http"]);
     let ready =
         [pod("one", "10.0.0.1").target("http", 8080), pod("two", "10.0.0.2").target("http", 8081)];
-    let world = World::new().service(web.ready(ready)).cloud_map("http/web", HTTP, []);
+    let world = World::of(web.ready(ready)).http("web", []);
     assert_snapshot!(world.told(), @r"
     shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
     shop/web: register http/web: 10.0.0.2 port 8081 (pod two)
@@ -149,7 +148,7 @@ fn srv_records_take_the_only_port_of_the_service() {
         let one =
             targets.iter().fold(pod("one", "10.0.0.1"), |it, (name, port)| it.target(name, *port));
         let web = service("shop/web", "dns/web").ports(ports.to_vec()).ready([one]);
-        World::new().service(web).cloud_map("dns/web", SRV, []).told()
+        World::of(web).dns("web", SRV, []).told()
     };
     assert_snapshot!(ports(&[("", 80)], &[("", 8080)]), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)");
@@ -160,15 +159,10 @@ fn srv_records_take_the_only_port_of_the_service() {
 #[test]
 fn what_is_registered_for_an_endpoint_that_does_not_fit_stays() {
     let web = service("shop/web", "http/web").ports([("http", 80)]).port(["typo"]);
-    let world =
-        World::new().service(web.ready([pod("one", "10.0.0.1").target("http", 8080)])).cloud_map(
-            "http/web",
-            HTTP,
-            [
-                ("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")),
-                own("b", "shop/web", "10.0.0.2"),
-            ],
-        );
+    let world = World::of(web.ready([pod("one", "10.0.0.1").target("http", 8080)])).http(
+        "web",
+        [("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")), own("b", "shop/web", "10.0.0.2")],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port
     ! shop/web http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)
@@ -181,7 +175,7 @@ fn names_of_ports_are_one_printable_line_of_a_bounded_length() {
     let reason = |ports: Vec<(&'static str, u16)>| {
         let web = service("shop/web", "http/web").ports(ports).port(["typo"]);
         let web = web.ready([pod("one", "10.0.0.1")]);
-        World::new().service(web).cloud_map("http/web", HTTP, []).told()
+        World::of(web).http("web", []).told()
     };
     assert_snapshot!(reason(vec![("ad\u{1b}[31mmin\n", 90)]), @r"! shop/web http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: ad\u{1b}[31mmin\n (90) (NoSuchPort)");
     let many = reason((1..=1_000).map(|number| ("a-name-of-a-port", number)).collect());
@@ -190,9 +184,8 @@ fn names_of_ports_are_one_printable_line_of_a_bounded_length() {
 
 #[test]
 fn a_mistake_in_one_of_several_ports_removes_nothing() {
-    let world = annotated(HTTP, ["http", "gprc"]).cloud_map(
-        "http/web",
-        HTTP,
+    let world = annotated(HTTP, ["http", "gprc"]).http(
+        "web",
         [
             ("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")),
             ("b", with(ours("shop/web", "10.0.0.1"), PORT, "9090")),
@@ -229,7 +222,7 @@ fn a_service_with_a_route_53_health_check_needs_a_port_too() {
         );
         let ready = pod("one", address).target("http", 8080);
         let web = service("shop/web", place).ports([("http", 80)]).ready([ready]);
-        let world = World::new().service(web).cloud_map(place, kind, []);
+        let world = World::of(web).cloud_map(place, kind, []);
         let told = checked(world, place);
         assert_eq!(told, format!("shop/web: register {place}: 203.0.113.7 port 8080 (pod one)"));
     }
@@ -262,8 +255,8 @@ fn pods_that_a_health_check_cannot_call_are_one_line_and_their_instances_stay() 
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("three", "203.0.113.7")];
     let pods = pods.map(|pod| pod.target("grpc", 9090));
     let web = service("shop/web", "dns/web").ports([("grpc", 90)]).ready(pods);
-    let world = World::new().service(web).cloud_map(
-        "dns/web",
+    let world = World::of(web).dns(
+        "web",
         A,
         [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.9")],
     );
@@ -280,7 +273,7 @@ fn a_maximum_prefers_endpoints_that_the_records_of_both_families_take() {
     for number in 1..10 {
         let ready = [pod("one", &format!("10.0.0.{number}")), pod("both", "10.0.1.1+fd00::1")];
         let web = service("shop/web", "dns/web").levers(true, Some(1)).ready(ready);
-        let told = World::new().service(web).cloud_map("dns/web", BOTH, []).told();
+        let told = World::of(web).dns("web", BOTH, []).told();
         assert!(told.contains("register dns/web: 10.0.1.1 and fd00::1 (pod both)"), "{told}");
     }
 }

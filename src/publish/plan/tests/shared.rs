@@ -30,7 +30,7 @@ pub fn world<const N: usize>(
     services: [Kubernetes; 2],
     instances: [(&str, Attributes); N],
 ) -> World {
-    services.into_iter().fold(World::new(), World::service).cloud_map("dns/web", A, instances)
+    services.into_iter().fold(World::new(), World::service).dns("web", A, instances)
 }
 
 fn holders(world: &World) -> Vec<String> {
@@ -153,7 +153,7 @@ fn a_maximum_prefers_what_is_marked_for_its_service() {
 fn one_that_leaves_takes_its_instances_along_and_no_others() {
     let present = || [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
     let old = || old(&["10.0.0.1"]);
-    let gone = World::new().service(old()).cloud_map("dns/web", A, present());
+    let gone = World::of(old()).dns("web", A, present());
     assert_snapshot!(gone.told(), @"shop/old: deregister dns/web b: 10.0.0.2: Service shop/young is gone, or no longer annotated and headless");
     let renamed = service("shop/young", "dns/api").shared().ready([bare("10.0.0.2")]);
     assert_snapshot!(world([old(), renamed], present()).told(), @r"
@@ -184,9 +184,8 @@ fn a_name_is_shared_from_when_all_say_so_until_one_says_otherwise() {
 
 #[test]
 fn the_oldest_with_something_to_register_creates_the_service_as_the_oldest_asks() {
-    let of = |old: Kubernetes, young: Kubernetes| {
-        World::new().service(old.ttl(15)).service(young.ttl(90)).told()
-    };
+    let of =
+        |old: Kubernetes, young: Kubernetes| World::of(old.ttl(15)).service(young.ttl(90)).told();
     assert_snapshot!(of(old(&["10.0.0.1"]), young(&["10.0.0.2"])), @r"
     shop/old: create dns/web: a DNS service of A records, TTL 15 s
     shop/old: register dns/web: 10.0.0.1
@@ -205,7 +204,7 @@ fn what_those_who_share_a_name_need_and_does_not_fit_together_is_reported() {
     let target = || bare("10.0.0.2").target("http", 8080);
     let with_port =
         |service: Kubernetes| service.ports([("http", 80)]).port(["http"]).ready([target()]);
-    let told = |old, young| World::new().service(old).service(young).told();
+    let told = |old, young| World::of(old).service(young).told();
     assert_snapshot!(told(old(&["10.0.0.1"]), with_port(young(&[]))), @r"
     shop/old: create dns/web: a DNS service of A records, TTL 60 s
     shop/old: register dns/web: 10.0.0.1
@@ -259,7 +258,7 @@ fn a_new_name_that_is_shared_is_whole_when_what_others_register_is_found_there()
     let left = || own("a", "shop/young", "10.0.0.1");
     let pods = ["10.0.0.1"];
     let moved = |present: &[(&str, Attributes)]| {
-        let world = world([old(&pods), young(&pods)], []).cloud_map("dns/old", A, [left()]);
+        let world = world([old(&pods), young(&pods)], []).dns("old", A, [left()]);
         let instances = present.iter().map(|(id, it)| ((*id).to_owned(), it.clone())).collect();
         world.with("dns/web", |service| service.instances = Some(instances)).told()
     };
@@ -276,7 +275,7 @@ fn ports_tell_their_instances_apart_where_the_service_does() {
         let pod = bare("10.0.0.1").target("http", number);
         sharing(name, &[]).ports([("http", 80)]).port(["http"]).ready([pod])
     };
-    let both = || World::new().service(at("shop/old", 8080)).service(at("shop/young", 8081));
-    assert_eq!(both().cloud_map("dns/web", SRV, []).told().lines().count(), 2);
-    assert_eq!(both().cloud_map("dns/web", A, []).told().matches("register").count(), 1);
+    let both = || World::of(at("shop/old", 8080)).service(at("shop/young", 8081));
+    assert_eq!(both().dns("web", SRV, []).told().lines().count(), 2);
+    assert_eq!(both().dns("web", A, []).told().matches("register").count(), 1);
 }

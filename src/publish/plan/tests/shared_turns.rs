@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::shared::{old, world, young};
 use super::world::{
-    A, HTTP, Kubernetes, World, foreign, named, ours, own, pod, service, tagged, tell, with,
+    A, Kubernetes, World, foreign, named, ours, own, pod, service, tagged, tell, with,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{Health, KnownHealth, ServiceRef};
@@ -21,7 +21,7 @@ fn a_sync_of_one_of_them_leaves_the_instances_of_the_other_alone() {
     ");
     let handed_over = world([old(&["10.0.0.2"]), young(&["10.0.0.4"])], present());
     assert_snapshot!(tell(&handed_over.plan_of("shop/young")), @"shop/young: register dns/web: 10.0.0.4");
-    let missing = World::new().service(old(&["10.0.0.1"])).service(young(&["10.0.0.2"]));
+    let missing = World::of(old(&["10.0.0.1"])).service(young(&["10.0.0.2"]));
     assert_snapshot!(tell(&missing.plan_of("shop/young")), @r"
     shop/young: create dns/web: a DNS service of A records, TTL 60 s
     shop/young: register dns/web: 10.0.0.2
@@ -62,7 +62,7 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates_removes_or
     assert_eq!(turns(&missing), [["old", "young"]]);
     // The old instance of a renamed Service waits for an endpoint that another registers under the new name.
     let renamed = world([old(&["10.0.0.1"]), young(&["10.0.0.1"])], []);
-    let renamed = renamed.cloud_map("dns/former", A, [own("c", "shop/young", "10.0.0.1")]);
+    let renamed = renamed.dns("former", A, [own("c", "shop/young", "10.0.0.1")]);
     assert_eq!(turns(&renamed), [["old", "young"]], "{}", tell(&renamed.plan()));
 }
 
@@ -75,7 +75,7 @@ fn many_who_share_a_name_take_one_turn() {
             service(&name, "dns/web").shared().ready([pod("one", &format!("10.0.0.{index}"))])
         };
         let world = (0..count).map(sharer).fold(World::new(), World::service);
-        let world = world.cloud_map("dns/web", A, []);
+        let world = world.dns("web", A, []);
         in_turns(world.plan().changes, &Holders::decide(&world.0)).len()
     };
     assert_eq!((turns(16), turns(17)), (16, 1));
@@ -159,7 +159,7 @@ fn last_instance_of_a_sharer_stays_until_the_pod_of_both_is_found() {
         let instances = [("a", healthy(of, "10.0.0.1")), ("b", healthy("shop/young", "10.0.0.9"))];
         let services = both().map(|it| it.within("http"));
         let world = services.into_iter().fold(World::new(), World::service);
-        let world = world.cloud_map("http/web", HTTP, instances).with("http/web", |service| {
+        let world = world.http("web", instances).with("http/web", |service| {
             service.custom_health = true;
             let known = [("a".to_owned(), health), ("b".to_owned(), Health::Healthy)];
             service.health = KnownHealth::Read(known.into());

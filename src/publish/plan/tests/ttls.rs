@@ -27,8 +27,8 @@ fn both(own_ttl: Option<u32>, green: Green, present: &[u32], tags: Tags) -> Worl
     let (_, ours) = own("a", "shop/web", "10.0.0.1");
     let ours = super::world::with(ours, "cloud-map-sync/pod", "one");
     let theirs = of_other_cluster("shop/web", "10.0.0.2");
-    let world = World::new().service(claim);
-    world.cloud_map("dns/web", A, [("a", ours), ("b", theirs)]).with("dns/web", |service| {
+    let world = World::of(claim);
+    world.dns("web", A, [("a", ours), ("b", theirs)]).with("dns/web", |service| {
         service.ttls = present.iter().copied().collect();
         service.tags = tags;
         if let Green::Asks(ttl) = green {
@@ -142,8 +142,7 @@ fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
 #[test]
 fn the_holder_of_each_name_asks_for_its_ttl() {
     let web = service("shop/web", "dns/web").also("mail").created(2).ttl(15);
-    let world = World::new()
-        .service(web)
+    let world = World::of(web)
         .service(service("shop/old", "dns/mail").created(1))
         .service(service("shop/wrong", "dns/wrong").mistaken())
         .service(service("shop/moved", "missing/new").ttl(90))

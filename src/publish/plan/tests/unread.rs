@@ -1,15 +1,14 @@
 //! Cloud Map services that could not be read: those that leave a run incomplete, and those of another party.
 
-use super::world::{HTTP, World, foreign, key, of_other_cluster, own, pod, service, tagged};
+use super::world::{World, foreign, key, of_other_cluster, own, pod, service, tagged};
 use crate::model::{CloudMapService, Selection, Tags};
 use crate::publish::plan::Plan;
 
 /// `web` in sync, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
-    World::new()
-        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
-        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")])
-        .cloud_map("http/other", HTTP, [])
+    World::of(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+        .http("web", [own("a", "shop/web", "10.0.0.1")])
+        .http("other", [])
         .with("http/other", |service| {
             (service.instances, service.instance_count) = (None, 4);
             (service.unreadable, service.is_denied) = (Some("denied".into()), true);
@@ -71,7 +70,7 @@ fn keys_of_services_that_could_not_be_read() {
 #[test]
 fn service_is_seen_as_ours_by_its_tag_or_by_the_marks_of_an_instance() {
     let is_seen = |instances: [_; 1], by: &str| {
-        let world = World::new().cloud_map("http/web", HTTP, instances);
+        let world = World::new().http("web", instances);
         let world = world.with("http/web", |service| service.tags = tagged(by));
         world.0.seen_as_ours().count() == 1
     };
@@ -83,12 +82,12 @@ fn service_is_seen_as_ours_by_its_tag_or_by_the_marks_of_an_instance() {
 
 #[test]
 fn each_service_that_could_not_be_read_has_its_own_line() {
-    let world = world(|_| ())
-        .service(service("shop/other", "http/other"))
-        .cloud_map("http/second", HTTP, [])
-        .with("http/second", |service| {
+    let world = world(|_| ()).service(service("shop/other", "http/other")).http("second", []).with(
+        "http/second",
+        |service| {
             (service.instances, service.unreadable) = (None, Some("throttled".into()));
-        });
+        },
+    );
     let plan = world.plan();
     let unread = |place: &str| {
         let found = plan.unchanged.iter().find(|(it, _)| it.key == key(place));

@@ -10,13 +10,10 @@ use crate::publish::plan::{Change, Rules};
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
-    World::new().service(claim).cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")]).with(
-        "dns/web",
-        |service| {
-            service.ttls = ttls.iter().copied().collect();
-            service.tags = tags;
-        },
-    )
+    World::of(claim).dns("web", A, [own("a", "shop/web", "10.0.0.1")]).with("dns/web", |service| {
+        service.ttls = ttls.iter().copied().collect();
+        service.tags = tags;
+    })
 }
 
 fn bare(place: &str) -> Kubernetes {
@@ -42,8 +39,8 @@ fn another_ttl_is_repaired_where_the_service_carries_our_tag() {
 #[test]
 fn without_the_annotation_no_ttl_differs() {
     assert_snapshot!(with_ttl(bare("dns/web"), tagged("cloud-map-sync"), &[60]).told(), @"");
-    let http = World::new().service(bare("http/web").ttl(15));
-    let http = http.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")]);
+    let http = World::of(bare("http/web").ttl(15));
+    let http = http.http("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(http.told(), @"");
 }
 
@@ -55,8 +52,8 @@ fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours(
         let (older, young) = (sharing("shop/old", 1), sharing("shop/young", 2).ttl(90));
         let older = older.ready([endpoint]);
         let older = old.into_iter().fold(older, Kubernetes::ttl);
-        let world = World::new().service(older).service(young);
-        let world = world.cloud_map("dns/web", A, [own("a", "shop/old", "10.0.0.1")]);
+        let world = World::of(older).service(young);
+        let world = world.dns("web", A, [own("a", "shop/old", "10.0.0.1")]);
         let ours = |it: &mut CloudMapService| {
             (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
         };
@@ -88,7 +85,7 @@ fn an_update_says_again_what_it_would_delete() {
 #[test]
 fn tags_are_asked_for_only_where_something_depends_on_them() {
     let needed = |world: World| !world.observed(&Selection::Everything).tags_needed().is_empty();
-    let first = |kind| World::new().service(bare("dns/web")).cloud_map("dns/web", kind, []);
+    let first = |kind| World::of(bare("dns/web")).dns("web", kind, []);
     let cases = [
         ("a first instance in an HTTP service", first(HTTP), true),
         ("a first instance in another", first(A), false),
@@ -104,12 +101,12 @@ fn tags_are_asked_for_only_where_something_depends_on_them() {
 #[test]
 fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
     let weighted = || bare("dns/web").routing(RoutingPolicy::Weighted);
-    assert_snapshot!(World::new().service(weighted()).told(), @r"
+    assert_snapshot!(World::of(weighted()).told(), @r"
     shop/web: create dns/web: a DNS service of A records, TTL 60 s, WEIGHTED
     shop/web: register dns/web: 10.0.0.1
     ");
     let answering = |policy, claim| {
-        let world = World::new().service(claim).cloud_map("dns/web", A, []);
+        let world = World::of(claim).dns("web", A, []);
         world.with("dns/web", |service| service.routing_policy = Some(policy)).told()
     };
     assert_snapshot!(answering(RoutingPolicy::Multivalue, weighted()), @r"
@@ -122,7 +119,7 @@ fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
 
 #[test]
 fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
-    let world = World::new().service(bare("dns/web")).cloud_map("dns/web", HTTP, []);
+    let world = World::of(bare("dns/web")).dns("web", HTTP, []);
     assert_snapshot!(world.told(), @r"
     shop/web: register dns/web: 10.0.0.1
     ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries (NotInDns)

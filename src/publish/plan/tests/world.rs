@@ -72,6 +72,11 @@ impl World {
         )
     }
 
+    /// A world with this Service.
+    pub fn of(service: Kubernetes) -> Self {
+        Self::new().service(service)
+    }
+
     pub fn namespace(mut self, id: &str, name: &str, kind: NamespaceKind) -> Self {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
         let (arn, owner) = (Some(arn), None);
@@ -84,6 +89,21 @@ impl World {
     pub fn service(mut self, service: Kubernetes) -> Self {
         self.0.desired.services.insert(service.name, service.annotated);
         self
+    }
+
+    /// Adds a service without DNS records, with these instances by id.
+    pub fn http<const N: usize>(self, name: &str, instances: [(&str, Attributes); N]) -> Self {
+        self.cloud_map(&format!("http/{name}"), HTTP, instances)
+    }
+
+    /// Adds a service with DNS records of this kind, with these instances by id.
+    pub fn dns<const N: usize>(
+        self,
+        name: &str,
+        kind: ServiceKind,
+        instances: [(&str, Attributes); N],
+    ) -> Self {
+        self.cloud_map(&format!("dns/{name}"), kind, instances)
     }
 
     /// Adds a Cloud Map service with these instances, by id.

@@ -349,9 +349,7 @@ fn services_are_uncounted() -> impl Strategy<Value = Move> {
 }
 
 fn services_are_counted() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("the lists count all instances", |scene| scene.behave(|it| it.uncounted = ""))
-    })
+    Just(Move::new("the lists count all instances", |scene| scene.behave(|it| it.uncounted = "")))
 }
 
 /// To another id, to the one of the other cluster, to none, or to one that is none.
@@ -400,47 +398,40 @@ fn fields_are_refused() -> impl Strategy<Value = Move> {
 
 /// Of exports alone: instances of annotated Services would be registered there, too.
 fn other_cloud_map_is_shown() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        let sentence = "the function is deployed with the Cloud Map of another Region";
-        Move::new(sentence, move |scene| {
-            let clusterset = &scene.world.clusterset;
-            // Without its record a cluster is no member there either, and begins as one here.
-            let is_known = !clusterset.has_lost_records && has_records(scene);
-            let is_certain = scene.world.services.is_empty() && scene.runs.is_empty();
-            if is_known && is_certain && !clusterset.is_apart {
-                scene.world.settings.clusters = ELSEWHERE;
-                scene.deploy();
-            }
-        })
-    })
+    Just(Move::new("the function is deployed with the Cloud Map of another Region", move |scene| {
+        let clusterset = &scene.world.clusterset;
+        // Without its record a cluster is no member there either, and begins as one here.
+        let is_known = !clusterset.has_lost_records && has_records(scene);
+        let is_certain = scene.world.services.is_empty() && scene.runs.is_empty();
+        if is_known && is_certain && !clusterset.is_apart {
+            scene.world.settings.clusters = ELSEWHERE;
+            scene.deploy();
+        }
+    }))
 }
 
 fn green_imports_alone() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("the function is deployed so that green imports alone", |scene| {
-            // What it imports without its record is confirmed once it exports.
-            scene.world.clusterset.has_lost_records |= !has_records(scene);
-            scene.world.settings.clusters = IMPORTS_ALONE;
-            scene.deploy();
-        })
-    })
+    Just(Move::new("the function is deployed so that green imports alone", |scene| {
+        // What it imports without its record is confirmed once it exports.
+        scene.world.clusterset.has_lost_records |= !has_records(scene);
+        scene.world.settings.clusters = IMPORTS_ALONE;
+        scene.deploy();
+    }))
 }
 
 /// The function has another `OWNER_ID`, and a person adopts what stands, once at once and again in the end.
 fn owner_changes() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("OWNER_ID is changed, and a person adopts", move |scene| {
-            let clusterset = &scene.world.clusterset;
-            let is_first = clusterset.former_owner.is_none() && scene.world.services.is_empty();
-            if !is_first || !scene.is_idle() || !has_records(scene) {
-                return;
-            }
-            scene.world.clusterset.former_owner = Some(scene.world.settings.owner);
-            scene.world.settings.owner = "other";
-            scene.deploy();
-            scene.adopt();
-        })
-    })
+    Just(Move::new("OWNER_ID is changed, and a person adopts", move |scene| {
+        let clusterset = &scene.world.clusterset;
+        let is_first = clusterset.former_owner.is_none() && scene.world.services.is_empty();
+        if !is_first || !scene.is_idle() || !has_records(scene) {
+            return;
+        }
+        scene.world.clusterset.former_owner = Some(scene.world.settings.owner);
+        scene.world.settings.owner = "other";
+        scene.deploy();
+        scene.adopt();
+    }))
 }
 
 fn kubernetes_namespace_goes_on() -> impl Strategy<Value = Move> {

@@ -323,13 +323,11 @@ fn endpoints_change() -> impl Strategy<Value = Move> {
 
 /// Often while a run is under way that rests on it.
 fn last_change_is_undone() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("the last change of endpoints is undone", |scene| {
-            if let Some((place, endpoints)) = scene.world.former.take() {
-                scene.replace_endpoints(place, endpoints);
-            }
-        })
-    })
+    Just(Move::new("the last change of endpoints is undone", |scene| {
+        if let Some((place, endpoints)) = scene.world.former.take() {
+            scene.replace_endpoints(place, endpoints);
+        }
+    }))
 }
 
 fn endpoint_flips() -> impl Strategy<Value = Move> {

@@ -209,16 +209,16 @@ fn attributes_are_added() -> impl Strategy<Value = Move> {
 }
 
 fn all_of_ours_are_full() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        let sentence = "another party adds attributes to all of ours until there is no room";
-        Move::new(sentence, |scene| {
+    Just(Move::new(
+        "another party adds attributes to all of ours until there is no room",
+        |scene| {
             for namespace in scene.world.namespaces.iter().filter(|it| !it.is_withdrawn) {
                 for service in scene.fleet.cloud_map.services(&namespace.id) {
                     scene.add_attributes(&service.id, FULL);
                 }
             }
-        })
-    })
+        },
+    ))
 }
 
 fn ours_is_withdrawn() -> impl Strategy<Value = Move> {
@@ -285,27 +285,25 @@ fn service_is_filled() -> impl Strategy<Value = Move> {
 
 /// Nothing of a namespace that another account shares no more can be seen.
 fn share_is_withdrawn() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("another account shares no namespace any more", |scene| {
-            for number in 0..scene.world.namespaces.len() {
-                let namespace = scene.world.namespaces[number].clone();
-                if namespace.is_shared && !namespace.is_withdrawn {
-                    scene.remove_namespace(&namespace.id);
-                    scene.world.namespaces[number].is_withdrawn = true;
-                }
+    Just(Move::new("another account shares no namespace any more", |scene| {
+        for number in 0..scene.world.namespaces.len() {
+            let namespace = scene.world.namespaces[number].clone();
+            if namespace.is_shared && !namespace.is_withdrawn {
+                scene.remove_namespace(&namespace.id);
+                scene.world.namespaces[number].is_withdrawn = true;
             }
-            for name in NAMES {
-                scene.unsettle_name(name);
-            }
-        })
-    })
+        }
+        for name in NAMES {
+            scene.unsettle_name(name);
+        }
+    }))
 }
 
 fn cluster_is_gone() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        let sentence = format!("{AMBER}, which EKS knows no more, has left an instance under web");
-        Move::new(sentence, Scene::leave_of_amber)
-    })
+    Just(Move::new(
+        format!("{AMBER}, which EKS knows no more, has left an instance under web"),
+        Scene::leave_of_amber,
+    ))
 }
 
 /// A namespace is deleted with all that is in it, and made again: it has another id.
@@ -330,12 +328,10 @@ fn namespace_is_made_again() -> impl Strategy<Value = Move> {
 
 /// Exports and imports make more calls one after the other, which have no time then.
 fn calls_are_slow() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("Cloud Map takes 14 s for each call", |scene| {
-            if scene.behaviour.latency.is_zero() && !scene.world.clusterset.is_on {
-                scene.behave(|it| it.latency = SLOW);
-                scene.slowest += SLOW;
-            }
-        })
-    })
+    Just(Move::new("Cloud Map takes 14 s for each call", |scene| {
+        if scene.behaviour.latency.is_zero() && !scene.world.clusterset.is_on {
+            scene.behave(|it| it.latency = SLOW);
+            scene.slowest += SLOW;
+        }
+    }))
 }

@@ -154,12 +154,10 @@ fn is_away(scene: &Scene, cluster: usize) {
 }
 
 fn registrations_are_refused() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| {
-        Move::new("Cloud Map refuses each registration for good", |scene| {
-            let refused = FaultKind::Error(400, "InvalidInput", "said by a test");
-            scene.fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).always());
-        })
-    })
+    Just(Move::new("Cloud Map refuses each registration for good", |scene| {
+        let refused = FaultKind::Error(400, "InvalidInput", "said by a test");
+        scene.fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).always());
+    }))
 }
 
 fn service_is_unreadable() -> impl Strategy<Value = Move> {
@@ -177,7 +175,7 @@ fn service_is_unreadable() -> impl Strategy<Value = Move> {
 }
 
 fn outage_ends() -> impl Strategy<Value = Move> {
-    Just(()).prop_map(|()| Move::new("no call fails any more", |scene| scene.heal()))
+    Just(Move::new("no call fails any more", |scene| scene.heal()))
 }
 
 /// The quota of instances of each namespace, also below what is there.

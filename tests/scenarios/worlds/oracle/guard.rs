@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, NAMES, World};
-use super::{Held, Key, Registry, is_served, marks};
+use super::{Held, Key, Registry, instances, marks, served};
 use crate::fleet::Attributes;
 
 pub const SIGHTING: &str = "cloud-map-sync/guard";
@@ -15,12 +15,11 @@ const MOST_ATTRIBUTES: usize = 30;
 /// The clusters whose loss is noted nowhere since there is no room: only a person's `confirm` lets it pass.
 pub fn unnoted(world: &World, registry: &Registry) -> Vec<usize> {
     let is_unnoted = |it: &usize| {
-        is_served(world, *it)
-            && !standing(world, registry, *it).is_empty()
+        !standing(world, registry, *it).is_empty()
             && !is_noted(world, registry, *it)
             && !has_room(world, registry, *it)
     };
-    (0..CLUSTERS.len()).filter(is_unnoted).collect()
+    served(world).filter(is_unnoted).collect()
 }
 
 /// Whether an instance of the cluster takes one more attribute, or a service with our tag that has such an instance.
@@ -41,7 +40,7 @@ pub fn held(
     first: &Registry,
     rest: &Registry,
 ) -> Result<(), String> {
-    for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
+    for cluster in served(world) {
         let [before, after, left] = [start, first, rest].map(|it| standing(world, it, cluster));
         // One that was seen before may pass at once.
         if is_noted(world, start, cluster) {
@@ -92,11 +91,9 @@ fn standing<'a>(
     cluster: usize,
 ) -> BTreeMap<&'a str, BTreeSet<(&'a Key, &'a String)>> {
     let mut standing: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for (key, held) in registry.iter().filter(|(key, _)| world.is_used(&key.0)) {
-        for (id, attributes) in &held.instances {
-            if let Some((_, service)) = marks(world, attributes).filter(|(of, _)| *of == cluster) {
-                standing.entry(service).or_default().insert((key, id));
-            }
+    for (key, _, id, attributes) in instances(registry).filter(|it| world.is_used(&it.0.0)) {
+        if let Some((_, service)) = marks(world, attributes).filter(|(of, _)| *of == cluster) {
+            standing.entry(service).or_default().insert((key, id));
         }
     }
     standing

@@ -89,6 +89,22 @@ pub fn is_served(world: &World, cluster: usize) -> bool {
     world.settings.clusters.contains(CLUSTERS[cluster])
 }
 
+/// The clusters that the function serves.
+pub fn served(world: &World) -> impl Iterator<Item = usize> {
+    (0..CLUSTERS.len()).filter(|it| is_served(world, *it))
+}
+
+/// Every instance, with its id and the service that has it.
+pub fn instances(registry: &Registry) -> impl Iterator<Item = (&Key, &Held, &String, &Attributes)> {
+    registry.iter().flat_map(|(key, held)| {
+        held.instances.iter().map(move |(id, attributes)| (key, held, id, attributes))
+    })
+}
+
+pub fn instance<'a>(registry: &'a Registry, key: &Key, id: &str) -> Option<&'a Attributes> {
+    registry.get(key)?.instances.get(id)
+}
+
 /// The Services of a cluster that opt in, under the prefix that the function reads.
 pub fn opted_in(world: &World, cluster: usize) -> impl Iterator<Item = (usize, &Service)> {
     let of_cluster = world.services.iter().filter(move |((of, _), _)| *of == cluster);

@@ -5,23 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service, TEAM, World};
 use super::{
-    Held, Key, MOST, MOST_IN_NAMESPACE, Registry, Seen, addresses_of, endpoints, is_of_amber,
-    is_served, marks, opted_in, possible_keys,
+    Held, Key, MOST, MOST_IN_NAMESPACE, Registry, Seen, addresses_of, endpoints, instance,
+    instances, is_of_amber, is_served, marks, opted_in, possible_keys, served,
 };
 use crate::fleet::Attributes;
-use testbed::cloud_map::{NamespaceKind, RecordType};
+use testbed::cloud_map::NamespaceKind;
+use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 
 /// An instance as a rule expects it: its addresses, and its port if it is an instance of its own for that.
 type Entry = (Option<String>, Option<String>, Option<String>);
 
 /// The whole relation: returns the first rule that is broken.
 pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
-    unused(world, start, rest)?;
-    let used = |registry: &Registry| -> Registry {
-        let used = registry.iter().filter(|(key, _)| world.is_used(&key.0));
-        used.map(|(key, held)| (key.clone(), held.clone())).collect()
-    };
-    let (start, rest) = (&used(start), &used(rest));
+    // A namespace that the function does not use stays as it is, whatever was ours in it and whoever claims a name there.
+    let [(start, was), (rest, is)] = [start, rest].map(|registry| {
+        registry.clone().into_iter().partition::<Registry, _>(|(key, _)| world.is_used(&key.0))
+    });
+    if was != is {
+        return Err(format!("in namespaces that are not used there was {was:?}, now {is:?}"));
+    }
+    let (start, rest) = (&start, &rest);
     for cluster in 0..CLUSTERS.len() {
         if is_served(world, cluster) {
             let view = View { world, start, rest, cluster, is_whole: true };
@@ -38,18 +41,6 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
     records(world, rest)?;
     ttls(world, start, rest)?;
     deletions(world, start, rest)
-}
-
-// A namespace that the function does not use stays as it is, whatever was ours in it and whoever claims a name there.
-fn unused(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
-    let keys: BTreeSet<&Key> = start.keys().chain(rest.keys()).collect();
-    for key in keys.into_iter().filter(|key| !world.is_used(&key.0)) {
-        if start.get(key) != rest.get(key) {
-            let (was, is) = (start.get(key), rest.get(key));
-            return Err(format!("{key:?} is in a namespace that is not used: {was:?}, now {is:?}"));
-        }
-    }
-    Ok(())
 }
 
 /// The rules for one cluster, to which other clusters are foreign.
@@ -74,13 +65,11 @@ fn unserved(
         it.remove("cloud-map-sync/orphaned-since");
         it
     };
-    for (key, held) in start {
-        for (id, attributes) in &held.instances {
-            let is_of_cluster = marks(world, attributes).is_some_and(|(of, _)| of == cluster);
-            let now = rest.get(key).and_then(|held| held.instances.get(id)).cloned();
-            if is_of_cluster && now.clone().map(noted) != Some(noted(attributes.clone())) {
-                return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
-            }
+    for (key, _, id, attributes) in instances(start) {
+        let is_of_cluster = marks(world, attributes).is_some_and(|(of, _)| of == cluster);
+        let now = instance(rest, key, id).cloned();
+        if is_of_cluster && now.clone().map(noted) != Some(noted(attributes.clone())) {
+            return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
         }
     }
     Ok(())
@@ -89,7 +78,7 @@ fn unserved(
 // Messages: they choose no namespace for a Service without instances, and register each of its endpoints under a name
 // that it alone claims, whatever was refused before it changed.
 pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
-    for cluster in (0..CLUSTERS.len()).filter(|it| is_served(world, *it)) {
+    for cluster in served(world) {
         let view = View { world, start, rest, cluster, is_whole: false };
         for (number, service) in opted_in(world, cluster) {
             let (claim, name) = (&service.claim, NAMES[number]);
@@ -105,7 +94,7 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
             let is_owed = claim.is_published && claim.bad.is_none() && claim.maximum.is_none();
             for key in view.keys(number, claim).iter().filter(|_| is_owed) {
                 let wanted = view.wanted_or_kept(key, (number, service));
-                let now = view.standing(rest, key).into_values().flatten().collect();
+                let now = view.all_standing(rest, key);
                 let is_alone = candidates.len() == 1 && view.claimants(key).len() == 1;
                 let may_be_owed = is_alone && view.has_room(key) && view.is_clear(key);
                 if may_be_owed && !wanted.is_subset(&now) {
@@ -135,11 +124,10 @@ impl View<'_> {
                     cluster == self.cluster && service.is_none_or(|service| service == it)
                 })
             };
-            let has = |(key, held): &(&Key, &Held)| {
-                let is_named = name.is_none_or(|name| name == key.1);
-                is_named && ids.contains(&key.0) && held.instances.values().any(is_marked)
-            };
-            registry.iter().filter(has).map(|(key, _)| key.0.clone()).collect::<BTreeSet<_>>()
+            let here = instances(registry)
+                .filter(|(key, ..)| ids.contains(&key.0) && name.is_none_or(|name| name == key.1));
+            let here = here.filter(|(.., it)| is_marked(it));
+            here.map(|(key, ..)| key.0.clone()).collect::<BTreeSet<_>>()
         };
         let own = Some(NAMES[service]);
         let by_own = |registry| {
@@ -192,16 +180,12 @@ impl View<'_> {
             None => self.new_records(key, service),
         };
         match records.as_deref() {
-            Some([RecordType::Srv]) if port.is_none() => BTreeSet::new(),
-            None | Some([RecordType::Srv]) => {
+            Some([Srv]) if port.is_none() => BTreeSet::new(),
+            None | Some([Srv]) => {
                 seen.flat_map(apart).map(|it| (it.v4, it.v6, port.clone())).collect()
             }
-            Some([RecordType::A]) => {
-                seen.filter_map(|it| Some((Some(it.v4?), None, None))).collect()
-            }
-            Some([RecordType::Aaaa]) => {
-                seen.filter_map(|it| Some((None, Some(it.v6?), None))).collect()
-            }
+            Some([A]) => seen.filter_map(|it| Some((Some(it.v4?), None, None))).collect(),
+            Some([Aaaa]) => seen.filter_map(|it| Some((None, Some(it.v6?), None))).collect(),
             Some(_) => {
                 let both = seen.flat_map(apart);
                 both.filter_map(|it| Some((Some(it.v4?), Some(it.v6?), None))).collect()
@@ -212,15 +196,14 @@ impl View<'_> {
     /// The records that a missing service is created with: as the oldest asks of all that share the name, whether it is
     /// published or not; without families of its own as the first whose endpoints have any.
     fn new_records(&self, key: &Key, service: &Service) -> Option<Vec<RecordType>> {
-        let kind = self.world.namespaces.iter().find(|it| it.id == key.0).map(|it| it.kind);
-        if kind == Some(NamespaceKind::Http) {
+        if is_http(self.world, key) {
             return None;
         }
         let claimants: Vec<&Service> = self.claimants(key).into_iter().map(|(_, it)| it).collect();
         let are_sharing = claimants.iter().all(|it| it.claim.is_shared);
         let deciding = if are_sharing { claimants } else { vec![service] };
         if deciding.first().is_some_and(|it| it.claim.port.is_some()) {
-            return Some(vec![RecordType::Srv]);
+            return Some(vec![Srv]);
         }
         deciding.into_iter().map(families).find(|it| !it.is_empty())
     }
@@ -238,6 +221,18 @@ impl View<'_> {
         }
         standing
     }
+
+    fn all_standing(&self, registry: &Registry, key: &Key) -> BTreeSet<Entry> {
+        self.standing(registry, key).into_values().flatten().collect()
+    }
+
+    fn ready(&self, service: &Service) -> Vec<Seen> {
+        endpoints(self.cluster, service, false)
+    }
+}
+
+fn is_http(world: &World, key: &Key) -> bool {
+    world.namespaces.iter().any(|it| it.id == key.0 && it.kind == NamespaceKind::Http)
 }
 
 /// The records that a Service asks for: of its families, or else of those of its endpoints, ready or not.
@@ -250,7 +245,7 @@ fn families(service: &Service) -> Vec<RecordType> {
         false if endpoints().any(|it| it.has_v4) => (true, false),
         false => (false, endpoints().any(|it| it.has_v6)),
     };
-    let records = [(v4, RecordType::A), (v6, RecordType::Aaaa)];
+    let records = [(v4, A), (v6, Aaaa)];
     records.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it).collect()
 }
 
@@ -273,7 +268,7 @@ fn apart(seen: Seen) -> Vec<Seen> {
 
 fn entry(held: &Held, attributes: &Attributes) -> Entry {
     let value = |key: &str| attributes.get(key).cloned();
-    let has_ports = matches!(held.records.as_deref(), None | Some([RecordType::Srv]));
+    let has_ports = matches!(held.records.as_deref(), None | Some([Srv]));
     let port = value("AWS_INSTANCE_PORT").filter(|_| has_ports);
     (value("AWS_INSTANCE_IPV4"), value("AWS_INSTANCE_IPV6"), port)
 }
@@ -322,18 +317,14 @@ impl View<'_> {
                 continue;
             }
             let claimants = self.claimants(&key);
-            let now: BTreeSet<Entry> =
-                self.standing(self.rest, &key).into_values().flatten().collect();
-            let stood: BTreeSet<Entry> =
-                self.standing(self.start, &key).into_values().flatten().collect();
+            let [stood, now] = [self.start, self.rest].map(|it| self.all_standing(it, &key));
             let are_sharing = claimants.iter().all(|(_, it)| it.claim.is_shared);
             let holders = if are_sharing {
                 vec![claimants.clone()]
             } else {
                 // One that holds the name with nothing to register leaves no trace: the older one is next.
-                let has_any = |it: &Service| !endpoints(self.cluster, it, false).is_empty();
-                let holder = self.holder(&key);
-                match holder.filter(|(_, it)| it.claim.is_published && has_any(it)) {
+                let has_any = |it: &Service| it.claim.is_published && !self.ready(it).is_empty();
+                match self.holder(&key).filter(|(_, it)| has_any(it)) {
                     Some(only) => vec![vec![only]],
                     None => claimants.iter().map(|it| vec![*it]).collect(),
                 }
@@ -364,8 +355,7 @@ impl View<'_> {
             serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
         // What stands at an endpoint for which nothing can be registered, since no port is known for it, stays.
         let unknown = published.clone().filter(|(_, it)| self.wanted(key, it, false).is_empty());
-        let unknown: Vec<Seen> =
-            unknown.flat_map(|(_, it)| endpoints(self.cluster, it, false)).collect();
+        let unknown: Vec<Seen> = unknown.flat_map(|(_, it)| self.ready(it)).collect();
         let is_unknown = |entry: &&Entry| {
             unknown.iter().any(|it| {
                 it.v4.is_some() && it.v4 == entry.0 || it.v6.is_some() && it.v6 == entry.1
@@ -383,10 +373,8 @@ impl View<'_> {
         // What a Service left that waits for its other names, and the last set of one of those that share the name.
         let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
         let left: Vec<(usize, &Service)> = left.collect();
-        let keeping = holders
-            .iter()
-            .copied()
-            .filter(|(_, it)| it.claim.keeps_last && endpoints(self.cluster, it, false).is_empty());
+        let keeps = |it: &Service| it.claim.keeps_last && self.ready(it).is_empty();
+        let keeping = holders.iter().copied().filter(|(_, it)| keeps(it));
         let stood_of = self.standing(self.start, key);
         let stay = left.iter().copied().chain(keeping);
         may.extend(stay.filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned());
@@ -397,8 +385,7 @@ impl View<'_> {
         }
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
-        let is_none_ready =
-            holders.iter().all(|(_, it)| endpoints(self.cluster, it, false).is_empty());
+        let is_none_ready = holders.iter().all(|(_, it)| self.ready(it).is_empty());
         if wanted.is_empty() && (!is_none_ready || self.is_handed_on(key)) {
             may.extend(stood.iter().cloned());
         }
@@ -443,12 +430,21 @@ impl View<'_> {
         self.rest.get(key).is_none_or(is_free) && in_namespace < MOST_IN_NAMESPACE
     }
 
-    /// What a Service wants under a key. `create-only` rewrites nothing: what stands for the Service at an address stays as
-    /// it is, though its endpoint has lost the other one.
+    /// What a Service wants under a key. `create-only` rewrites nothing, and nobody an instance that others have filled with
+    /// attributes: what stands for the Service at an address stays as it is, though its endpoint has lost the other one.
     fn wanted_or_kept(&self, key: &Key, (number, service): (usize, &Service)) -> BTreeSet<Entry> {
-        let is_kept = self.world.settings.policy == "create-only";
-        let own = self.standing(self.start, key).remove(NAMES[number]).filter(|_| is_kept);
-        let own = own.unwrap_or_default();
+        let own: BTreeSet<Entry> = match self.world.settings.policy {
+            "create-only" => {
+                self.standing(self.start, key).remove(NAMES[number]).unwrap_or_default()
+            }
+            _ => {
+                let here = instances(self.rest).filter(|(it, ..)| *it == key);
+                let full = here.filter(|(.., it)| {
+                    is_full(it) && marks(self.world, it) == Some((self.cluster, NAMES[number]))
+                });
+                full.map(|(_, held, _, it)| entry(held, it)).collect()
+            }
+        };
         let as_it_stands = |it: Entry| {
             let is_same = |old: &&Entry| it.0.is_some() && (&old.0, &old.2) == (&it.0, &it.2);
             let old = own.iter().find(is_same).filter(|_| !own.contains(&it));
@@ -547,34 +543,29 @@ impl View<'_> {
 // others added is still there.
 impl View<'_> {
     fn attributes(&self) -> Result<(), String> {
-        for (key, held) in self.rest {
-            for (id, attributes) in &held.instances {
-                let Some((cluster, name)) = marks(self.world, attributes) else { continue };
-                if cluster != self.cluster {
-                    continue;
-                }
-                let before = self.start.get(key).and_then(|held| held.instances.get(id));
-                let added =
-                    before.into_iter().flatten().filter(|(it, _)| it.starts_with("by-hand"));
-                // One that takes the place of another has nothing of that one.
-                let added = added.filter(|_| held.instances.len() < MOST);
-                for (attribute, value) in added {
-                    if attributes.get(attribute) != Some(value) {
-                        return Err(format!("{id} in {key:?} lost {attribute}: {attributes:?}"));
-                    }
-                }
-                let service = opted_in(self.world, cluster).find(|(it, _)| NAMES[*it] == name);
-                let Some((number, service)) = service else { continue };
-                let is_owed = self.world.settings.policy == "sync"
-                    && service.claim.bad.is_none()
-                    && self.keys(number, &service.claim).contains(key)
-                    && self.holder(key).is_none_or(|(it, _)| it == number)
-                    && self.wanted(key, service, false).contains(&entry(held, attributes));
-                let team = attributes.get("team").map(String::as_str);
-                let wanted = service.claim.team;
-                if is_owed && !is_full(attributes) && wanted.is_some() && team != wanted {
-                    return Err(format!("{id} in {key:?} has team {team:?}, not {wanted:?}"));
-                }
+        for (key, held, id, attributes) in instances(self.rest) {
+            let name = match marks(self.world, attributes) {
+                Some((cluster, name)) if cluster == self.cluster => name,
+                _ => continue,
+            };
+            let before = instance(self.start, key, id).into_iter().flatten();
+            let mut added = before.filter(|(it, _)| it.starts_with("by-hand"));
+            let lost = added.find(|(attribute, value)| attributes.get(*attribute) != Some(*value));
+            // One that takes the place of another has nothing of that one.
+            if let Some((attribute, _)) = lost.filter(|_| held.instances.len() < MOST) {
+                return Err(format!("{id} in {key:?} lost {attribute}: {attributes:?}"));
+            }
+            let service = opted_in(self.world, self.cluster).find(|(it, _)| NAMES[*it] == name);
+            let Some((number, service)) = service else { continue };
+            let is_owed = self.world.settings.policy == "sync"
+                && service.claim.bad.is_none()
+                && self.keys(number, &service.claim).contains(key)
+                && self.holder(key).is_none_or(|(it, _)| it == number)
+                && self.wanted(key, service, false).contains(&entry(held, attributes));
+            let team = attributes.get("team").map(String::as_str);
+            let wanted = service.claim.team;
+            if is_owed && !is_full(attributes) && wanted.is_some() && team != wanted {
+                return Err(format!("{id} in {key:?} has team {team:?}, not {wanted:?}"));
             }
         }
         Ok(())
@@ -600,8 +591,7 @@ impl View<'_> {
         for (key, held) in self.rest {
             let [(number, service)] = self.claimants(key)[..] else { continue };
             let addresses = |service: &Service| -> BTreeSet<String> {
-                let seen = endpoints(self.cluster, service, false).into_iter();
-                seen.flat_map(|it| it.v4.into_iter().chain(it.v6)).collect()
+                self.ready(service).into_iter().flat_map(|it| [it.v4, it.v6]).flatten().collect()
             };
             let (ready, unready) = (addresses(service), addresses(&unready(service)));
             let Claim { reports_health, keeps_last, .. } = service.claim;
@@ -632,7 +622,7 @@ impl View<'_> {
 // claimant without endpoints, or that is not published, holds the name from others.
 fn created(world: &World, rest: &Registry) -> Result<(), String> {
     let is_there = world.namespaces.iter().any(|it| it.name == TEAM);
-    let is_wanted = (0..CLUSTERS.len()).filter(|it| is_served(world, *it)).any(|cluster| {
+    let is_wanted = served(world).any(|cluster| {
         let is_valid = |(_, service): &(usize, &Service)| {
             let claim = &service.claim;
             claim.namespace == Reference::New
@@ -660,12 +650,9 @@ fn created(world: &World, rest: &Registry) -> Result<(), String> {
 
 // Clusters that are gone: their instances stay, unless the setting has them removed after a day.
 fn dead(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
-    let of_amber = |registry: &Registry| -> BTreeSet<(Key, String)> {
-        let all = registry.iter().flat_map(|(key, held)| {
-            let ids = held.instances.iter().filter(|(_, it)| is_of_amber(world, it));
-            ids.map(|(id, _)| (key.clone(), id.clone()))
-        });
-        all.collect()
+    let of_amber = |registry| -> BTreeSet<(Key, String)> {
+        let all = instances(registry).filter(|(.., it)| is_of_amber(world, it));
+        all.map(|(key, _, id, _)| (key.clone(), id.clone())).collect()
     };
     // No day passes in a world of exports.
     let is_purged = world.settings.purges_dead_clusters
@@ -683,12 +670,11 @@ fn dead(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
 fn records(world: &World, rest: &Registry) -> Result<(), String> {
     for (key, held) in rest.iter().filter(|(_, held)| held.is_tagged) {
         let asked = world.asked.get(key).cloned().unwrap_or_default();
-        let kind = world.namespaces.iter().find(|it| it.id == key.0).map(|it| it.kind);
         let is_right = match held.records.as_deref() {
-            None => kind == Some(NamespaceKind::Http),
-            Some([RecordType::A]) => asked.contains("IPv4"),
-            Some([RecordType::Aaaa]) => asked.contains("IPv6"),
-            Some([RecordType::Srv]) => asked.contains("SRV"),
+            None => is_http(world, key),
+            Some([A]) => asked.contains("IPv4"),
+            Some([Aaaa]) => asked.contains("IPv6"),
+            Some([Srv]) => asked.contains("SRV"),
             Some(_) => asked.contains("both"),
         };
         if !is_right {
@@ -703,27 +689,27 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
-        let standing = held.instances.values().filter_map(|it| marks(world, it));
-        let standing: BTreeSet<_> = standing.collect();
-        let claim = |cluster: usize| opted_in(world, cluster).map(move |it| (cluster, it));
-        let claimants = (0..CLUSTERS.len()).flat_map(claim);
-        let claimants = claimants
-            .filter(|(_, (_, service))| possible_keys(world, &service.claim).contains(key));
-        let claimants: Vec<_> = claimants.collect();
+        let standing: BTreeSet<_> =
+            held.instances.values().filter_map(|it| marks(world, it)).collect();
+        let claims = |cluster| {
+            let may_mean = |claim: &Claim| possible_keys(world, claim).contains(key);
+            let all = opted_in(world, cluster).filter(move |(_, it)| may_mean(&it.claim));
+            all.map(move |(name, it)| ((cluster, NAMES[name]), &it.claim))
+        };
+        let claims: Vec<_> = (0..CLUSTERS.len()).flat_map(claims).collect();
         let was = start.get(key).and_then(|held| held.ttls.last());
         let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster))
             && !held.instances.values().any(|it| is_of_amber(world, it));
         if !knows_all && was.is_some_and(|was| held.ttls.last() > Some(was)) {
             return Err(format!("{key:?} had a TTL of {was:?}, and now {:?}", held.ttls));
         }
-        let owed = claimants.iter().map(|(cluster, (name, _))| (*cluster, NAMES[*name])).collect();
+        let is_valid = |it: &Claim| it.bad.is_none() && world.candidates(it).len() == 1;
         let is_owed = world.settings.policy == "sync"
             && knows_all
-            && claimants.iter().all(|(_, (_, it))| it.claim.bad.is_none())
-            && claimants.iter().all(|(_, (_, it))| world.candidates(&it.claim).len() == 1)
-            && claimants.len() == standing.iter().map(|(it, _)| it).collect::<BTreeSet<_>>().len()
-            && standing == owed;
-        let asked = claimants.iter().filter_map(|(_, (_, it))| it.claim.ttl).min();
+            && claims.iter().all(|(_, it)| is_valid(it))
+            && claims.len() == standing.iter().map(|(it, _)| it).collect::<BTreeSet<_>>().len()
+            && standing == claims.iter().map(|(of, _)| *of).collect();
+        let asked = claims.iter().filter_map(|(_, it)| it.ttl).min();
         let asked = asked.map(i64::from).filter(|_| is_owed);
         if asked.is_some_and(|asked| held.ttls != BTreeSet::from([asked])) {
             return Err(format!("{key:?} has a TTL of {:?}, asked: {asked:?}", held.ttls));
@@ -737,9 +723,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
 // mistake all services, since it may mean any; a port that its Service does not have is no such mistake.
 fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
-    let views = (0..CLUSTERS.len()).filter(|it| is_served(world, *it));
-    let views: Vec<_> =
-        views.map(|cluster| View { world, start, rest, cluster, is_whole: true }).collect();
+    let view = |cluster| View { world, start, rest, cluster, is_whole: true };
+    let views: Vec<_> = served(world).map(view).collect();
     let claims = views.iter().flat_map(|view| {
         opted_in(world, view.cluster).map(move |(name, it)| (view, name, &it.claim))
     });

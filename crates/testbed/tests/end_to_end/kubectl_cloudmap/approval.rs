@@ -2,32 +2,24 @@
 
 use serde_json::json;
 
-use super::terminal::{Terminal, deploy};
+use super::terminal::{Terminal, with_function};
 use crate::lambda::Lambda;
-use crate::payloads::stand_in;
 use crate::world::World;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// The function with one pod of `web` registered, and a person before it.
 async fn in_step(more: &[(&str, &str)]) -> (World, KubernetesServer, Lambda, Terminal) {
-    let (world, blue) = stand_in().await;
-    let lambda = world.lambda(more).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
-    assert_eq!(terminal.run("sync -A").await.code, Some(0));
-    (world, blue, lambda, terminal)
+    let scene = with_function(more).await;
+    assert_eq!(scene.3.run("sync -A").await.code, Some(0));
+    scene
 }
 
 #[tokio::test]
 async fn an_adoption_without_a_terminal_is_its_plan_and_is_made_with_yes() {
-    let (world, blue) = stand_in().await;
+    let (world, _blue, _lambda, terminal) = with_function(&[]).await;
     let web = world.cloud_map.find_service("prod.local", "web").expect("a service of this world");
     world.cloud_map.instance(&web, "by-hand", &[("AWS_INSTANCE_IPV4", "10.0.1.1")]);
     world.cloud_map.allow_adoption(&[(&web, "by-hand")]);
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
-    drop(blue);
 
     let planned = terminal.run("adopt -n shop").await;
     assert_eq!(planned.code, Some(2), "{planned:?}");

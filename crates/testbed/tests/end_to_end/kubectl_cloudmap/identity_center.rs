@@ -10,8 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use super::terminal::{ROLE, Terminal, deploy};
-use crate::payloads::stand_in;
+use super::terminal::{ROLE, with_function};
 use testbed::identity::AccessKey;
 
 const TOKEN: &str = "the-token-of-a-sign-in";
@@ -58,10 +57,7 @@ async fn role_credentials(
 
 #[tokio::test]
 async fn a_profile_of_identity_center_is_used_after_a_sign_in_and_an_error_asks_for_one() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let mut terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (world, _, _lambda, mut terminal) = with_function(&[]).await;
     let aws = world.sandbox.aws();
     let key = aws.identities.issue(ROLE, "alice", Duration::from_hours(1));
     for variable in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {

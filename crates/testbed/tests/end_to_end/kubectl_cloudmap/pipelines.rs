@@ -6,18 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::terminal::{Terminal, answering, deploy, in_step};
-use crate::payloads::stand_in;
+use super::terminal::{Terminal, answering, deploy, in_step, with_function};
 use testbed::Sandbox;
 use testbed::kubernetes::Headless;
 use testbed::lambda::Handler;
 
 #[tokio::test]
 async fn wait_ends_when_the_service_is_registered_or_empty_or_the_time_is_over() {
-    let (world, blue) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, blue, _lambda, terminal) = with_function(&[]).await;
 
     let wait = terminal.run("wait service/web -n shop --for registered --timeout 1s").await;
     let said = "not registered in time: no instance is registered; 1 change to make\n";
@@ -53,10 +49,7 @@ async fn wait_ends_when_the_service_is_registered_or_empty_or_the_time_is_over()
 
 #[tokio::test]
 async fn held_back_service_fails_a_pipeline_that_asks_for_it() {
-    let (world, blue) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, blue, _lambda, terminal) = with_function(&[]).await;
     let fine = terminal.run("plan -A --fail-on held-back").await;
     assert_eq!((fine.code, fine.errors.as_str()), (Some(2), ""), "{fine:?}");
 

@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 use testbed::programs::program;
 use tokio::process::{Child, Command};
 
+use crate::lambda::Lambda;
+use crate::payloads::stand_in;
+use crate::world::World;
 use testbed::identity::AccessKey;
+use testbed::kubernetes::KubernetesServer;
 use testbed::lambda::{Deployed, Handler};
 use testbed::{ACCOUNT, REGION, Sandbox, kubeconfig};
 
@@ -129,6 +133,17 @@ impl Drop for Terminal {
         // What a failed test leaves there helps nobody.
         let _ = std::fs::remove_dir_all(&self.home);
     }
+}
+
+/// The function's binary in the world of `stand_in`, and a person before it.
+pub async fn with_function(
+    environment: &[(&str, &str)],
+) -> (World, KubernetesServer, Lambda, Terminal) {
+    let (world, blue) = stand_in().await;
+    let lambda = world.lambda(environment).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    (world, blue, lambda, terminal)
 }
 
 /// Deploys a function, and returns the payloads that it is invoked with.

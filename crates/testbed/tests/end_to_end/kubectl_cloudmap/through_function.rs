@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::terminal::{Terminal, answering, deploy, in_step};
-use crate::payloads::stand_in;
+use super::terminal::{Terminal, answering, deploy, in_step, with_function};
 use testbed::Sandbox;
 use testbed::cloud_map::Behaviour;
 
@@ -11,10 +10,7 @@ const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 
 #[tokio::test]
 async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to_do() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (world, _, _lambda, terminal) = with_function(&[]).await;
 
     let plan = terminal.run("plan -n shop").await;
     assert_eq!((plan.code, plan.errors.as_str()), (Some(2), ""), "{plan:?}");
@@ -38,10 +34,7 @@ async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to
 
 #[tokio::test]
 async fn every_format_says_the_same() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, _, _lambda, terminal) = with_function(&[]).await;
 
     let report = terminal.run("plan -A -o json").await;
     assert_eq!(report.code, Some(2), "{report:?}");
@@ -61,10 +54,7 @@ async fn every_format_says_the_same() {
 
 #[tokio::test]
 async fn a_status_shows_who_has_instances_in_each_service() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, _, _lambda, terminal) = with_function(&[]).await;
     assert_eq!(terminal.run("sync -A").await.code, Some(0));
 
     let status = terminal.run("status").await;
@@ -85,12 +75,9 @@ async fn a_status_shows_who_has_instances_in_each_service() {
 
 #[tokio::test]
 async fn a_service_is_explained_down_to_what_clients_discover() {
-    let (world, _) = stand_in().await;
+    let (world, _, _lambda, terminal) = with_function(&[]).await;
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     world.cloud_map.behave(behaviour);
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
 
     let explained = terminal.run("explain service/web -n shop").await;
 
@@ -109,12 +96,9 @@ async fn a_service_is_explained_down_to_what_clients_discover() {
 
 #[tokio::test]
 async fn the_doctor_says_what_is_wrong_and_what_helps() {
-    let (world, blue) = stand_in().await;
+    let (world, blue, _lambda, terminal) = with_function(&[]).await;
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     world.cloud_map.behave(behaviour);
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
 
     let well = terminal.run("doctor").await;
     assert_eq!((well.code, well.errors.as_str()), (Some(0), ""), "{well:?}");
@@ -129,10 +113,7 @@ async fn the_doctor_says_what_is_wrong_and_what_helps() {
 
 #[tokio::test]
 async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, _, _lambda, terminal) = with_function(&[]).await;
     let before = terminal.run("status -o json").await.output;
     let before = terminal.file("before.json", &before);
     assert_eq!(terminal.run("sync -A").await.code, Some(0));
@@ -157,10 +138,7 @@ async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
 
 #[tokio::test]
 async fn two_plans_are_compared_in_a_comment_for_a_pull_request() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, _, _lambda, terminal) = with_function(&[]).await;
     let before = terminal.run("plan -A -o json").await.output;
     let before = terminal.file("before.json", &before);
     let synced = terminal.run("sync -A -o json").await;
@@ -246,10 +224,7 @@ async fn a_context_that_leads_to_no_cluster_is_an_error_before_anything_is_asked
 
 #[tokio::test]
 async fn reserved_action_needs_the_alias_in_the_invoked_arn() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[("ADMIN_ALIAS", "admin")]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, _, _lambda, terminal) = with_function(&[("ADMIN_ALIAS", "admin")]).await;
 
     for (qualifier, through) in [("", "without one"), (" --qualifier live", "through live")] {
         let printed = terminal.run(&format!("purge --cluster blue --yes{qualifier}")).await;

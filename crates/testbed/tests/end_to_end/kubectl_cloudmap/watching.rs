@@ -5,16 +5,13 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::terminal::{Terminal, deploy};
+use super::terminal::{Terminal, with_function};
 use crate::payloads::stand_in;
 use testbed::kubernetes::{Headless, Pod};
 
 #[tokio::test]
 async fn status_of_one_name_or_namespace_leaves_the_rest_out() {
-    let (world, blue) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, blue, _lambda, terminal) = with_function(&[]).await;
     let cart = Headless::new("shop", "cart")
         .annotate("cloudmap.controller/hostname", "cart")
         .annotate("cloudmap.controller/namespace", "prod.local");
@@ -51,10 +48,7 @@ async fn status_of_one_name_or_namespace_leaves_the_rest_out() {
 
 #[tokio::test]
 async fn watch_prints_what_has_changed_until_it_is_ended() {
-    let (world, _) = stand_in().await;
-    let lambda = world.lambda(&[]).await;
-    deploy(&world.sandbox, &[], lambda.handler());
-    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let (_world, _, _lambda, terminal) = with_function(&[]).await;
     let mut plan = terminal.start("plan -n shop --watch -o name");
     let mut status = terminal.start("status web --watch -o json");
     let mut planned = BufReader::new(plan.stdout.take().expect("piped")).lines();

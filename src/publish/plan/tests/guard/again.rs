@@ -8,7 +8,7 @@ use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Place, Selection};
 use crate::publish::passes::{Step, Turn, by_turn};
 use crate::publish::plan::tests::world::{
-    HTTP, NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
+    NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
 };
 use crate::publish::plan::{
     Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, Task, plan,
@@ -104,11 +104,9 @@ fn remainder_without_a_first_judgement_is_not_judged() {
 /// With `c`, which stays and carries the note of an earlier loss.
 fn noted(world: World) -> World {
     let marked = with(own("c", "shop/c", "10.0.2.1").1, SIGHTING, &NOW.to_string());
-    world.service(service("shop/c", "http/c").ready([pod("one", "10.0.2.1")])).cloud_map(
-        "http/c",
-        HTTP,
-        [("c", with(marked, POD, "one"))],
-    )
+    world
+        .service(service("shop/c", "http/c").ready([pod("one", "10.0.2.1")]))
+        .http("c", [("c", with(marked, POD, "one"))])
 }
 
 /// The changes of the instance that carries the note.
@@ -202,11 +200,7 @@ fn note_of_a_plan_that_is_old_when_its_turn_begins_is_written_all_the_same() {
 
 #[test]
 fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
-    let world = replaced(&[("a", 6, 6), ("b", 6, 6)]).cloud_map(
-        "http/old",
-        HTTP,
-        [own("x", "shop/a", "10.0.3.1")],
-    );
+    let world = replaced(&[("a", 6, 6), ("b", 6, 6)]).http("old", [own("x", "shop/a", "10.0.3.1")]);
     let first = judged(&world).expect("it is judged again");
     let place = Place::of(&key("http/old"), &world.0.registry);
     let noted = |attributes, exchange| {

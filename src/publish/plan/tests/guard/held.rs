@@ -54,7 +54,7 @@ fn what_waits_for_one_who_does_not_come_is_not_lost_in_this_run() {
     let world = shops(&[("b", 1, Some(1)), ("c", 1, None)])
         .service(withdrawn("shop/next", "http/a"))
         .service(withdrawn("shop/left", "http/new"))
-        .cloud_map("http/a", HTTP, left);
+        .http("a", left);
     let plan = world.plan();
     assert_eq!((held(&plan), lost(&plan, "c"), lost(&plan, "left")), (vec![], 1, 4));
     let waits = plan.changes.values().flatten().filter(|change| change.waits_for().is_some());

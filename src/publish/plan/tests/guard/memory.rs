@@ -9,7 +9,7 @@ use super::{after, at, marks, minutes, ready, seen, shops, stand};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
 use crate::model::{Attributes, GuardState, Health, KnownHealth, Selection};
 use crate::publish::plan::tests::world::{
-    HTTP, NOW, World, foreign, key, named, of_other_cluster, ours, pod, pods, service, tell, with,
+    NOW, World, foreign, key, named, of_other_cluster, ours, pod, pods, service, tell, with,
     written,
 };
 use crate::publish::plan::{Extent, Policy, Rules};
@@ -148,7 +148,7 @@ fn the_mark_is_taken_off_in_the_turn_in_which_its_instance_goes() {
     let world = shops(&[])
         .service(service("ops/next", "http/a").ready([pod("two", "10.0.0.2")]))
         .service(service("shop/left", "http/new").levers(false, None))
-        .cloud_map("http/a", HTTP, [("a-0", marked)]);
+        .http("a", [("a-0", marked)]);
     assert_snapshot!(world.told(), @r"
     ops/next: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing
     ops/next: register http/a: 10.0.0.2 (pod two)
