@@ -181,6 +181,16 @@ impl Objects {
         self.ours(owner).next().is_some() || !self.slices.is_empty()
     }
 
+    /// Whether the imports of a cluster agree that this is its id: its own endpoints, the only ones that name nodes, have it,
+    /// or there are none, and no part is of the id.
+    pub fn agree_on(&self, id: &ClusterId) -> bool {
+        let slices = self.slices.values().flatten().filter_map(|it| it.slice.as_ref().ok());
+        let is_own = |slice: &&Arc<Slice>| slice.endpoints.iter().any(|it| it.node.is_some());
+        let (own, others): (Vec<_>, Vec<_>) = slices.partition(is_own);
+        let has_part = |all: &[&Arc<Slice>]| all.iter().any(|it| it.source().as_ref() == Some(id));
+        has_part(&own) || own.is_empty() && !has_part(&others)
+    }
+
     /// The state of a namespace.
     pub fn namespace(&self, name: &str) -> NamespaceState {
         self.namespaces.get(name).copied().unwrap_or(NamespaceState::Absent)
