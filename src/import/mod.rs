@@ -35,7 +35,7 @@ use guard::Run;
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, Importer, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel,
-    Present, Read, Reason, Tally, Unexpected,
+    Plan, Present, Read, Reason, Tally, Unexpected, Write,
 };
 use sources::{Allows, Members};
 
@@ -232,11 +232,16 @@ impl ImportRun<'_> {
         let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|it| it.ips.clone());
         let mut remarks = Vec::new();
+        // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
+        let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
         loop {
             let (families, refused) =
                 (kubernetes.service_families(), kubernetes.refused_fields(now));
             let state = self.importing.namespace(&self.name.namespace);
             let plan = self.on_basis(&families, plan::plan);
+            if may_stand && self.finds_foreign(&plan).await {
+                continue;
+            }
             if !writes {
                 outcome.made = plan.changes.into_iter().map(Made::planned).collect();
                 outcome.held_back = plan.held_back;
@@ -316,6 +321,19 @@ impl ImportRun<'_> {
                 join(ips, " and ")
             ),
         })
+    }
+
+    /// Looks for the derived Service that is to be created. Returns whether another owner's has its name, which the next
+    /// plan knows.
+    async fn finds_foreign(&mut self, plan: &Plan) -> bool {
+        let Importing { kubernetes, owner, deadline, .. } = self.importing;
+        let mut created = plan.changes.iter().filter(|it| it.write == Write::Create);
+        let created = created.find(|it| it.object.kind == Kind::Service);
+        let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
+        // An error, or an object that cannot be read, is told by the creation.
+        let found = kubernetes.object(apply::named(&created.object)).await.ok().flatten();
+        let foreign = found.filter(|found| !owner.owns(&Metadata::read(found)));
+        foreign.is_some_and(|foreign| self.present.store(Kind::Service, &foreign).is_ok())
     }
 
     /// Takes over an object of another owner that has the name of one to be created, so that the next plan knows it. One

@@ -253,10 +253,12 @@ impl Joined<'_> {
             }
             _ => return Ok(None),
         };
+        let id = &self.member.cluster;
         let exporting = Exporting {
             world: &self.exporting(registry),
             member: &self.member,
             imports: self.standing_imports(),
+            has_anothers_part: self.objects.as_ref().is_some_and(|it| it.have_anothers_part(id)),
             selection,
             options: self.invocation.options_for(selection),
             offer: Some(Box::new(offer)),

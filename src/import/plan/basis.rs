@@ -191,6 +191,11 @@ impl Sources {
         self.read(cluster).is_some_and(Read::is_read_there)
     }
 
+    /// Whether Cloud Map, from which the exports of a member were taken, may be behind it.
+    pub(super) fn may_be_behind(&self, cluster: &ClusterId) -> bool {
+        self.read(cluster).is_some_and(|read| !read.is_read_there())
+    }
+
     /// Whether nothing is known about the exports of a cluster.
     pub fn is_unread(&self, cluster: &ClusterId) -> bool {
         self.read(cluster) == Some(&Read::Unread)

@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
 use crate::model::{ExportedPort, Family, Properties, ServiceRef, join, join_or, words};
 
+/// The annotation of a slice or a ServiceImport with what it is ahead of Cloud Map in. No change is made for it alone.
+pub(super) const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
+
 /// One write to the API server of the importing cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -114,12 +117,13 @@ impl Content {
         Self { body, ..Self::default() }
     }
 
-    /// The paths of the fields, without `spec` and `metadata` at their start.
+    /// The paths of the fields, without `spec` and `metadata` at their start: what a person reads.
     pub fn fields(&self) -> Vec<String> {
         let mut fields = Vec::new();
         if !self.body.is_null() {
             add_paths(&self.body, "", &mut fields);
         }
+        fields.retain(|field| !field.ends_with(AHEAD));
         fields.extend(self.ips.as_ref().map(|_| "ips".to_owned()));
         fields.extend(self.owners.as_ref().map(|_| "ownerReferences".to_owned()));
         fields

@@ -172,8 +172,10 @@ impl Intent {
         // One without holders was made in a run that did not get to the endpoints and the status.
         let are_known = !holders.is_empty() && !has_unknown_part;
         let ends = basis.merged.is_none() && basis.sources.are_all_read(are_known);
-        let is_uncertain =
-            !staying.is_empty() || has_unknown_part || basis.merged.is_none() && !ends;
+        let is_uncertain = !staying.is_empty()
+            || has_unknown_part
+            || basis.merged.is_none() && !ends
+            || service_import::has_newer_type(basis);
         match (as_it_is(basis).filter(|_| is_uncertain), basis.merged) {
             (Some(_), None) if staying.is_empty() && !are_known => Self::Unchanged(None),
             (Some(kept), merged) => {

@@ -48,6 +48,8 @@ pub struct Exporting<'a> {
     pub world: &'a World<'a>,
     pub member: &'a Member,
     pub imports: StandingImports,
+    /// Whether its imports have a part of another cluster under its id.
+    pub has_anothers_part: bool,
     pub selection: &'a Selection,
     pub options: Options,
     /// Takes the offer to importers of the same invocation.
@@ -308,10 +310,11 @@ impl Exporting<'_> {
     /// invocation go on to follow them. `None` if the cluster cannot be read either, or the problem is another one.
     ///
     /// A cluster without imports was no member before, or only exports: its id may be another's, which only Cloud Map
-    /// shows.
+    /// shows. So may one under which the imports of the cluster have a part of another.
     async fn unregistered(&self, error: &observe::Error) -> Option<Overlay> {
-        let Self { world, selection, options, .. } = *self;
-        if !matches!(error, observe::Error::CloudMap(_)) || !self.imports.stand(world).await {
+        let Self { world, selection, options, has_anothers_part, .. } = *self;
+        let is_away = matches!(error, observe::Error::CloudMap(_));
+        if !is_away || has_anothers_part || !self.imports.stand(world).await {
             return None;
         }
         in_cluster(world, selection, options.deadline).await

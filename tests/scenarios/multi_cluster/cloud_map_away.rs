@@ -144,10 +144,13 @@ async fn cluster_that_was_no_member_before_exports_and_imports_nothing() {
 
 #[tokio::test]
 async fn two_clusters_with_one_id_are_not_followed() {
-    for scope in [
-        json!({ "action": "sync" }),
-        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" }),
-    ] {
+    let message =
+        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" });
+    // A function that serves one of them does not know of the other.
+    for (served, scope) in ["blue,green", "green"]
+        .map(|it| [(it, json!({ "action": "sync" })), (it, message.clone())])
+        .concat()
+    {
         let members = Members::exporting().await;
         members.no_answers();
         members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
@@ -155,7 +158,7 @@ async fn two_clusters_with_one_id_are_not_followed() {
         pods(&members.blue, "web", &["10.0.0.3"]);
         pods(&members.green, "web", &["10.1.0.3"]);
 
-        members.away(&scope).await;
+        report(&members.serving(served, &[]).await, &scope).await;
 
         for cluster in members.clusters() {
             let expected = sources([
@@ -163,7 +166,7 @@ async fn two_clusters_with_one_id_are_not_followed() {
                 ("green", &["10.1.0.1:8080"]),
                 ("amber", &["10.2.0.1:8080"]),
             ]);
-            assert_eq!(imported(cluster, "web"), expected, "{scope}");
+            assert_eq!(imported(cluster, "web"), expected, "{served}: {scope}");
         }
     }
 }

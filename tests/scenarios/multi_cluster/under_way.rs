@@ -28,22 +28,29 @@ async fn ahead() -> Members {
     pods(&members.blue, "web", &["10.0.0.2"]);
     let new = service("new");
     exported(&members.green, new, &["10.1.0.2"], CREATED);
-    let are_imported = async {
-        let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");
-        let has_new = |it| !imported(it, "new").is_empty();
-        let both = [&members.blue, &members.green];
-        while !both.into_iter().all(is_ahead) || !both.into_iter().all(has_new) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let payload = json!({ "action": "sync" });
-    tokio::select! {
-        () = are_imported => {}
-        answer = invoke_until(&members.function, &payload, Deadline::after(Duration::from_mins(1))) => {
-            panic!("the run is over: {answer:?}")
+    let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");
+    let has_new = |it| !imported(it, "new").is_empty();
+    let both = [&members.blue, &members.green];
+    members.until(|| both.into_iter().all(|it| is_ahead(it) && has_new(it))).await;
+    members
+}
+
+impl Members {
+    /// A full sync, cut short once something has come about.
+    async fn until(&self, has_come: impl Fn() -> bool) {
+        let look = async {
+            while !has_come() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let (payload, end) = (json!({ "action": "sync" }), Deadline::after(Duration::from_mins(1)));
+        tokio::select! {
+            () = look => {}
+            answer = invoke_until(&self.function, &payload, end) => {
+                panic!("the run is over: {answer:?}")
+            }
         }
     }
-    members
 }
 
 fn of_web(blue: &str) -> BTreeMap<String, BTreeSet<String>> {
@@ -115,6 +122,28 @@ async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
     members.converge().await;
 
     assert_eq!((notes(&members.green), super::slices(&members.green, "web").len()), (1, 2));
+}
+
+/// The oldest export is headless, and ends: while its record is still there, the import has an IP.
+#[tokio::test]
+async fn message_about_another_cluster_takes_back_no_type_of_which_the_operation_is_under_way() {
+    let members = Members::start().await;
+    exported(&members.green, web().spec("clusterIP", "None"), &["10.1.0.1"], CREATED);
+    exported(&members.blue, web(), &["10.0.0.1"], "2026-02-01T00:00:00Z");
+    members.converge().await;
+    let operation_delay = Duration::from_hours(1);
+    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    members.green.unexport("shop", "web");
+    let ips = || {
+        let import = |it: &KubernetesServer| it.service_import("shop", "web").expect("an import");
+        [&members.blue, &members.green].map(|it| import(it)["spec"]["ips"].clone())
+    };
+    members.until(|| ips().iter().all(|it| it[0].is_string())).await;
+    let before = ips();
+
+    members.sync_service("blue", "web").await;
+
+    assert_eq!(ips(), before);
 }
 
 /// The record of an export says that Cloud Map has none of its endpoints until a change of the record has ended.

@@ -344,19 +344,14 @@ impl Scene {
         if is_adopted && !stays_taken && reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
-        // Each sync asks for the derived Service whose name another client's has.
-        let is_in_the_way = !self.world.clusterset.in_the_way.is_empty();
-        let asked = |it: &String| is_in_the_way && it.ends_with("/services 409");
         for number in 0..self.agreeing() {
             reports.push(self.sync(number).await?);
             let has_removed = self.fleet.cloud_map.writes() > 0;
             let mut writes = self.take_writes_but(|it| self.is_seen_late(it));
-            writes.retain(|it| !asked(it));
             // Each process learns once what an API server refuses, and removes what it alone has seen.
             if (has_removed || !writes.is_empty()) && writes.iter().all(|it| it.ends_with(" 422")) {
                 reports.push(self.sync(number).await?);
                 writes = self.take_writes();
-                writes.retain(|it| !asked(it));
             }
             if !writes.is_empty() {
                 return Err(shown(format!("at rest process {number} writes {writes:?}"), &reports));

@@ -1,17 +1,19 @@
 //! The changes of one slice: its creation, or a patch with all that comes and a patch with all that goes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
 use super::Packed;
 use crate::import::plan::basis::{Basis, Sources};
-use crate::import::plan::change::{self, Change, Content, Kind, ObjectRef, Stage};
+use crate::import::plan::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage};
 use crate::import::plan::derived_service::Derived;
 use crate::import::plan::ownership::{OWNER_LABEL, OwnerLabel};
 use crate::import::plan::present::{
-    Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
+    Addresses, Metadata, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint,
+    Texts,
 };
 use crate::model::{ClusterId, ExportedPort, Family, SignedDuration, Timestamp, join};
 
@@ -157,7 +159,6 @@ impl Shape<'_> {
         let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts = join(counts.map(|(count, word)| format!("{count} {word}")), " ");
         let fields = change.content.fields().into_iter();
-        let fields = fields.filter(|it| !it.starts_with("annotations."));
         let fields = fields.map(|it| if it == "endpoints" { counts.clone() } else { it });
         let detail = format!("{} {}", describe(self.family, self.cluster), join(fields, ", "));
         Some(Change { detail, ..change })
@@ -267,10 +268,9 @@ fn endpoint(endpoint: &SliceEndpoint) -> Value {
 // slices at once, and the operations in Cloud Map end seconds or minutes later. Another invocation that takes this cluster
 // from Cloud Map meanwhile (another function, or a message about another cluster) would take the change back. So a slice
 // has an annotation with the addresses of its last change by such a read and the time of it. While Cloud Map does not
-// agree about one of them, the part stays as it is, for a few minutes at most: the registration may have failed.
+// agree about one of them, the part stays as it is, for a few minutes at most: the registration may have failed. A
+// ServiceImport has one with the exporters that were read so when its type changed last: its IP goes with the type.
 
-/// The annotation of a slice.
-const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
 /// The time that the operations of a change may take.
 const LONGEST: SignedDuration = SignedDuration::from_mins(5);
 
@@ -309,16 +309,27 @@ fn ahead_annotation(
         return None;
     }
     all.extend(slice.map(|slice| changed(slice, now)).unwrap_or_default());
-    Some(format!("{now:.0} {}", join(all, " ")))
+    Some(ahead_of(all, now))
 }
 
-/// The addresses in the annotation of a slice, unless it is old.
+/// The annotation for a change of these addresses, or by what these clusters say.
+pub fn ahead_of(all: impl IntoIterator<Item = impl Display>, now: Timestamp) -> String {
+    format!("{now:.0} {}", join(all, " "))
+}
+
 fn changed(slice: &Slice, now: Timestamp) -> BTreeSet<IpAddr> {
-    let text = slice.metadata.annotations.get(AHEAD).map(String::as_str).unwrap_or_default();
-    let mut words = text.split(' ');
-    let since = words.next().and_then(|word| word.parse::<Timestamp>().ok());
-    let is_young = since.is_some_and(|since| now.duration_since(since).abs() < LONGEST);
-    words.filter(|_| is_young).filter_map(|word| word.parse().ok()).collect()
+    slice.metadata.ahead(now).filter_map(|word| word.parse().ok()).collect()
+}
+
+impl Metadata {
+    /// The addresses or clusters in the annotation, unless it is old.
+    pub(in crate::import::plan) fn ahead(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let text = self.annotations.get(AHEAD).map(String::as_str).unwrap_or_default();
+        let mut words = text.split(' ');
+        let since = words.next().and_then(|word| word.parse::<Timestamp>().ok());
+        let is_young = since.is_some_and(|since| now.duration_since(since).abs() < LONGEST);
+        words.filter(move |_| is_young)
+    }
 }
 
 fn ready(endpoints: &[SliceEndpoint]) -> BTreeSet<IpAddr> {

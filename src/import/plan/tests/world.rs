@@ -87,7 +87,8 @@ impl World {
 
     /// A cluster was read whole and exports nothing.
     pub fn unexported(mut self, name: &str) -> Self {
-        self.sources.by_cluster.insert(cluster(name), Read::Whole(Exported::default()));
+        let none = Exported { is_read_there: true, ..Exported::default() };
+        self.sources.by_cluster.insert(cluster(name), Read::Whole(none));
         self.remove_exporter(name);
         self
     }

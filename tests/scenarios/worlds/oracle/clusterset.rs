@@ -58,8 +58,8 @@ pub struct Ledger {
     agreed: BTreeMap<usize, Ports>,
     changed: BTreeSet<usize>,
     has_amber: bool,
-    /// The IPs of each ServiceImport, by its cluster and UID, and the names that had none by an export, or by a record of one
-    /// that is gone, while a run was under way.
+    /// The IPs of each ServiceImport, by its cluster and UID, and the names that had none by their exports while a run was
+    /// under way.
     ips: BTreeMap<(usize, String), Value>,
     headless: BTreeSet<usize>,
     gone: BTreeSet<(usize, String)>,
@@ -137,7 +137,7 @@ impl Ledger {
         }
         self.look_at_amber(scene, own.each_ref().map(|it| it.contains_key("cluster")))?;
         self.look_at_derived(scene, &own)?;
-        self.look_at_ips(scene, &own)
+        self.look_at_ips(scene)
     }
 
     fn look_at_amber(&mut self, scene: &Scene, has_record: [bool; 2]) -> Result<(), String> {
@@ -185,16 +185,12 @@ impl Ledger {
         Ok(())
     }
 
-    fn look_at_ips(&mut self, scene: &Scene, own: &[Records; 2]) -> Result<(), String> {
+    fn look_at_ips(&mut self, scene: &Scene) -> Result<(), String> {
         let mut now = BTreeMap::new();
         // Another type ends it, also between two looks.
         let is_headless = |name: &usize| {
             let exporters = exporters(&scene.world.clusterset, *name);
-            let is_told = |(cluster, records): (usize, &Records)| {
-                says_headless(records, *name)
-                    && !exporters.iter().any(|it| it.cluster == cluster && it.is_headless)
-            };
-            exporters.first().is_none_or(|it| it.is_headless) || own.iter().enumerate().any(is_told)
+            exporters.first().is_none_or(|it| it.is_headless)
         };
         self.headless.extend((0..EXPORTED.len()).filter(is_headless));
         let has_ip = |name: &usize| !self.headless.contains(name);
@@ -250,11 +246,6 @@ fn recorded(records: &Records, name: usize) -> impl Iterator<Item = Value> {
         .filter(move |it| it.get("cloud-map-sync/service").is_some_and(|it| it == EXPORTED[name]));
     let exports = of_name.filter_map(|it| it.get("cloud-map-sync/export"));
     exports.map(|it| serde_json::from_str(it).unwrap_or_default())
-}
-
-/// Whether the record of an export says that its Service has no IP.
-fn says_headless(records: &Records, name: usize) -> bool {
-    recorded(records, name).any(|export| export["type"] == "Headless")
 }
 
 /// Those that Cloud Map has, with the record of their export unless they are of `amber`.
