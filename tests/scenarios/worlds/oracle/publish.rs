@@ -433,17 +433,14 @@ impl View<'_> {
     /// What a Service wants under a key. `create-only` rewrites nothing, and nobody an instance that others have filled with
     /// attributes: what stands for the Service at an address stays as it is, though its endpoint has lost the other one.
     fn wanted_or_kept(&self, key: &Key, (number, service): (usize, &Service)) -> BTreeSet<Entry> {
-        let own: BTreeSet<Entry> = match self.world.settings.policy {
-            "create-only" => {
-                self.standing(self.start, key).remove(NAMES[number]).unwrap_or_default()
-            }
-            _ => {
-                let here = instances(self.rest).filter(|(it, ..)| *it == key);
-                let full = here.filter(|(.., it)| {
-                    is_full(it) && marks(self.world, it) == Some((self.cluster, NAMES[number]))
-                });
-                full.map(|(_, held, _, it)| entry(held, it)).collect()
-            }
+        let own: BTreeSet<Entry> = if self.world.settings.policy == "create-only" {
+            self.standing(self.start, key).remove(NAMES[number]).unwrap_or_default()
+        } else {
+            let here = instances(self.rest).filter(|(it, ..)| *it == key);
+            let full = here.filter(|(.., it)| {
+                is_full(it) && marks(self.world, it) == Some((self.cluster, NAMES[number]))
+            });
+            full.map(|(_, held, _, it)| entry(held, it)).collect()
         };
         let as_it_stands = |it: Entry| {
             let is_same = |old: &&Entry| it.0.is_some() && (&old.0, &old.2) == (&it.0, &it.2);
