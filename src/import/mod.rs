@@ -330,7 +330,7 @@ impl ImportRun<'_> {
         let mut created = plan.changes.iter().filter(|it| it.write == Write::Create);
         let created = created.find(|it| it.object.kind == Kind::Service);
         let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
-        // An error, or an object that cannot be read, is told by the creation.
+        // The creation reports an error, or an object that cannot be read.
         let found = kubernetes.object(apply::named(&created.object)).await.ok().flatten();
         let foreign = found.filter(|found| !owner.owns(&Metadata::read(found)));
         foreign.is_some_and(|foreign| self.present.store(Kind::Service, &foreign).is_ok())
