@@ -364,7 +364,7 @@ impl View<'_> {
         may.extend(stood.iter().filter(is_unknown).cloned());
         // A service that is made again under its id while registrations are under way gets those, which its new records
         // might not take.
-        let ready = published.clone().flat_map(|(_, it)| endpoints(self.cluster, it, false));
+        let ready = published.clone().flat_map(|(_, it)| self.ready(it));
         let as_they_are = ready.map(|it| (it.v4, it.v6, None));
         may.extend(as_they_are.filter(|it| stood.contains(it)));
         // With the health of its pods a Service also has those that are not ready, where the service has the check.
@@ -436,11 +436,12 @@ impl View<'_> {
         let own: BTreeSet<Entry> = if self.world.settings.policy == "create-only" {
             self.standing(self.start, key).remove(NAMES[number]).unwrap_or_default()
         } else {
-            let here = instances(self.rest).filter(|(it, ..)| *it == key);
-            let full = here.filter(|(.., it)| {
+            let here = self.rest.get(key).into_iter();
+            let here = here.flat_map(|held| held.instances.values().map(move |it| (held, it)));
+            let full = here.filter(|(_, it)| {
                 is_full(it) && marks(self.world, it) == Some((self.cluster, NAMES[number]))
             });
-            full.map(|(_, held, _, it)| entry(held, it)).collect()
+            full.map(|(held, it)| entry(held, it)).collect()
         };
         let as_it_stands = |it: Entry| {
             let is_same = |old: &&Entry| it.0.is_some() && (&old.0, &old.2) == (&it.0, &it.2);
@@ -514,7 +515,6 @@ impl View<'_> {
         let parts = |it: &Service, are_terminating: bool| -> Vec<Seen> {
             endpoints(self.cluster, it, are_terminating).into_iter().flat_map(apart).collect()
         };
-        let ready = parts(service, false);
         let serves_on = service.claim.serves_on;
         let mut all = service.clone();
         let reported = all.endpoints.values_mut().filter(|_| service.claim.reports_health);
@@ -528,7 +528,7 @@ impl View<'_> {
                 let fits = [false, serves_on]
                     .iter()
                     .all(|it| self.wanted(key, &all, *it).len() >= parts(&all, *it).len());
-                if ready.is_empty() {
+                if self.ready(service).is_empty() {
                     return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
                 }
                 fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
