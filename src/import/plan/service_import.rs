@@ -7,9 +7,8 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, Write};
+use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, Write, ahead_of};
 use super::derived_service::Derived;
-use super::endpoint_slices::ahead_of;
 use super::held_back::Reason;
 use super::present::{ImportStatus, Metadata, Texts};
 use super::{holders, refused};

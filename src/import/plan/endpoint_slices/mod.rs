@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use slice::Shape;
-pub(super) use slice::{MANAGED_BY, MANAGER, ahead_of};
+pub(super) use slice::{MANAGED_BY, MANAGER};
 
 pub use slice::ahead;
 

@@ -1,21 +1,19 @@
 //! The changes of one slice: its creation, or a patch with all that comes and a patch with all that goes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
 use super::Packed;
 use crate::import::plan::basis::{Basis, Sources};
-use crate::import::plan::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage};
+use crate::import::plan::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, ahead_of};
 use crate::import::plan::derived_service::Derived;
 use crate::import::plan::ownership::{OWNER_LABEL, OwnerLabel};
 use crate::import::plan::present::{
-    Addresses, Metadata, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint,
-    Texts,
+    Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
-use crate::model::{ClusterId, ExportedPort, Family, SignedDuration, Timestamp, join};
+use crate::model::{ClusterId, ExportedPort, Family, Timestamp, join};
 
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {
@@ -271,9 +269,6 @@ fn endpoint(endpoint: &SliceEndpoint) -> Value {
 // agree about one of them, the part stays as it is, for a few minutes at most: the registration may have failed. A
 // ServiceImport has one with the exporters that were read so when its type changed last: its IP goes with the type.
 
-/// The time that the operations of a change may take.
-const LONGEST: SignedDuration = SignedDuration::from_mins(5);
-
 /// The clusters of which Cloud Map, as it was read, does not show yet what stands in the import.
 pub fn ahead(
     owner: &OwnerLabel,
@@ -312,24 +307,8 @@ fn ahead_annotation(
     Some(ahead_of(all, now))
 }
 
-/// The annotation for a change of these addresses, or by what these clusters say.
-pub fn ahead_of(all: impl IntoIterator<Item = impl Display>, now: Timestamp) -> String {
-    format!("{now:.0} {}", join(all, " "))
-}
-
 fn changed(slice: &Slice, now: Timestamp) -> BTreeSet<IpAddr> {
     slice.metadata.ahead(now).filter_map(|word| word.parse().ok()).collect()
-}
-
-impl Metadata {
-    /// The addresses or clusters in the annotation, unless it is old.
-    pub(in crate::import::plan) fn ahead(&self, now: Timestamp) -> impl Iterator<Item = &str> {
-        let text = self.annotations.get(AHEAD).map(String::as_str).unwrap_or_default();
-        let mut words = text.split(' ');
-        let since = words.next().and_then(|word| word.parse::<Timestamp>().ok());
-        let is_young = since.is_some_and(|since| now.duration_since(since).abs() < LONGEST);
-        words.filter(move |_| is_young)
-    }
 }
 
 fn ready(endpoints: &[SliceEndpoint]) -> BTreeSet<IpAddr> {
