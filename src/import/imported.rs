@@ -20,6 +20,8 @@ pub struct Imported {
     pub imports: BTreeMap<ServiceRef, ImportOutcome>,
     /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
     pub is_unfamiliar: bool,
+    /// The problem of each Cloud Map service that could not be read: what rests on it stays.
+    pub unread: BTreeSet<String>,
     /// The verdict of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
     /// What becomes of the sighting on the cluster's record.
@@ -95,6 +97,7 @@ impl Imported {
         }
         let again = again.unwrap_or_default();
         self.is_unfamiliar |= again.is_unfamiliar;
+        self.unread.extend(again.unread);
         self.guard = self.guard.take().or(again.guard);
     }
 }

@@ -86,11 +86,16 @@ impl Importing<'_> {
         let names = self.names(members, selection);
         let sighting = members.sighting_of(&self.member.cluster);
         let families = self.kubernetes.service_families();
-        let mut imported = Imported { is_unfamiliar, ..Imported::default() };
+        let unread = members.unread_records().collect();
+        let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
         let mut imports = Vec::new();
         for name in names {
             match self.import(members, name.clone(), is_unfamiliar) {
-                Ok(import) => imports.push(import),
+                Ok(import) => {
+                    let unread = import.exports.unread.as_ref();
+                    imported.unread.extend(unread.map(|it| format!("{}: {it}", import.name)));
+                    imports.push(import);
+                }
                 Err(problem) => {
                     imported.imports.insert(name, ImportOutcome::unreadable(&problem));
                 }

@@ -59,6 +59,8 @@ pub struct MergedName {
     pub is_out_of_sight: bool,
     /// The addresses and instances that are not imported, with the reasons.
     pub left_out: Vec<Reason>,
+    /// The problem if a Cloud Map service of the name could not be read.
+    pub unread: Option<String>,
 }
 
 impl<'a> Members<'a> {
@@ -147,6 +149,12 @@ impl<'a> Members<'a> {
         Sighting::parse(self.records.get(cluster)?.sighting.as_ref()?)
     }
 
+    /// The problem of each member whose records could not be read.
+    pub fn unread_records(&self) -> impl Iterator<Item = String> {
+        let all = self.records.iter();
+        all.filter_map(|(id, it)| Some(format!("records of {id}: {}", it.unread.as_ref()?)))
+    }
+
     /// The clusters of which the guard let a large loss of exports pass in this run.
     pub fn let_pass(&self) -> BTreeSet<ClusterId> {
         let passed = self.overlay.iter().filter(|(_, overlay)| overlay.let_pass);
@@ -231,12 +239,13 @@ impl<'a> Members<'a> {
         }
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
         leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
-        let is_complete = named.is_read && self.is_complete;
-        let sources = Sources { by_cluster, is_complete, is_read: named.is_read };
+        let is_read = named.unread.is_none();
+        let sources = Sources { by_cluster, is_complete: is_read && self.is_complete, is_read };
         left_out.extend(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
         let is_out_of_sight = self.is_out_of_sight(name);
-        MergedName { merged, exports, sources, is_out_of_sight, left_out }
+        let unread = named.unread.clone();
+        MergedName { merged, exports, sources, is_out_of_sight, left_out, unread }
     }
 
     /// Whether no service of a name was read, and a namespace that it can be in is not shown or was not listed whole.

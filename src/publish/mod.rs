@@ -19,7 +19,7 @@ pub mod report;
 mod tests;
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
@@ -84,6 +84,8 @@ pub struct Published {
     pub leaving: Leaving,
     /// The Cloud Map services that were created.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
+    /// The Services with an instance after their turns.
+    pub standing: BTreeSet<ServiceRef>,
 }
 
 /// Makes Cloud Map match the claims of the selected Services of a cluster, or plans it. Also returns the claims of the
@@ -155,7 +157,7 @@ impl<'a> Execution<'a> {
             let (leaving, held_back) = (plan.leaving(), plan.held_back.clone());
             let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
             let report = report::with_reads(report, observation);
-            return Published { report, held_back, leaving, created };
+            return Published { report, held_back, leaving, created, standing: BTreeSet::new() };
         }
         let is_judged = self.task.is_sync();
         let judged =
@@ -185,7 +187,8 @@ impl<'a> Execution<'a> {
         plan.add_held_back(results.held_back);
         let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
         let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
-        Published { report, held_back, leaving, created: results.created }
+        let Results { created, standing, .. } = results;
+        Published { report, held_back, leaving, created, standing }
     }
 
     /// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and

@@ -107,6 +107,10 @@ impl MultiClusterReport {
                 failed: false,
             });
         }
+        if !imported.unread.is_empty() {
+            let problems = join_first(&imported.unread, NAMED);
+            self.obstacles.push(Obstacle::unreadable(format!("{UNREAD}: {problems}")));
+        }
         self.guard = imported.guard.as_deref().map(GuardReport::from);
         let (mut of_others, mut unreadable) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
         for (name, import) in imported.imports {
@@ -156,3 +160,6 @@ impl From<&Stale> for StaleCluster {
 
 const UNFAMILIAR: &str = "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another \
                           account or Region, or CLOUD_MAP_NAMESPACES leaves it out; nothing leaves an import by it";
+
+const UNREAD: &str =
+    "Cloud Map services that imports rest on could not be read, so nothing leaves them";

@@ -24,8 +24,8 @@ pub(super) struct NamedExports {
     pub(super) merged: Option<Arc<Merged>>,
     /// The instances and records that are not imported, with the reasons.
     pub(super) left_out: Vec<Reason>,
-    /// Whether all Cloud Map services of the name were read.
-    pub(super) is_read: bool,
+    /// The problem if a Cloud Map service of the name could not be read.
+    pub(super) unread: Option<String>,
 }
 
 /// Instances of one name, with their ids.
@@ -41,9 +41,11 @@ struct MemberExport {
 
 impl NamedExports {
     pub(super) fn read(all: &Members<'_>, name: &ServiceRef) -> Self {
-        let instances = all.instances(name);
-        let is_read = instances.is_some();
-        let (instances, skipped) = instances.unwrap_or_default();
+        let (read, unread) = match all.instances(name) {
+            Ok(read) => (read, None),
+            Err(problem) => (Default::default(), Some(problem)),
+        };
+        let (instances, skipped) = read;
         let read_there = all.overlay.iter().filter(|(_, overlay)| overlay.covers(name));
         let clusters = read_there.map(|(cluster, _)| cluster).chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
@@ -54,7 +56,7 @@ impl NamedExports {
                 let export = match all.overlay_of(cluster, name) {
                     Some(overlay) => Some(MemberExport::read_there(overlay, name)),
                     None if all.is_former(cluster, name) => Some(MemberExport::moved()),
-                    None if is_read => all.of_registry(cluster, name, &instances),
+                    None if unread.is_none() => all.of_registry(cluster, name, &instances),
                     None => None,
                 };
                 (cluster, export)
@@ -75,19 +77,21 @@ impl NamedExports {
         let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let (exports, merged) = (Arc::new(exports), merged.map(Arc::new));
-        Self { members, exports, merged, left_out, is_read }
+        Self { members, exports, merged, left_out, unread }
     }
 }
 
 impl<'a> Members<'a> {
-    /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; `None` if a
+    /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; the problem if a
     /// Cloud Map service of the name could not be read.
-    fn instances(&self, name: &ServiceRef) -> Option<(NamedInstances<'a>, Vec<(String, Skipped)>)> {
+    fn instances(
+        &self,
+        name: &ServiceRef,
+    ) -> Result<(NamedInstances<'a>, Vec<(String, Skipped)>), String> {
         let (mut all, mut skipped) = (Vec::new(), Vec::new());
         for key in self.places.get(name).into_iter().flatten() {
-            let service = self.registry.services.get(*key)?;
-            if service.unreadable.is_some() {
-                return None;
+            if let Some(problem) = &self.registry.services[*key].unreadable {
+                return Err(problem.clone());
             }
             for (id, attributes) in self.registry.instances(key) {
                 match attributes::read(attributes, self.clusterset) {
@@ -96,7 +100,7 @@ impl<'a> Members<'a> {
                 }
             }
         }
-        Some((all, skipped))
+        Ok((all, skipped))
     }
 
     /// Whether a cluster exports a name under another id by now, as this invocation read in it.

@@ -191,10 +191,10 @@ impl Exporting<'_> {
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);
-        let Published { report, held_back, leaving, .. } =
-            execution.carry_out_plan(&observed, plan).await;
-        world.note_what_is_held(&observed, report.guard.is_some());
-        let (outcomes, empty) = outcome::before_records(&observed, selection, &report, &held_back);
+        let published = execution.carry_out_plan(&observed, plan).await;
+        world.note_what_is_held(&observed, published.report.guard.is_some());
+        let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
+        let Published { report, held_back, leaving, .. } = published;
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
         let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());

@@ -25,10 +25,9 @@ use crate::report::{ChangeLine, ClusterReport, Obstacle};
 pub(super) fn before_records(
     observed: &Observation,
     selection: &Selection,
-    report: &ClusterReport,
-    held_back: &[HeldBack],
+    Published { report, held_back, standing, .. }: &Published,
 ) -> (BTreeMap<ServiceRef, ExportOutcome>, BTreeSet<ServiceRef>) {
-    let instances = instances(observed, report);
+    let instances = instances(observed, report, standing);
     let exports = observed.desired.exports.iter();
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
@@ -94,8 +93,12 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// The number of instances after a run, of each Service that has or had some.
-fn instances(observed: &Observation, report: &ClusterReport) -> BTreeMap<ServiceRef, usize> {
+/// The number of instances after a run, of each Service that has or had some; at least one of those that are `standing`.
+fn instances(
+    observed: &Observation,
+    report: &ClusterReport,
+    standing: &BTreeSet<ServiceRef>,
+) -> BTreeMap<ServiceRef, usize> {
     let mut all = count_each(observed.all_marked_services().map(|(_, service)| service));
     for line in changes(report).filter(|line| !line.is_left_undone()) {
         match line.change {
@@ -106,6 +109,10 @@ fn instances(observed: &Observation, report: &ClusterReport) -> BTreeMap<Service
             }
             _ => {}
         }
+    }
+    for service in standing {
+        let count = all.entry(service.clone()).or_default();
+        *count = (*count).max(1);
     }
     all
 }

@@ -17,7 +17,7 @@
 mod reread;
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::plan::{
@@ -193,6 +193,9 @@ pub struct Results {
     /// The Cloud Map services that were created, as they are then. Those that another writer had created first are as they
     /// were found: it may be this process, by a call whose answer was lost.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
+    /// The Services with an instance by the last read of their turns and the changes after it. It may have been registered
+    /// by a call whose answer was lost, so that no change counts.
+    pub standing: BTreeSet<ServiceRef>,
 }
 
 impl Results {
@@ -202,6 +205,7 @@ impl Results {
         self.held_back.extend(other.held_back);
         self.guard = self.guard.take().or(other.guard);
         self.created.extend(other.created);
+        self.standing.extend(other.standing);
     }
 }
 

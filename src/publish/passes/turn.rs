@@ -108,7 +108,8 @@ impl<'a> Turn<'a> {
 
     /// The outcomes of the turn, once it is over.
     pub fn into_results(self) -> Results {
-        self.record.results
+        let standing = self.observation.all_marked_services().map(|(_, service)| service);
+        Results { standing: standing.collect(), ..self.record.results }
     }
 
     /// The next step; `has_time` is whether something new may begin.

@@ -1,10 +1,12 @@
 //! Calls of a member that are refused, or whose answer is lost: the report says so, or one run does it all. `rights` takes
 //! each right away.
 
+use std::time::Duration;
+
 use super::many::Many;
 use super::{exported, in_full, web};
 use crate::run::sync;
-use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
+use testbed::cloud_map::{Behaviour, Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
 use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -42,11 +44,16 @@ async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one(
 }
 
 #[tokio::test(start_paused = true)]
-async fn creation_whose_answer_is_lost_leaves_no_record_for_the_next_run() {
-    for lost in [CloudMapFaultKind::DropAfterEffect, CloudMapFaultKind::Cut] {
+async fn creation_or_registration_whose_answer_is_lost_leaves_no_record_for_the_next_run() {
+    // The second registration is that of the pod: its export must not be recorded as one without endpoints.
+    let calls = [("CreateService", 0), ("RegisterInstance", 0), ("RegisterInstance", 1)];
+    let kinds = [CloudMapFaultKind::DropAfterEffect, CloudMapFaultKind::Cut];
+    for (lost, (call, after)) in kinds.iter().flat_map(|it| calls.map(|call| (it.clone(), call))) {
         let many = Many::start(1, &["shop"], &[]).await;
+        let operation_delay = Duration::from_secs(2);
+        many.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
         exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
-        many.fleet.cloud_map.inject(CloudMapFault::on("CreateService", lost));
+        many.fleet.cloud_map.inject(CloudMapFault::on(call, lost).after(after));
 
         let report = sync(&many.function).await;
 

@@ -6,7 +6,7 @@ use super::{Members, exported, imported, in_full, part, sources, web};
 use serde_json::json;
 
 use crate::run::{report, sync};
-use testbed::cloud_map::Behaviour;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -97,5 +97,25 @@ async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
         let quiet = sync(&function).await;
         assert_eq!(obstacles(&quiet, "green"), [reason], "{}", in_full(&quiet));
         assert!(quiet.ok && !part(&quiet, "green").frozen, "{}", in_full(&quiet));
+    }
+}
+
+#[tokio::test]
+async fn run_that_could_not_read_the_services_that_an_import_rests_on_is_not_complete() {
+    let members = Members::start().await;
+    exported(&members.green, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let blue = members.serving("blue", &[]).await;
+    let cloud_map = &members.fleet.cloud_map;
+    for place in [("shop", "web"), ("clusterset.shop-set", "green")] {
+        let unread = cloud_map.find_service(place.0, place.1).expect("a service");
+        let fault = Fault::on("ListInstances", FaultKind::ExpiredToken).service(&unread).always();
+        cloud_map.inject(fault);
+        let report = sync(&blue).await;
+        assert!(!report.ok, "{place:?}: {}", in_full(&report));
+        assert_eq!(obstacles(&report, "blue"), ["Unreadable"], "{place:?}: {}", in_full(&report));
+        assert_eq!(imported(&members.blue, "web"), sources([("green", &["10.0.0.1:8080"])]));
+        cloud_map.heal();
+        assert!(sync(&blue).await.ok, "{place:?}");
     }
 }

@@ -89,6 +89,9 @@ fn lasting(mut object: Value) -> Value {
         for key in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
             metadata.remove(key);
         }
+        // What an import was ahead of Cloud Map in depends on which run changed it.
+        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        let _ = annotations.map(|it| it.remove("cloud-map-sync/ahead-of-cloud-map"));
         for owner in
             metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten()
         {
