@@ -63,8 +63,25 @@ impl Plan {
     }
 }
 
-/// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
+/// Plans one import. A refused value that stands in an object stays until the object is changed for another reason, which
+/// the API server would refuse for it: a process that has met no refusal has nothing to change either.
 pub fn plan(basis: &Basis<'_>) -> Plan {
+    let standing = refused::standing(basis);
+    if !standing.is_empty() {
+        let refused = basis.importer.refused.difference(&standing).cloned().collect();
+        let importer = Importer { refused, ..basis.importer.clone() };
+        let plan = plan_without(&Basis { importer: &importer, ..*basis });
+        let mut patched = plan.changes.iter().filter(|it| it.write == Write::Patch);
+        if !patched.any(|it| standing.iter().any(|field| field.kind == it.object.kind.as_str())) {
+            return plan;
+        }
+    }
+    plan_without(basis)
+}
+
+/// The plan without all values that are refused. In an excluded namespace one that only deletes is carried out, and any
+/// other one held back.
+fn plan_without(basis: &Basis<'_>) -> Plan {
     let mut plan = policy::plan(basis, decide);
     // A change that failed is not planned again, so that every run ends.
     plan.changes.retain(|change| basis.is_left(change));

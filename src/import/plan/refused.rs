@@ -136,6 +136,19 @@ pub(super) fn accepted<'a>(
     Cow::Owned(ClustersetService { ports, properties, ..service.clone() })
 }
 
+/// The refused fields that the objects of the import have.
+pub(super) fn standing(basis: &Basis<'_>) -> BTreeSet<RefusedField> {
+    let known = &basis.importer.refused;
+    let kinds = [Kind::ServiceImport, Kind::Service].into_iter().filter(|_| !known.is_empty());
+    let specs = kinds.map(|kind| (kind, basis.present.spec(kind)));
+    let all = specs.flat_map(|(kind, spec)| {
+        let fields = optional(kind, &spec).into_iter();
+        let fields = fields.map(|(_, field, value)| refused(kind, basis.service, field, value));
+        fields.collect::<Vec<_>>()
+    });
+    all.filter(|field| known.contains(field)).collect()
+}
+
 /// All optional fields of a service, as the objects of all kinds have them.
 fn body(service: &ClustersetService) -> Value {
     let Properties { labels, annotations, traffic_distribution, .. } = &service.properties;

@@ -90,6 +90,23 @@ async fn value_that_stands_leaves_an_import_whose_api_server_was_downgraded() {
     assert!(message.contains("trafficDistribution PreferSameZone"), "{message}");
 }
 
+/// A new import meets the refusal, and the one that stands has nothing to change.
+#[tokio::test]
+async fn refused_value_that_stands_stays_until_its_service_is_changed() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    green.set_minor_version(32);
+    let api = super::service("api").spec("trafficDistribution", "PreferSameZone");
+    exported(blue, api, &["10.0.0.2"], CREATED);
+
+    members.converge().await;
+
+    assert_eq!(distribution(green), "PreferSameZone");
+    assert!(!ready(green).1.contains("trafficDistribution"), "{}", ready(green).1);
+}
+
 /// Imports that are made side by side meet the refusal at the same time.
 #[tokio::test]
 async fn each_of_several_new_imports_does_without_a_refused_value_at_once() {
