@@ -70,6 +70,25 @@ async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothin
     assert_eq!(instances.len(), 4);
 }
 
+#[tokio::test]
+async fn adoption_that_cloud_map_refuses_leaves_ours_beside_the_instance() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let service = fleet.cloud_map.find_service("prod.local", "web").expect("a service");
+    fleet.put(&service, "hand-1", &hand_made("10.0.1.1"));
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1")]);
+    let before = fleet.cloud_map.instances(&service);
+    let refused = FaultKind::Error(400, "InvalidInput", "said by a test");
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).always());
+
+    let report = adopt(&function).await;
+
+    assert_eq!(held_back(&report), ["InvalidInput"], "{report}");
+    assert_eq!(fleet.cloud_map.instances(&service), before, "{report}");
+}
+
 /// The tool that a migration starts from has usually been beside us for a while.
 #[tokio::test]
 async fn adopted_instance_takes_the_place_of_ours_beside_it() {

@@ -389,14 +389,17 @@ impl Plan {
     /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
     pub fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
         for (service, mut changes) in of_sync.changes {
-            changes.retain(|change| {
-                let duplicate = matches!(
-                    change,
-                    Change::Deregister { because: DeregisterReason::Duplicate, .. }
-                );
-                duplicate && among(&change.place().key)
-            });
+            changes.retain(|change| is_of_duplicate(change) && among(&change.place().key));
             self.changes.entry(service).or_default().extend(changes);
         }
     }
+
+    /// Takes these removals out.
+    pub fn drop_duplicates(&mut self) {
+        self.changes.values_mut().for_each(|all| all.retain(|change| !is_of_duplicate(change)));
+    }
+}
+
+fn is_of_duplicate(change: &Change) -> bool {
+    matches!(change, Change::Deregister { because: DeregisterReason::Duplicate, .. })
 }

@@ -206,6 +206,8 @@ impl Task<'_> {
     pub fn plan_again(self, observation: &Observation) -> Plan {
         let mut planned = self.plan(observation);
         if let Self::Adopt(_) = self {
+            // Those beside an instance that was to be adopted stay if Cloud Map has refused that.
+            planned.drop_duplicates();
             planned.add_duplicates(plan(observation), |_| true);
         }
         planned

@@ -137,7 +137,7 @@ impl Ledger {
         }
         self.look_at_amber(scene, own.each_ref().map(|it| it.contains_key("cluster")))?;
         self.look_at_derived(scene, &own)?;
-        self.look_at_ips(scene)
+        self.look_at_ips(scene, &own)
     }
 
     fn look_at_amber(&mut self, scene: &Scene, has_record: [bool; 2]) -> Result<(), String> {
@@ -185,12 +185,13 @@ impl Ledger {
         Ok(())
     }
 
-    fn look_at_ips(&mut self, scene: &Scene) -> Result<(), String> {
+    fn look_at_ips(&mut self, scene: &Scene, own: &[Records; 2]) -> Result<(), String> {
         let mut now = BTreeMap::new();
         // Another type ends it, also between two looks.
         let is_headless = |name: &usize| {
             let exporters = exporters(&scene.world.clusterset, *name);
             exporters.first().is_none_or(|it| it.is_headless)
+                || has_former_headless(&exporters, *name, own)
         };
         self.headless.extend((0..EXPORTED.len()).filter(is_headless));
         let has_ip = |name: &usize| !self.headless.contains(name);
@@ -233,10 +234,19 @@ fn agreed(clusterset: &Clusterset, name: usize, (own, has_amber): (&[Records; 2]
             recorded(all, name).any(|export| has_ports(&export, &it.ports))
         })
     };
-    let has_ip =
-        exporters.first().is_some_and(|it| !it.is_headless) && exporters.iter().all(is_known);
+    let has_ip = exporters.first().is_some_and(|it| !it.is_headless)
+        && exporters.iter().all(is_known)
+        && !has_former_headless(&exporters, name, own);
     let ports = merged(&exporters).into_iter().filter(|_| has_ip);
     ports.map(|(name, number)| (name.to_owned(), u64::from(number))).collect()
+}
+
+/// Whether a cluster has a record of a headless export that has ended or has an IP by now: another one may follow it.
+fn has_former_headless(exporters: &[Exports<'_>], name: usize, own: &[Records; 2]) -> bool {
+    own.iter().enumerate().any(|(cluster, all)| {
+        let mut is_headless = exporters.iter().map(|it| it.cluster == cluster && it.is_headless);
+        recorded(all, name).any(|it| it["type"] == "Headless") && !is_headless.any(|it| it)
+    })
 }
 
 /// The exports of a name that records of a cluster describe.

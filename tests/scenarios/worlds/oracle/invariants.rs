@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::world::{Claim, NAMES, World, addresses};
+use super::super::world::{Claim, NAMES, Service, World, addresses};
 use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
 use testbed::cloud_map::RecordType;
 
@@ -74,7 +74,7 @@ impl Ledger {
         under_way: Duration,
     ) -> Result<(), String> {
         let ready = self.ready_now(world, registry);
-        let there = registered(world, registry);
+        let there = registered(world, registry, |_, _| true);
         self.look_at_new(world, &there, under_way)?;
         for (name, was) in &self.ready {
             let now = ready.get(name);
@@ -113,8 +113,12 @@ impl Ledger {
                 return Err(format!("{name:?} is empty, and {:?} are ready", self.ready[name]));
             }
         }
+        // What a former claimant left there at the same address goes when that one has its new name.
+        let claimed = registered(world, registry, |service, key| {
+            possible_keys(world, &service.claim).contains(key)
+        });
         let both = self.ready.iter().filter_map(|(name, ready)| {
-            let present = there.get(name)?;
+            let present = claimed.get(name)?;
             Some((name.clone(), ready.intersection(present).cloned().collect()))
         });
         self.kept = both.collect();
@@ -210,12 +214,20 @@ impl Ledger {
     }
 }
 
-/// The addresses that are registered under each name by each cluster.
-fn registered(world: &World, registry: &Registry) -> Names {
+/// The addresses that are registered under each name by each cluster, of Services with `counts`; those of none count, too.
+fn registered(
+    world: &World,
+    registry: &Registry,
+    counts: impl Fn(&Service, &Key) -> bool,
+) -> Names {
     let mut there = Names::new();
     for (key, held) in registry {
         for attributes in held.instances.values() {
-            if let Some((cluster, _)) = marks(world, attributes) {
+            if let Some((cluster, name)) = marks(world, attributes)
+                && opted_in(world, cluster)
+                    .find(|(it, _)| NAMES[*it] == name)
+                    .is_none_or(|(_, service)| counts(service, key))
+            {
                 let addresses = addresses_of(attributes).cloned();
                 there.entry((cluster, key.clone())).or_default().extend(addresses);
             }
