@@ -529,7 +529,8 @@ impl View<'_> {
                     .iter()
                     .all(|it| self.wanted(key, &all, *it).len() >= parts(&all, *it).len());
                 if self.ready(service).is_empty() {
-                    return is_alone && !service.claim.keeps_last && !service.claim.reports_health;
+                    let keeps = service.claim.keeps_last || service.claim.reports_health;
+                    return fits && is_alone && !keeps;
                 }
                 fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
             })
