@@ -509,7 +509,7 @@ impl View<'_> {
     }
 
     /// Whether a Service has its names: one that does not, also since a name is denied or does not take a pod that serves
-    /// while it ends or of which it reports the health, stays under its former ones.
+    /// while it ends or of which it reports the health, or any of those that are not ready, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
         let parts = |it: &Service, are_terminating: bool| -> Vec<Seen> {
@@ -517,7 +517,9 @@ impl View<'_> {
         };
         let serves_on = service.claim.serves_on;
         let mut all = service.clone();
-        let reported = all.endpoints.values_mut().filter(|_| service.claim.reports_health);
+        let are_unready = self.ready(service).is_empty();
+        let reported =
+            all.endpoints.values_mut().filter(|_| service.claim.reports_health || are_unready);
         reported.for_each(|it| it.is_ready = true);
         !keys.is_empty()
             && service.claim.names.iter().all(|it| self.world.allows(it))
@@ -528,7 +530,7 @@ impl View<'_> {
                 let fits = [false, serves_on]
                     .iter()
                     .all(|it| self.wanted(key, &all, *it).len() >= parts(&all, *it).len());
-                if self.ready(service).is_empty() {
+                if are_unready {
                     let keeps = service.claim.keeps_last || service.claim.reports_health;
                     return fits && is_alone && !keeps;
                 }
