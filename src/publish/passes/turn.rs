@@ -109,7 +109,9 @@ impl<'a> Turn<'a> {
     /// The outcomes of the turn, once it is over.
     pub fn into_results(self) -> Results {
         let standing = self.observation.all_marked_services().map(|(_, service)| service);
-        Results { standing: standing.collect(), ..self.record.results }
+        // What stands for others may be changed in their own turns.
+        let standing = standing.filter(|it| self.services.contains(it)).collect();
+        Results { standing, ..self.record.results }
     }
 
     /// The next step; `has_time` is whether something new may begin.
