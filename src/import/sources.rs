@@ -18,10 +18,12 @@ use crate::clusterset::record::{self, ClusterRecord, RecordName, UnusableRecord}
 use crate::guard::Sighting;
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Export, Family, Overlay, Owner, Registry, ServiceKey,
-    ServiceRef, SignedDuration, Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Family, Overlay, Owner, Registry, ServiceKey, ServiceRef,
+    SignedDuration, Timestamp,
 };
 use named::NamedExports;
+
+pub use named::MergedName;
 
 /// Whether an address may be imported into a Kubernetes namespace.
 pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
@@ -46,21 +48,6 @@ pub struct Members<'a> {
     names: OnceLock<BTreeSet<ServiceRef>>,
     /// The names that were asked for.
     named: Mutex<BTreeMap<ServiceRef, Arc<NamedExports>>>,
-}
-
-/// The exports of one name, merged, with the endpoints of each exporter.
-pub struct MergedName {
-    pub merged: Option<Arc<Merged>>,
-    /// The exports that were merged.
-    pub exports: Arc<Vec<Export>>,
-    pub sources: Sources,
-    /// Whether Cloud Map shows neither a service of the name nor a namespace that has none: it may be out of sight, with
-    /// endpoints that stand in imports.
-    pub is_out_of_sight: bool,
-    /// The addresses and instances that are not imported, with the reasons.
-    pub left_out: Vec<Reason>,
-    /// The problem if a Cloud Map service of the name could not be read.
-    pub unread: Option<String>,
 }
 
 impl<'a> Members<'a> {

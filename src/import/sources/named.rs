@@ -10,7 +10,7 @@ use crate::clusterset::attributes::{self, ExportInstance, Skipped, endpoints_of}
 use crate::clusterset::members::MemberRecords;
 use crate::clusterset::merge::{Merged, merge, serves};
 use crate::clusterset::record::as_recorded;
-use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason};
+use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason, Sources};
 use crate::model::{
     ClusterArn, ClusterId, ClustersetService, Endpoint, EndpointPort, Export, ExportedEndpoint,
     ExportedPort, Family, Overlay, ServiceRef, is_publishable,
@@ -26,6 +26,21 @@ pub(super) struct NamedExports {
     pub(super) left_out: Vec<Reason>,
     /// The problem if a Cloud Map service of the name could not be read.
     pub(super) unread: Option<String>,
+}
+
+/// The exports of one name, merged, with the endpoints of each exporter.
+pub struct MergedName {
+    pub merged: Option<Arc<Merged>>,
+    /// The exports that were merged.
+    pub exports: Arc<Vec<Export>>,
+    pub sources: Sources,
+    /// Whether Cloud Map shows neither a service of the name nor a namespace that has none: it may be out of sight, with
+    /// endpoints that stand in imports.
+    pub is_out_of_sight: bool,
+    /// The addresses and instances that are not imported, with the reasons.
+    pub left_out: Vec<Reason>,
+    /// The problem if a Cloud Map service of the name could not be read.
+    pub unread: Option<String>,
 }
 
 /// Instances of one name, with their ids.
