@@ -95,6 +95,18 @@ fn refused(kind: Kind, service: &ServiceRef, field: OptionalField, value: &Value
     RefusedField { kind: kind.as_str(), field, value }
 }
 
+/// The fields of an object that are known to be refused, each with its place.
+fn known_in(
+    kind: Kind,
+    service: &ServiceRef,
+    body: &Value,
+    known: &BTreeSet<RefusedField>,
+) -> Vec<(String, RefusedField)> {
+    let fields = optional(kind, body).into_iter();
+    let fields = fields.map(|(place, field, value)| (place, refused(kind, service, field, value)));
+    fields.filter(|(_, field)| known.contains(field)).collect()
+}
+
 /// The patch of `spec` that takes refused fields out of an object that has them. A plan of the import has no use for
 /// it: what it leaves out goes with the other differences.
 pub(super) fn removal(
@@ -103,10 +115,9 @@ pub(super) fn removal(
     standing: &Value,
     known: &BTreeSet<RefusedField>,
 ) -> Value {
-    let fields = optional(kind, standing).into_iter().filter_map(|(place, field, value)| {
-        let is_refused = known.contains(&refused(kind, service, field, value));
-        Some((place.strip_prefix("/spec/").filter(|_| is_refused)?.to_owned(), Value::Null))
-    });
+    let fields = known_in(kind, service, standing, known).into_iter();
+    let fields = fields
+        .filter_map(|(place, _)| Some((place.strip_prefix("/spec/")?.to_owned(), Value::Null)));
     fields.filter(|(field, _)| !field.contains('/')).collect()
 }
 
@@ -140,13 +151,9 @@ pub(super) fn accepted<'a>(
 pub(super) fn standing(basis: &Basis<'_>) -> BTreeSet<RefusedField> {
     let known = &basis.importer.refused;
     let kinds = [Kind::ServiceImport, Kind::Service].into_iter().filter(|_| !known.is_empty());
-    let specs = kinds.map(|kind| (kind, basis.present.spec(kind)));
-    let all = specs.flat_map(|(kind, spec)| {
-        let fields = optional(kind, &spec).into_iter();
-        let fields = fields.map(|(_, field, value)| refused(kind, basis.service, field, value));
-        fields.collect::<Vec<_>>()
-    });
-    all.filter(|field| known.contains(field)).collect()
+    let all =
+        kinds.flat_map(|kind| known_in(kind, basis.service, &basis.present.spec(kind), known));
+    all.map(|(_, field)| field).collect()
 }
 
 /// All optional fields of a service, as the objects of all kinds have them.
@@ -162,13 +169,10 @@ fn body(service: &ClustersetService) -> Value {
 
 /// The fields of a service that objects of a kind cannot have, each with its place in [`body`].
 fn left_out(basis: &Basis<'_>, kind: Kind, body: &Value) -> Vec<(String, RefusedField)> {
-    let fields = optional(kind, body).into_iter();
-    let fields =
-        fields.map(|(place, field, value)| (place, refused(kind, basis.service, field, value)));
+    let fields = known_in(kind, basis.service, body, &basis.importer.refused).into_iter();
     // An object without the field has its default.
     let is_default = |field: &RefusedField| ["None", "Cluster"].contains(&field.value.as_str());
-    let is_refused = |field: &RefusedField| basis.importer.refused.contains(field);
-    fields.filter(|(_, field)| is_refused(field) && !is_default(field)).collect()
+    fields.filter(|(_, field)| !is_default(field)).collect()
 }
 
 /// The fields that the objects of the import do without, as a person reads them.

@@ -32,8 +32,9 @@ use crate::model::{
 };
 
 /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
-/// must have been read.
-pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
+/// must have been read. The first plan of a run announces the duplicates that the adopted instances will have; in a later
+/// one they are those of the instances that are ours by then, since Cloud Map may have refused an adoption.
+pub fn adopt(observation: &Observation, adoption: &Adoption, is_first: bool) -> Plan {
     let Observation { holders, affected, .. } = observation;
     let (registry, owner) = (&observation.registry, &observation.owner);
     let mut adopting = Plan::default();
@@ -71,7 +72,8 @@ pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
         }
     }
     after.decide_holders();
-    adopting.add_duplicates(plan(&after), |key| adopted.contains(key));
+    let of_sync = plan(if is_first { &after } else { observation });
+    adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
     adopting.note_foreign(&after);
     adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
     adopting.adopted_on(observation)
@@ -387,19 +389,16 @@ impl Plan {
     }
 
     /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
-    pub fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
+    fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
         for (service, mut changes) in of_sync.changes {
-            changes.retain(|change| is_of_duplicate(change) && among(&change.place().key));
+            changes.retain(|change| {
+                let duplicate = matches!(
+                    change,
+                    Change::Deregister { because: DeregisterReason::Duplicate, .. }
+                );
+                duplicate && among(&change.place().key)
+            });
             self.changes.entry(service).or_default().extend(changes);
         }
     }
-
-    /// Takes these removals out.
-    pub fn drop_duplicates(&mut self) {
-        self.changes.values_mut().for_each(|all| all.retain(|change| !is_of_duplicate(change)));
-    }
-}
-
-fn is_of_duplicate(change: &Change) -> bool {
-    matches!(change, Change::Deregister { because: DeregisterReason::Duplicate, .. })
 }

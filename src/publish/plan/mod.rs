@@ -193,7 +193,7 @@ impl Task<'_> {
             Self::Sync => plan(observation),
             Self::Additions => plan(observation).additions_alone(),
             Self::SharedTtls => plan(observation).updates_alone(),
-            Self::Adopt(adoption) => adopt(observation, adoption),
+            Self::Adopt(adoption) => adopt(observation, adoption, true),
             Self::AdoptExports(adoption) => adopt_exports(observation, adoption),
             Self::AdoptFormer(former) => adopt_former(observation, former),
             Self::Purge(because) => purge(observation, because),
@@ -204,12 +204,9 @@ impl Task<'_> {
 
     /// The plan for the data that was read again after a part of the changes was made.
     pub fn plan_again(self, observation: &Observation) -> Plan {
-        let mut planned = self.plan(observation);
-        if let Self::Adopt(_) = self {
-            // Those beside an instance that was to be adopted stay if Cloud Map has refused that.
-            planned.drop_duplicates();
-            planned.add_duplicates(plan(observation), |_| true);
+        match self {
+            Self::Adopt(adoption) => adopt(observation, adoption, false),
+            _ => self.plan(observation),
         }
-        planned
     }
 }
