@@ -9,7 +9,7 @@ use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
 use crate::model::attributes::{IPV4, IPV6, SIGHTING};
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Owner, Registry, ServiceKey, ServiceRef, Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Flow, Owner, Registry, ServiceKey, ServiceRef, Timestamp,
 };
 
 /// The members of each clusterset.
@@ -135,8 +135,8 @@ pub fn clustersets(registry: &Registry) -> MemberViews {
     all
 }
 
-/// Whether a registry shows a part of an import: the export of a cluster, and each of these addresses. One that does not
-/// may have been read before the part came.
+/// Whether a registry shows a part of an import: the export of a cluster, by its record or by an instance of AWS's
+/// controller, which writes none, and each of these addresses. One that does not may have been read before the part came.
 pub fn shows(
     registry: &Registry,
     clusterset: &ClustersetId,
@@ -147,12 +147,15 @@ pub fn shows(
     let keys: Vec<ServiceKey> = registry.keys_named(&names).collect();
     let instances = keys.iter().flat_map(|key| registry.instances(key));
     let of_cluster = instances.filter(|(_, it)| attributes::is_of(it, clusterset, cluster));
-    let shown =
-        of_cluster.filter_map(|(_, it)| it.get(IPV4).or_else(|| it.get(IPV6))?.parse().ok());
+    let mut is_of_aws = false;
+    let shown = of_cluster.filter_map(|(_, it)| {
+        is_of_aws |= !Flow::Exports.has_marked(it);
+        it.get(IPV4).or_else(|| it.get(IPV6))?.parse().ok()
+    });
     let shown: BTreeSet<IpAddr> = shown.collect();
     let of_records = record::namespace(clusterset);
     let mut namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
-    let is_exported = !shown.is_empty()
+    let is_exported = is_of_aws
         || namespaces.any(|namespace| {
             let key = ServiceKey::new(namespace, cluster.as_str());
             registry.instance(&key, &id::export_record(name)).is_some()

@@ -214,7 +214,9 @@ impl SharedRegistry {
             Some(earlier) => {
                 keys.retain(|key| earlier.contains(key));
                 for key in &records {
-                    self.read_cluster_record_again(registry, key).await;
+                    let lacking = lacking.iter().filter(|(_, of)| key.name == of.as_str());
+                    let ids = lacking.map(|(name, _)| id::export_record(name)).collect();
+                    self.read_record_again(registry, key, &ids).await;
                 }
             }
             None if records.iter().any(|key| !registry.services.contains_key(key)) => {
@@ -235,13 +237,19 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Reads the record of a member about itself, which may be gone though it is remembered, if it exports none of the names.
-    async fn read_cluster_record_again(&self, registry: &mut Registry, key: &ServiceKey) {
+    /// Reads the record of a member about itself, and those of exports, if it exports none of the names: its own one may be
+    /// gone though it is remembered, or say that it only imports, since a function that does was the last one to write it.
+    async fn read_record_again(
+        &self,
+        registry: &mut Registry,
+        key: &ServiceKey,
+        exports: &BTreeSet<String>,
+    ) {
         let Some(service) = registry.services.get_mut(key) else { return };
         let mut known = service.instances.iter().flat_map(|it| it.keys());
         if known.all(|id| id == CLUSTER_RECORD) {
             self.forget_cluster_record(key);
-            self.read_these(key, service, &BTreeSet::new()).await;
+            self.read_these(key, service, exports).await;
         }
     }
 

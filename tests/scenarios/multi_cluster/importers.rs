@@ -230,6 +230,31 @@ async fn without_time_or_room_for_its_first_record_a_cluster_imports_nothing_yet
     }
 }
 
+/// Two functions introduce green at once, and the one that only imports is the last to write its record: lists do not show
+/// yet what the other one has written.
+#[tokio::test]
+async fn export_stays_though_the_record_of_its_cluster_says_that_it_only_imports() {
+    let members = Members::start().await;
+    exported(&members.green, web(), &[], CREATED);
+    let both = members.serving(r#"["blue", "green"]"#, &[]).await;
+    assert!(report(&both, &whole()).await.ok);
+    let imports = || [&members.blue, &members.green].map(|it| it.service_import("shop", "web"));
+    let before = imports();
+    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
+    let mut own = members.fleet.instances("clusterset.shop-set", "green")["cluster"].clone();
+    own.insert("cloud-map-sync/direction".to_owned(), "import".to_owned());
+    let own: Vec<(&str, &str)> = own.iter().map(|(key, value)| (&**key, &**value)).collect();
+    members.fleet.cloud_map.instance(&records.expect("they stand"), "cluster", &own);
+    members.clock.advance(Duration::from_mins(2));
+
+    for step in ["the record of green is read again", "it is remembered"] {
+        let of_blue =
+            json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web" });
+        let report = report(&both, &of_blue).await;
+        assert_eq!(imports(), before, "{step}: {}", in_full(&report));
+    }
+}
+
 #[tokio::test]
 async fn message_reads_no_record_of_a_cluster_that_only_imports() {
     let (members, _) = Members::of_an_importer().await;
