@@ -72,18 +72,11 @@ impl Scene {
                     .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
             }
         }
-        let taken = clusterset::with_taken_ids(self);
-        if let [_, last] = taken[..] {
-            (0..EXPORTED.len()).for_each(|name| self.imports.unsettle(name));
-            let purge = json!({ "action": "purge", "cluster": CLUSTERS[last], "confirm": true });
-            let process = if self.world.clusterset.is_apart { last } else { 0 };
-            self.invoke(process, purge, TIMEOUT);
-            self.finish(QUIET).await?;
-        }
+        let was_taken = self.free_ids().await?;
         // What a process that imports alone brought in without a record is confirmed once the cluster exports.
         let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
         let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
-        self.world.clusterset.has_lost_records |= !taken.is_empty() || lacks_records;
+        self.world.clusterset.has_lost_records |= was_taken || lacks_records;
         // One that has no time to wait for its operations is incomplete, and a person repeats it.
         let is_slow = self.slowest > SLOW && self.world.clusterset.former_owner.is_some();
         for _ in 0..=usize::from(is_slow) {
@@ -91,7 +84,8 @@ impl Scene {
             self.finish(REST).await?;
         }
         // A run that was under way may have written a record under an id that is the other cluster's since.
-        let is_taken = !taken.is_empty() || !clusterset::with_taken_ids(self).is_empty();
+        let is_taken = self.free_ids().await? || was_taken;
+        self.world.clusterset.has_lost_records |= is_taken;
         // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar. A
         // cluster whose id is taken takes no part in the first one.
         let confirmations = usize::from(self.world.clusterset.has_lost_records);
@@ -104,6 +98,20 @@ impl Scene {
         self.look()?;
         self.settle();
         self.look()
+    }
+
+    /// Each of two clusters that have exchanged their ids waits for the other one until a person purges one of them. Returns
+    /// whether one has a record under the id of the other.
+    async fn free_ids(&mut self) -> Result<bool, String> {
+        let taken = clusterset::with_taken_ids(self);
+        if let [_, last] = taken[..] {
+            (0..EXPORTED.len()).for_each(|name| self.imports.unsettle(name));
+            let purge = json!({ "action": "purge", "cluster": CLUSTERS[last], "confirm": true });
+            let process = if self.world.clusterset.is_apart { last } else { 0 };
+            self.invoke(process, purge, TIMEOUT);
+            self.finish(QUIET).await?;
+        }
+        Ok(!taken.is_empty())
     }
 
     /// What is under way comes to its end, and so much time passes after it: a heartbeat is due at once then, and not
