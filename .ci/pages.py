@@ -1,15 +1,13 @@
 """The page of `kubectl cloudmap report --html` in a real browser, of the sandbox's shop: what a person sees of it in light
 and dark, on a phone, of all clusters and of one.
 
-    python3 .ci/pages.py            checks it; pictures go to target/ci/pictures
-    python3 .ci/pages.py --update   pictures go to docs/pictures
+    target/ci/venv/bin/python .ci/pages.py            checks it; pictures go to target/ci/pictures
+    target/ci/venv/bin/python .ci/pages.py --update   pictures go to docs/pictures
 
-Needs the sandbox and the plugin (`cargo build --workspace --bins --examples`), and Chromium: that of $CHROMIUM or of the
-PATH; root gets Debian's. The browser is driven by the DevTools protocol through its pipe.
+Needs the sandbox and the plugin (`cargo build --workspace --bins --examples`), Playwright, and Chromium: that of $CHROMIUM or
+of the PATH; root gets Debian's.
 """
 
-import base64
-import json
 import os
 import re
 import shutil
@@ -18,10 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from playwright.sync_api import sync_playwright
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ROOT / "target" / "debug"
 PROGRAMS = ["chromium-headless-shell", "chromium", "google-chrome", "chromium-browser"]
-DESKTOP, PHONE = {"width": 1200, "height": 1100, "deviceScaleFactor": 1}, {"width": 375, "height": 812, "deviceScaleFactor": 2}
+PICTURES = ROOT / ("docs/pictures" if "--update" in sys.argv else "target/ci/pictures")
+DESKTOP = {"viewport": {"width": 1200, "height": 1100}}
+PHONE = {"viewport": {"width": 375, "height": 812}, "device_scale_factor": 2, "is_mobile": True}
 # The name of a picture, the screen, the colours, and the link of the filter that is followed.
 VIEWS = [
     ("report-light", DESKTOP, "light", "all"),
@@ -31,7 +33,7 @@ VIEWS = [
     ("report-phone-dark", PHONE, "dark", "blue"),
 ]
 # What is wrong with the page that is shown, a line each.
-WRONG = """(width => {
+WRONG = """width => {
     const wrong = [], root = document.documentElement;
     if (root.scrollWidth > width) wrong.push(`it is ${root.scrollWidth} pixels wide, of ${width}`);
     const isShown = it => it.getClientRects().length > 0;
@@ -54,58 +56,14 @@ WRONG = """(width => {
     for (const bar of document.querySelectorAll('.bar')) {
         if (bar.childElementCount !== bar.nextElementSibling.children.length) wrong.push(`a bar without its text: ${bar.outerHTML}`);
     }
-    return wrong.join('\\n');
-})(%d)"""
+    return wrong;
+}"""
 # How many rows are shown of all clusters but one, and of that one.
-SHOWN = """(link => { const rows = [...document.querySelectorAll('.row')].filter(it => it.getClientRects().length);
+SHOWN = """cluster => {
+    const link = [...document.querySelectorAll('nav a')].find(it => it.textContent === cluster);
+    const rows = [...document.querySelectorAll('.row')].filter(it => it.getClientRects().length);
     return [rows.filter(it => !it.classList.contains(link.id)).length, rows.filter(it => it.classList.contains(link.id)).length];
-})([...document.querySelectorAll('nav a')].find(it => it.textContent === %s))"""
-
-
-class Browser:
-    """Chromium, with one tab."""
-
-    def __init__(self, program, profile):
-        (commands, self.commands), (self.answers, answers) = os.pipe(), os.pipe()
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}"]
-        # Chromium reads from its file 3 and writes to its file 4.
-        start = ["bash", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "bash", program, *options, "--remote-debugging-pipe"]
-        self.process = subprocess.Popen(start, pass_fds=[commands, answers], stderr=subprocess.DEVNULL)
-        os.close(commands), os.close(answers)
-        self.buffer, self.session, self.number = b"", None, 0
-        tab = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
-        self.call("Page.enable")
-
-    def message(self):
-        while b"\0" not in self.buffer:
-            read = os.read(self.answers, 1 << 20)
-            if not read:
-                sys.exit(f"the browser has ended with {self.process.wait()}")
-            self.buffer += read
-        message, _, self.buffer = self.buffer.partition(b"\0")
-        return json.loads(message)
-
-    def call(self, method, **parameters):
-        self.number += 1
-        call = {"id": self.number, "method": method, "params": parameters, "sessionId": self.session}
-        os.write(self.commands, json.dumps({key: it for key, it in call.items() if it is not None}).encode() + b"\0")
-        while (answer := self.message()).get("id") != self.number:
-            pass
-        return answer["result"]
-
-    def evaluate(self, script):
-        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
-
-    def open(self, page, screen, colours):
-        self.call("Emulation.setDeviceMetricsOverride", mobile=screen is PHONE, **screen)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": colours}])
-        self.call("Page.navigate", url=page.as_uri())
-        while self.message().get("method") != "Page.loadEventFired":
-            pass
-
-    def picture(self):
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
+}"""
 
 
 def find_browser():
@@ -139,27 +97,30 @@ def make_page(page):
         sandbox.kill()
 
 
-def main():
-    pictures = ROOT / ("docs/pictures" if "--update" in sys.argv else "target/ci/pictures")
-    pictures.mkdir(parents=True, exist_ok=True)
+def look(browser, address, view):
+    """Takes a picture of the page, and returns what is wrong with it."""
+    name, screen, colours, cluster = view
+    page = browser.new_page(color_scheme=colours, **screen)
+    page.goto(address)
     wrong = []
-    with tempfile.TemporaryDirectory() as folder:
+    if cluster != "all":
+        before = page.evaluate(SHOWN, cluster)
+        page.get_by_role("navigation").get_by_text(cluster, exact=True).click()
+        after = page.evaluate(SHOWN, cluster)
+        if not (before[0] > 0 and after == [0, before[1]]):
+            wrong = [f"the filter leaves {after} rows of others and of {cluster}, of {before}"]
+    picture = PICTURES / f"{name}.png"
+    page.screenshot(path=picture)
+    print(picture)
+    return [f"{name}: {line}" for line in wrong + page.evaluate(WRONG, screen["viewport"]["width"])]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = Path(folder) / "report.html"
         make_page(page)
-        browser = Browser(find_browser(), Path(folder) / "profile")
-        for name, screen, colours, cluster in VIEWS:
-            browser.open(page, screen, colours)
-            if cluster != "all":
-                before = browser.evaluate(SHOWN % json.dumps(cluster))
-                browser.evaluate(f"[...document.querySelectorAll('nav a')].find(it => it.textContent === '{cluster}').click()")
-                after = browser.evaluate(SHOWN % json.dumps(cluster))
-                if not (before[0] > 0 and after == [0, before[1]]):
-                    wrong.append(f"{name}: the filter leaves {after} rows of others and of {cluster}, of {before}")
-            wrong += [f"{name}: {line}" for line in browser.evaluate(WRONG % screen["width"]).splitlines()]
-            (pictures / f"{name}.png").write_bytes(browser.picture())
-            print(pictures / f"{name}.png")
-        browser.process.kill()
-        browser.process.wait()
+        browser = playwright.chromium.launch(executable_path=find_browser())
+        wrong = [line for view in VIEWS for line in look(browser, page.as_uri(), view)]
     if wrong:
         sys.exit("\n".join(wrong))
 
