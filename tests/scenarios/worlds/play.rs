@@ -72,6 +72,8 @@ pub struct Scene {
     pub stopped: Option<StandInClock>,
     pub processes: Vec<Rc<Process>>,
     pub runs: Vec<(usize, JoinHandle<()>)>,
+    /// Whether one of the runs may be an adoption.
+    pub is_adopting: bool,
     quiet: Duration,
     pub is_long: bool,
     pub most_reads: Option<usize>,
@@ -171,6 +173,7 @@ impl Scene {
             stopped: None,
             processes: Vec::new(),
             runs: Vec::new(),
+            is_adopting: false,
             quiet: Duration::ZERO,
             is_long: false,
             most_reads: None,

@@ -176,6 +176,7 @@ fn person() -> impl Strategy<Value = Move> {
                 (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
             }
             if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {
+                scene.is_adopting = true;
                 scene.allow_adoption();
             }
             scene.invoke(process, payload.clone(), Duration::from_mins(5));

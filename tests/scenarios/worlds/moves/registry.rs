@@ -180,6 +180,11 @@ fn foreign_instance() -> impl Strategy<Value = Move> {
             }
             let id = format!("by-hand-{number}");
             scene.fleet.cloud_map.instance(&service, &id, &attributes);
+            // An adoption of all that is under way may not have read it yet.
+            scene.is_adopting &= !scene.runs.is_empty();
+            if scene.is_adopting {
+                scene.allow_adoption();
+            }
         })
     })
 }
