@@ -187,7 +187,9 @@ impl Exporting<'_> {
         let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
         let ended = kept.ended(&observed, &denied, &plan, selection).into_iter();
         let (of_denied, ended): (_, BTreeSet<_>) = ended.partition(|it| denied.contains(it));
-        let ended = &world.without_claims(ended).await? | &of_denied;
+        let former = kept.ended_under_former_ids(&observed);
+        let gone = world.without_claims(&ended | &former).await?;
+        let (ended, returned) = (&(&ended & &gone) | &of_denied, &former - &gone);
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);
@@ -202,8 +204,10 @@ impl Exporting<'_> {
         if has_cluster_record && !is_held && report.is_complete() {
             let has_none = |service: &ServiceRef| {
                 use ExportOutcome::{Failed, HeldBack, TimeRanOut};
+                let outcome = outcomes.get(service);
                 !denied.contains(service)
-                    && matches!(outcomes.get(service), Some(Failed(_) | HeldBack(_) | TimeRanOut))
+                    && (matches!(outcome, Some(Failed(_) | HeldBack(_) | TimeRanOut))
+                        || returned.contains(service))
             };
             report = report.with(kept.take_former_away(has_none, options).await);
         }

@@ -196,6 +196,30 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
     }
 }
 
+/// Its Service is away when the run begins, and back before the run has a record under the new id.
+#[tokio::test]
+async fn export_that_comes_back_while_its_cluster_gets_another_id_keeps_its_record() {
+    let members = Members::with_one_export_each().await;
+    members.blue.delete_service("shop", "web");
+    members.blue.cluster_property(CLUSTER, "azure");
+    let operation_delay = Duration::from_secs(1);
+    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+
+    let (report, ()) = tokio::join!(sync(&members.function), async {
+        while members.fleet.cloud_map.find_service("clusterset.shop-set", "azure").is_none() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        exported(&members.blue, web(), &["10.0.0.2"], CREATED);
+    });
+
+    let former = members.fleet.instances("clusterset.shop-set", "blue");
+    assert!(former.keys().any(|id| id.starts_with("export-")), "{}", in_full(&report));
+    sync(&members.function).await;
+    assert_eq!(members.fleet.instances("clusterset.shop-set", "blue"), [].into());
+    let of_azure = sources([("azure", &["10.0.0.2:8080"])]);
+    assert_eq!(imported(&members.green, "web"), of_azure);
+}
+
 /// Its record under the former id says what it was.
 #[tokio::test]
 async fn export_that_changes_with_the_id_of_its_cluster_is_in_no_conflict_with_what_it_was() {

@@ -113,6 +113,17 @@ impl Kept<'_> {
         self.apply(&records, options).await.report
     }
 
+    /// The Services with a record under another id of the member that are not exported any more.
+    pub(in crate::publish::exports) fn ended_under_former_ids(
+        &self,
+        observed: &Observation,
+    ) -> BTreeSet<ServiceRef> {
+        let Self { world, former, .. } = self;
+        let records = former.services.keys().flat_map(|key| former.instances(key));
+        let services = records.filter_map(|(_, record)| world.owner.service_of(record));
+        services.filter(|it| !observed.desired.services.contains_key(it)).collect()
+    }
+
     /// Takes the records under other ids away, those of exports first, or plans it. That of an export that `has_none`
     /// under the present id, and is to have one, stays, and those of an importing function are moved by the one that
     /// publishes. Instances that the policy leaves under such an id count by its records.
