@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::fleet::{Fleet, refs};
 use crate::quotas::like_the_real_one;
 use crate::run::{converge, held_back, sync};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "no such port");
 
@@ -294,6 +294,7 @@ async fn new_process_without_discovery_registers_after_it_has_read_all() {
 async fn name_that_another_process_registered_for_a_service_with_a_mistake_is_not_given_away() {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod", &[]);
+    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
     let function = fleet.function().await;
     sync(&function).await;
     fleet.pods("web", &["10.0.1.1"]);

@@ -1,7 +1,7 @@
 //! Several Cloud Map namespaces of one name, to which a Service refers: of another VPC, or shared by another account.
 
 use crate::fleet::Fleet;
-use crate::run::{converge, held_back, sync_service};
+use crate::run::{converge, held_back, sync, sync_service};
 use testbed::cloud_map::RecordType::A;
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 
@@ -69,4 +69,24 @@ async fn message_finds_the_namespace_in_which_another_process_has_published_the_
     let report = sync_service(&function, "web").await;
     assert_eq!(held_back(&report), [""; 0], "{report}");
     assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.2"]);
+}
+
+/// It has read the service in one of the two namespaces, which decides only once both are read.
+#[tokio::test]
+async fn process_that_knows_one_of_the_namespaces_does_not_choose_it_for_its_first_registrations() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    service(&fleet, &fleet.dns);
+    let other = second(&fleet, false);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    service(&fleet, &other);
+    fleet.annotate("web", "namespace", "prod.local");
+    fleet.web("api", "prod", &["10.0.2.1"]);
+    fleet.annotate("api", "hostname", "web");
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["DomainConflict", "NamespaceAmbiguous"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }

@@ -11,8 +11,8 @@ use super::observation::Observation;
 use super::result::Plan;
 use crate::guard::Extent;
 use crate::model::{
-    Claims, CloudMapService, Namespace, NamespaceReference, Rules, Selection, ServiceKey,
-    ServiceName, ServiceRef, UnresolvedNamespace,
+    Claims, CloudMapService, Namespace, NamespaceReference, Rules, ServiceKey, ServiceName,
+    ServiceRef, UnresolvedNamespace,
 };
 
 /// The ids of the namespaces with instances of the cluster, also by Service.
@@ -42,14 +42,10 @@ impl Observation {
         Ok(ServiceKey::new(namespace, name.as_str()))
     }
 
-    /// Chooses the namespace of each name that may be in several. A targeted run has not read the rest of the cluster
-    /// and of Cloud Map, nor has a new process read all of it yet: it goes by the instances of the Service alone.
-    pub fn choose_namespaces(&mut self, selection: &Selection) {
-        let is_part = *selection != Selection::Everything || !self.registry.is_whole();
-        self.desired.namespaces = self.choices(is_part);
-    }
-
-    fn choices(&self, is_targeted: bool) -> BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> {
+    /// Chooses the namespace of each name that may be in several. If a part of the cluster or of Cloud Map was read, or if
+    /// what is remembered of it counts, the instances of the Service alone decide.
+    pub fn choose_namespaces(&mut self) {
+        let is_part = !self.extent.is_whole() || !self.registry.is_whole();
         let mut chosen: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> = BTreeMap::new();
         let mut registered = None;
         for (service, claims, candidates) in self.ambiguous() {
@@ -57,7 +53,7 @@ impl Observation {
             for name in claims.names.iter().take(MAXIMUM) {
                 let by_own = self.with_own(service, name, &candidates, registered);
                 let namespace = match by_own {
-                    None if !is_targeted => self.with_others(name, &candidates, registered),
+                    None if !is_part => self.with_others(name, &candidates, registered),
                     by_own => by_own,
                 };
                 if let Some(namespace) = namespace {
@@ -66,7 +62,7 @@ impl Observation {
                 }
             }
         }
-        chosen
+        self.desired.namespaces = chosen;
     }
 
     /// All keys that the names of Services may have, if they may be in several namespaces.

@@ -97,7 +97,7 @@ impl Observation {
 
     /// Decides it again.
     pub fn decide(&mut self, selection: &Selection) {
-        self.choose_namespaces(selection);
+        self.choose_namespaces();
         self.decide_holders();
         self.affected = affected(self, selection);
     }
