@@ -65,6 +65,22 @@ async fn service_that_is_there_again_with_other_records_is_not_taken_for_the_old
 }
 
 #[tokio::test]
+async fn message_holds_nothing_back_by_records_that_it_remembers() {
+    let (fleet, function, web) = in_step().await;
+    make_again(&fleet, &web, RecordType::Aaaa);
+    assert_eq!(held_back(&sync(&function).await), ["RecordTypeMismatch"]);
+    make_again(&fleet, &web, RecordType::A);
+    fleet.cloud_map.forget_calls();
+
+    let report = sync_service(&function, "web").await;
+
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
+    let lists_and_reads = ["ListServices", "GetService"].map(|it| fleet.cloud_map.count(it));
+    assert_eq!(lists_and_reads, [0, 1]);
+}
+
+#[tokio::test]
 async fn what_another_process_registered_for_the_records_that_came_back_is_not_rewritten() {
     let fleet = Fleet::start().await;
     fleet.service(annotated("web", "prod.local", "web,other").families(&["IPv4", "IPv6"]));

@@ -32,7 +32,6 @@ pub use budget::ReadLimit;
 pub use clusterset::{ReadClusterset, Served};
 pub use drift::{Changed, Concerned};
 pub use memory::Memory;
-use part::Part;
 pub use registry::SharedRegistry;
 pub use whole::{First, Lack, ReadCluster, read_notes};
 
@@ -135,9 +134,10 @@ impl World<'_> {
     /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe(&self, selection: &Selection) -> Result<Observation, Error> {
         if let Selection::Only { namespaces, services, .. } = selection
-            && let Some(part) = self.observe_part(selection, namespaces, services).await?
+            && let Some(mut part) = self.observe_part(selection, namespaces, services).await?
         {
-            let part = self.complete_part(part).await?;
+            self.complete(&mut part).await?;
+            self.read_what_the_plan_rests_on(selection, &mut part).await?;
             let is_quiet = self.registry.memory().is_quiet(&self.owner, self.now);
             // The note about a loss that a full sync holds may be on any instance of the cluster.
             if is_quiet || !part.would_lose() {
@@ -157,39 +157,39 @@ impl World<'_> {
         selection: &Selection,
         cluster: Option<ReadCluster>,
     ) -> Result<Observation, Error> {
-        let whole = self.observe_whole(selection, cluster).await?;
-        let mut whole = self.complete_part(whole).await?;
-        self.read_what_changes_rest_on(selection, &mut whole).await?;
+        let mut whole = self.observe_whole(selection, cluster).await?;
+        self.complete(&mut whole).await?;
+        self.read_what_the_plan_rests_on(selection, &mut whole).await?;
         read_notes(&self.registry.cloud_map, &mut whole).await;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
     }
 
-    /// Reads the services that changes rest on and of which only older reads are known. These may show further changes.
-    async fn read_what_changes_rest_on(
+    /// Reads the services that the plan rests on and of which only older reads are known. These may show further changes.
+    async fn read_what_the_plan_rests_on(
         &self,
         selection: &Selection,
-        whole: &mut Observation,
+        observed: &mut Observation,
     ) -> Result<(), Error> {
         let mut read = BTreeSet::new();
         loop {
-            let mut keys = whole.to_read();
+            let mut keys = observed.to_read(|key| self.registry.is_old(key));
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
             if keys.is_empty() || !self.registry.budget.has_time() {
                 return Ok(());
             }
-            self.registry.renew_entries(&mut whole.registry, &keys).await?;
-            self.registry.at_least(&mut whole.registry, &keys, self.registry.began).await;
+            self.registry.renew_entries(&mut observed.registry, &keys).await?;
+            self.registry.at_least(&mut observed.registry, &keys, self.registry.began).await;
             for key in &keys {
-                if let Some(service) = whole.registry.services.get_mut(key) {
+                if let Some(service) = observed.registry.services.get_mut(key) {
                     service.health = KnownHealth::Unread;
                 }
             }
             read.extend(keys);
-            whole.decide(selection);
-            self.read_tags_and_health(whole).await;
-            self.read_unread_endpoints(whole).await?;
+            observed.decide(selection);
+            self.read_tags_and_health(observed).await;
+            self.read_unread_endpoints(observed).await?;
         }
     }
 
@@ -202,9 +202,8 @@ impl World<'_> {
         }
     }
 
-    /// Reads tags, health and endpoints.
-    async fn complete_part(&self, part: Part) -> Result<Observation, Error> {
-        let Part { mut observed, endpoints } = part;
+    /// Reads tags, health and the endpoints that were not read yet.
+    async fn complete(&self, observed: &mut Observation) -> Result<(), Error> {
         // What could not be read, and something of ours was seen in before.
         let services = observed.registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {
@@ -217,11 +216,9 @@ impl World<'_> {
             self.registry.note_asked(&self.owner.cluster, asked, is_all);
             self.registry.enter_asked(&mut observed.registry, &self.owner.cluster);
         }
-        self.read_tags_of_unread(&mut observed).await;
-        self.read_tags_and_health(&mut observed).await;
-        take_endpoints(&mut observed.desired, endpoints);
-        self.read_unread_endpoints(&mut observed).await?;
-        Ok(observed)
+        self.read_tags_of_unread(observed).await;
+        self.read_tags_and_health(observed).await;
+        self.read_unread_endpoints(observed).await
     }
 
     /// Reads the endpoints that a plan needs and that were not read yet.

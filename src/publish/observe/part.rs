@@ -6,30 +6,23 @@
 //!
 //! The data that the open changes of a turn rest on is a part, too, which is read again before they are made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::{Error, SERVICES_SIDE_BY_SIDE, World};
-use crate::kubernetes::Endpoints;
+use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
 use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, ServiceRef};
 use crate::publish::plan::{Observation, RereadScope};
 
-/// An observation, and the endpoints that were read for it already.
-pub(super) struct Part {
-    pub(super) observed: Observation,
-    pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
-}
-
 impl World<'_> {
-    /// Reads the observation that a plan for the selected Services needs, without tags, health and further endpoints.
+    /// Reads the observation that a plan for the selected Services needs, without tags, health and the endpoints of others.
     /// Returns `None` if everything has to be read.
     pub(super) async fn observe_part(
         &self,
         selection: &Selection,
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
-    ) -> Result<Option<Part>, Error> {
+    ) -> Result<Option<Observation>, Error> {
         let places = self.registry.memory().places(&self.owner, selection);
         if !namespaces.is_empty() && places.is_none() {
             // Only the marks of instances show which Services are gone from a namespace.
@@ -60,7 +53,8 @@ impl World<'_> {
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
-        Ok(Some(Part { observed, endpoints }))
+        take_endpoints(&mut observed.desired, endpoints);
+        Ok(Some(observed))
     }
 
     /// Whether a Service claims nothing, and is known to have had no instance.

@@ -11,7 +11,6 @@ use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
 use super::mirror::{Due, Moment};
-use super::part::Part;
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
 use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
@@ -29,7 +28,7 @@ impl World<'_> {
         &self,
         selection: &Selection,
         cluster: Option<ReadCluster>,
-    ) -> Result<Part, Error> {
+    ) -> Result<Observation, Error> {
         let (desired, registry) = match cluster {
             None => tokio::join!(self.all_claims(), self.registry.read()),
             Some(cluster) => {
@@ -52,8 +51,8 @@ impl World<'_> {
             named = observation.claimed_namespaces();
             self.registry.read_shared(&mut observation.registry, &named).await?;
         }
-        self.complete(&mut observation).await;
-        Ok(Part { observed: observation.decided(selection), endpoints: BTreeMap::new() })
+        self.read_counted_as_empty(&mut observation).await;
+        Ok(observation.decided(selection))
     }
 
     /// The selected claims of the cluster with their endpoints, and an empty Cloud Map.
@@ -119,7 +118,7 @@ impl World<'_> {
     /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. What the budget
     /// leaves of these counts as empty, by an old read. The names of exports, which other clusters follow, and those that
     /// may be in several namespaces are read in each run.
-    async fn complete(&self, observation: &mut Observation) {
+    async fn read_counted_as_empty(&self, observation: &mut Observation) {
         let holders = Holders::decide(observation);
         let candidates = observation.keys_to_choose_from(|_| true);
         let services = &mut observation.registry.services;

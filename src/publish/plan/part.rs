@@ -227,13 +227,19 @@ impl Observation {
         })
     }
 
-    /// The services that a plan rests on, and that were not read in this run.
-    pub fn to_read(&self) -> BTreeSet<ServiceKey> {
-        if self.registry.is_current() {
+    /// The services that a plan rests on, and that were not read in this run: those of changes, and those whose settings,
+    /// known by an old entry, hold something back. One that is made again under its name comes back with its id.
+    pub fn to_read(&self, is_old: impl Fn(&ServiceKey) -> bool) -> BTreeSet<ServiceKey> {
+        let services = &self.registry.services;
+        if self.registry.is_current() && !services.keys().any(&is_old) {
             return BTreeSet::new();
         }
         let plan = super::plan_on_any_age(self);
-        in_turns(plan.changes, &self.holders).iter().flat_map(|turn| self.old(turn)).collect()
+        let held_back = plan.held_back.iter().filter(|it| it.reason.is_about_settings());
+        let held_back = held_back.filter_map(|it| Some(it.place.as_ref()?.key.clone()));
+        let held_back: Vec<_> = held_back.filter(is_old).collect();
+        let turns = in_turns(plan.changes, &self.holders);
+        turns.iter().flat_map(|turn| self.old(turn)).chain(held_back).collect()
     }
 
     /// The services that the changes of a turn rest on, and that were not read in this run.

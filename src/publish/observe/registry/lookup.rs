@@ -181,18 +181,19 @@ impl SharedRegistry {
         Ok(is_new)
     }
 
-    /// Puts the entries of services that no list of this run has shown into `registry`, without instances. If the lists do
-    /// not go by turns, there are none.
+    /// Whether no list of this run has shown a service that an earlier one did.
+    pub(in crate::publish::observe) fn is_old(&self, key: &ServiceKey) -> bool {
+        self.memory.mirror().arn_of_old(key, self.began).is_some()
+    }
+
+    /// Puts the entries of services that no list of this run has shown into `registry`, without instances.
     pub(in crate::publish::observe) async fn renew_entries(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        if !self.lists_by_turns() {
-            return Ok(());
-        }
         let mut old = keys.clone();
-        old.retain(|key| self.memory.mirror().arn_of_old(key, self.began).is_some());
+        old.retain(|key| self.is_old(key));
         self.read_entries(&old, self.began).await?;
         for key in &old {
             let before = registry.services.remove(key);
