@@ -276,6 +276,19 @@ async fn export_that_is_held_back_under_a_new_id_keeps_its_record_under_the_form
     }
 }
 
+#[tokio::test]
+async fn endpoints_under_a_former_id_stay_where_those_under_the_new_one_cannot_be_seen() {
+    let members = Members::with_one_export_each().await;
+    members.blue.cluster_property(CLUSTER, "azure");
+    sync(&members.serving("blue", &[]).await).await;
+    let narrow = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
+
+    for settings in [&narrow[..], &[]] {
+        let report = sync(&members.serving("green", settings).await).await;
+        assert_eq!(pods_of_web(&members), ["10.0.0.1:8080"], "{}", in_full(&report));
+    }
+}
+
 /// The run reads Cloud Map before the first of two clusters that state the id writes its record.
 #[tokio::test(start_paused = true)]
 async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
