@@ -128,18 +128,16 @@ impl<'a> Members<'a> {
     }
 
     /// An instance of ours counts for the id under which its cluster has the record of the export. If that id was changed,
-    /// instances are rewritten before there is a record under the new one, which may find no room.
+    /// instances are rewritten before there is a record under the new one, which may find no room, or be another's by then.
     fn counted(&self, name: &ServiceRef, instance: ExportInstance) -> ExportInstance {
-        let holder = |id: &ClusterId| {
-            let record = self.records.get(id).and_then(|records| records.exports.get(name));
-            record.map(|record| &record.owner.cluster)
+        let holder = |id: &ClusterId| match self.overlay_of(id, name) {
+            Some(overlay) => Some(&overlay.arn),
+            None => Some(&self.records.get(id)?.exports.get(name)?.owner.cluster),
         };
-        if holder(&instance.cluster).is_some() || self.is_read_there(&instance.cluster, name) {
-            return instance;
-        }
-        let mut ids = self.records.keys();
-        let former = ids.find(|id| holder(id).is_some_and(|it| instance.arn.as_ref() == Some(it)));
-        let cluster = former.unwrap_or(&instance.cluster).clone();
+        let is_holder =
+            |id: &&ClusterId| instance.arn.is_some() && holder(id) == instance.arn.as_ref();
+        let ids = std::iter::once(&instance.cluster).chain(self.records.keys());
+        let cluster = ids.into_iter().find(is_holder).unwrap_or(&instance.cluster).clone();
         ExportInstance { cluster, ..instance }
     }
 

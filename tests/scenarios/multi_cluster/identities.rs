@@ -289,6 +289,27 @@ async fn endpoints_under_a_former_id_stay_where_those_under_the_new_one_cannot_b
     }
 }
 
+/// They were rewritten before another cluster took the id that theirs had stated.
+#[tokio::test]
+async fn instances_with_the_id_of_another_cluster_count_for_the_one_that_has_the_record() {
+    let members = Members::with_one_export_each().await;
+    exported(&members.green, web(), &["10.1.0.2"], CREATED);
+    members.converge().await;
+    pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
+    sync(&members.serving("blue", &[]).await).await;
+    let cloud_map = &members.fleet.cloud_map;
+    let of_web = cloud_map.find_service("shop", "web").expect("created");
+    for (id, mut instance) in cloud_map.instances(&of_web) {
+        instance.insert("CLUSTER_ID".to_owned(), "green".to_owned());
+        members.register(&of_web, &id, &instance);
+    }
+
+    let report = sync(&members.serving("green", &[]).await).await;
+
+    let both = ["10.0.0.1:8080", "10.0.0.2:8080", "10.1.0.2:8080"];
+    assert_eq!(pods_of_web(&members), both, "{}", in_full(&report));
+}
+
 /// The run reads Cloud Map before the first of two clusters that state the id writes its record.
 #[tokio::test(start_paused = true)]
 async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
