@@ -295,7 +295,8 @@ impl Scene {
         };
         let clusterset = &self.world.clusterset;
         let are_two = clusterset.is_apart || clusterset.is_on && reports.iter().any(is_held);
-        let waits = 1 + usize::from(are_two) + usize::from(stood.is_noted());
+        let was_noted = stood.is_noted() || guard::is_noted_anywhere(&self.world, &start);
+        let waits = 1 + usize::from(are_two) + usize::from(was_noted);
         for _ in 0..if self.world.settings.guard_minimum < 1000 { waits } else { 0 } {
             self.wait(GUARD).await;
             for cluster in guard::unnoted(&self.world, &self.registry()) {

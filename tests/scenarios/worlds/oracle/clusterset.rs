@@ -693,7 +693,8 @@ impl Stood {
                 let weight = weight.max(1);
                 let stands = |it: &Self| it.imports.contains_key(&(cluster, name));
                 total += if stands(self) || are_two && stands(first) { weight } else { 0 };
-                let mut others = before.iter().filter(|(of, _)| *of != AMBER);
+                // Others may have come in the first sync, and left since.
+                let mut others = before.iter().chain(&after[name]).filter(|(of, _)| *of != AMBER);
                 is_of_amber &= others.all(|(of, was)| left.get(of) >= Some(was));
             }
             if !is_of_amber || sum <= minimum as usize || 2 * sum <= total {

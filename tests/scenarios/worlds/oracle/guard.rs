@@ -99,6 +99,11 @@ fn standing<'a>(
     standing
 }
 
+/// Whether a loss was noted.
+pub fn is_noted_anywhere(world: &World, registry: &Registry) -> bool {
+    served(world).any(|it| is_noted(world, registry, it))
+}
+
 fn is_noted(world: &World, registry: &Registry, cluster: usize) -> bool {
     let on_instance = |held: &Held| {
         let is_of_cluster = |it| marks(world, it).is_some_and(|(of, _)| of == cluster);
