@@ -199,20 +199,6 @@ impl<'a> Members<'a> {
         (importer, allows): (&ClusterArn, Allows<'_>),
     ) -> MergedName {
         let named = self.named(name);
-        let is_unseen = !self.places.contains_key(name);
-        let is_exporter =
-            |cluster: &ClusterId| named.exports.iter().any(|it| it.cluster == *cluster);
-        // Its record says that it exports the name, and nothing says with which endpoints.
-        let is_hidden = |cluster: &ClusterId| {
-            let is_read_there = self.is_read_there(cluster, name);
-            is_unseen && !is_read_there && !self.is_empty(cluster, name) && is_exporter(cluster)
-        };
-        // They may be those under a former id, which has no record of itself any more.
-        let is_some_hidden = named.members.keys().any(is_hidden);
-        let may_be_former = |cluster: &ClusterId| {
-            let records = self.records.get(cluster);
-            is_some_hidden && records.is_none_or(|it| it.cluster.is_none())
-        };
         let mut left_out = Vec::new();
         let mut by_cluster = BTreeMap::new();
         for (cluster, of_member) in &named.members {
@@ -227,7 +213,7 @@ impl<'a> Members<'a> {
                     }
                     let is_held = match self.overlay_of(cluster, name) {
                         Some(overlay) => overlay.held.contains(name),
-                        None => is_hidden(cluster) || may_be_former(cluster),
+                        None => named.hidden.contains(cluster),
                     };
                     if is_held { Read::Held(exported) } else { Read::Whole(exported) }
                 }
@@ -237,7 +223,7 @@ impl<'a> Members<'a> {
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
         leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
         let is_read = named.unread.is_none();
-        let is_complete = is_read && self.is_complete && !is_some_hidden;
+        let is_complete = is_read && self.is_complete && named.hidden.is_empty();
         let sources = Sources { by_cluster, is_complete, is_read };
         left_out.extend(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));

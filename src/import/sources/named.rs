@@ -26,6 +26,8 @@ pub(super) struct NamedExports {
     pub(super) left_out: Vec<Reason>,
     /// The problem if a Cloud Map service of the name could not be read.
     pub(super) unread: Option<String>,
+    /// The members whose endpoints are out of sight, and the ids that may be former ones of these.
+    pub(super) hidden: BTreeSet<ClusterId>,
 }
 
 /// The exports of one name, merged, with the endpoints of each exporter.
@@ -79,6 +81,7 @@ impl NamedExports {
             .collect();
         let exports = members.values().flatten().filter_map(|it| it.export.as_ref());
         let exports: Vec<Export> = exports.map(|(export, _)| export.clone()).collect();
+        let hidden = all.hidden(name, &exports, members.keys().copied());
         let merged = merge(name, &exports);
         let service = merged.as_ref().map(|merged| &merged.service);
         let members = members.into_iter().map(|(cluster, export)| {
@@ -92,7 +95,7 @@ impl NamedExports {
         let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let (exports, merged) = (Arc::new(exports), merged.map(Arc::new));
-        Self { members, exports, merged, left_out, unread }
+        Self { members, exports, merged, left_out, unread, hidden }
     }
 }
 
@@ -139,6 +142,26 @@ impl<'a> Members<'a> {
         let ids = std::iter::once(&instance.cluster).chain(self.records.keys());
         let cluster = ids.into_iter().find(is_holder).unwrap_or(&instance.cluster).clone();
         ExportInstance { cluster, ..instance }
+    }
+
+    /// The exporters of which a record says that they export the name, and nothing says with which endpoints. Those under
+    /// an id without a record of its cluster may be theirs: it was changed.
+    fn hidden<'b>(
+        &self,
+        name: &ServiceRef,
+        exports: &[Export],
+        members: impl Iterator<Item = &'b ClusterId>,
+    ) -> BTreeSet<ClusterId> {
+        if self.places.contains_key(name) {
+            return BTreeSet::new();
+        }
+        let exporters = exports.iter().map(|it| &it.cluster);
+        let is_hidden = |it: &&ClusterId| !self.is_read_there(it, name) && !self.is_empty(it, name);
+        let hidden: BTreeSet<&ClusterId> = exporters.filter(is_hidden).collect();
+        let may_be_former = |it: &&ClusterId| {
+            !hidden.is_empty() && self.records.get(it).is_none_or(|it| it.cluster.is_none())
+        };
+        members.filter(|it| hidden.contains(it) || may_be_former(it)).cloned().collect()
     }
 
     /// The export of a member as Cloud Map has it; `None` if that is not known.

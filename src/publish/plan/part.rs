@@ -13,6 +13,7 @@ use super::Task;
 use super::change::{Change, Stage};
 use super::claims::Holders;
 use super::observation::Observation;
+use super::reason::Reason;
 use super::removals::WaitsFor;
 use super::result::Plan;
 use crate::guard::Extent;
@@ -235,7 +236,7 @@ impl Observation {
             return BTreeSet::new();
         }
         let plan = super::plan_on_any_age(self);
-        let held_back = plan.held_back.iter().filter(|it| it.reason.is_about_settings());
+        let held_back = plan.held_back.iter().filter(|it| is_about_settings(&it.reason));
         let held_back = held_back.filter_map(|it| Some(it.place.as_ref()?.key.clone()));
         let held_back: Vec<_> = held_back.filter(is_old).collect();
         let turns = in_turns(plan.changes, &self.holders);
@@ -260,6 +261,15 @@ impl Observation {
             present.is_some_and(|it| it.contains_key(SIGHTING))
         })
     }
+}
+
+/// Whether a reason is the records or the health check of a Cloud Map service.
+fn is_about_settings(reason: &Reason) -> bool {
+    use Reason::{AddressNotCheckable, PortNeeded, RecordTypeMismatch, RecordsMisfit};
+    matches!(
+        reason,
+        AddressNotCheckable | PortNeeded { .. } | RecordTypeMismatch { .. } | RecordsMisfit { .. }
+    )
 }
 
 // Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for

@@ -404,17 +404,6 @@ impl Reason {
         matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
     }
 
-    /// Whether the reason is the records or the health check of a Cloud Map service.
-    pub fn is_about_settings(&self) -> bool {
-        matches!(
-            self,
-            Self::AddressNotCheckable
-                | Self::RecordTypeMismatch { .. }
-                | Self::RecordsMisfit { .. }
-                | Self::PortNeeded { .. }
-        )
-    }
-
     /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
     /// are of both; `None` in all other cases.
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
