@@ -139,8 +139,8 @@ impl<'a> Members<'a> {
         };
         let is_holder =
             |id: &&ClusterId| instance.arn.is_some() && holder(id) == instance.arn.as_ref();
-        let ids = std::iter::once(&instance.cluster).chain(self.records.keys());
-        let cluster = ids.into_iter().find(is_holder).unwrap_or(&instance.cluster).clone();
+        let mut ids = std::iter::once(&instance.cluster).chain(self.records.keys());
+        let cluster = ids.find(is_holder).unwrap_or(&instance.cluster).clone();
         ExportInstance { cluster, ..instance }
     }
 
