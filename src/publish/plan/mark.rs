@@ -45,7 +45,13 @@ impl Observation {
         if has_room && !self.lacks_note() {
             return Vec::new();
         }
-        keys.filter(|key| self.has_ours(key)).cloned().collect()
+        let mut keys: Vec<ServiceKey> = keys.filter(|key| self.has_ours(key)).cloned().collect();
+        // One that all leave for other names comes last: with the last of them its note would be out of sight.
+        keys.sort_by_key(|key| {
+            let mut marked = self.marked_services(key);
+            marked.all(|it| self.holders.claims(&it).is_some_and(|names| !names.contains(key)))
+        });
+        keys
     }
 
     /// The error that keeps a service of ours from having notes.

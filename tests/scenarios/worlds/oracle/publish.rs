@@ -139,17 +139,25 @@ impl View<'_> {
             let mut all = [Some(name), None].into_iter().flat_map(|it| holds(registry, own, it));
             all.next()
         };
-        // Who reads all of Cloud Map only in several runs chooses by what stands then.
-        let later = || by_own(self.rest).filter(|_| self.world.has_few_reads);
-        let by_own = by_own(self.start).or_else(later);
         let only = |found: BTreeSet<String>| found.first().filter(|_| found.len() == 1).cloned();
         let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name)));
+        let named = only(named.map(|it| (*it).clone()).collect());
+        // Who reads all of Cloud Map only in several runs chooses by what stands then, and so does one that the records
+        // of the first choice do not fit.
+        let fits = |key: &Key| {
+            let service = self.world.services.get(&(self.cluster, service));
+            self.rest.contains_key(key)
+                && service.is_some_and(|it| !self.wanted(key, it, false).is_empty())
+        };
+        let is_left = || named.as_ref().is_some_and(|it| !fits(&key(it, name)));
+        let later = || by_own(self.rest).filter(|_| self.world.has_few_reads || is_left());
+        let by_own = by_own(self.start).or_else(later);
         let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| it.id.clone());
         if !self.is_whole {
             return by_own;
         }
         by_own
-            .or_else(|| only(named.map(|it| (*it).clone()).collect()))
+            .or(named)
             .or_else(|| only(holds(self.start, None, None)))
             .or_else(|| only(of_account.collect()))
             // The next sync finds those that have got theirs meanwhile.

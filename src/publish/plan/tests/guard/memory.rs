@@ -132,6 +132,21 @@ fn the_mark_goes_where_there_is_room() {
 }
 
 #[test]
+fn service_that_is_left_for_another_name_comes_last_for_notes() {
+    let full: Attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned())).collect();
+    let fill = |world: World, place: &str| {
+        world.with(place, |it| {
+            it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(&full));
+        })
+    };
+    let world = fill(fill(shops(&[("a", 1, None), ("b", 3, None)]), "http/a"), "http/b");
+    let places = |world: &World| world.observed(&Selection::Everything).services_for_notes();
+    assert_eq!(places(&world), [key("http/a"), key("http/b")], "both are gone");
+    let renamed = service("shop/a", "http/c").ready(pods("10.0.0", 0..1));
+    assert_eq!(places(&world.service(renamed)), [key("http/b"), key("http/a")]);
+}
+
+#[test]
 fn a_rewrite_carries_the_mark_over_and_the_mark_alone_is_no_difference() {
     let world = seen(shops(&[("a", 4, None), ("b", 4, None)]));
     assert_eq!(world.plan().changes, BTreeMap::new());
