@@ -120,26 +120,25 @@ fn note_says_how_many_instances_each_service_would_be_left_with() {
     assert_eq!(left(&world), ["0", "2"]);
 }
 
+/// The world in which no instance under a name has room for a mark.
+fn full(world: World, place: &str) -> World {
+    let attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned()));
+    let attributes: Attributes = attributes.collect();
+    world.with(place, |it| {
+        it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(&attributes));
+    })
+}
+
 #[test]
 fn the_mark_goes_where_there_is_room() {
-    let full: Attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned())).collect();
-    let world = shops(&[("a", 2, None), ("b", 2, None)]).with("http/a", |it| {
-        it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(&full.clone()));
-    });
-    let world = seen(world);
+    let world = seen(full(shops(&[("a", 2, None), ("b", 2, None)]), "http/a"));
     let marked = world.0.registry.instance(&key("http/b"), "b-0").expect("it is there");
     assert_eq!((marks(&world).len(), marked.contains_key(SIGHTING)), (1, true));
 }
 
 #[test]
 fn service_that_is_left_for_another_name_comes_last_for_notes() {
-    let full: Attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned())).collect();
-    let fill = |world: World, place: &str| {
-        world.with(place, |it| {
-            it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(&full));
-        })
-    };
-    let world = fill(fill(shops(&[("a", 1, None), ("b", 3, None)]), "http/a"), "http/b");
+    let world = full(full(shops(&[("a", 1, None), ("b", 3, None)]), "http/a"), "http/b");
     let places = |world: &World| world.observed(&Selection::Everything).services_for_notes();
     assert_eq!(places(&world), [key("http/a"), key("http/b")], "both are gone");
     let renamed = service("shop/a", "http/c").ready(pods("10.0.0", 0..1));
