@@ -6,6 +6,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kube::runtime::watcher::Event;
+
 use super::delivery::SyncScope;
 use cloud_map_sync::model::ServiceRef;
 
@@ -21,18 +23,6 @@ pub enum Watch {
     Exports,
     /// `EndpointSlices` that Kubernetes makes for Services that are not headless.
     ClusterIpSlices,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// A list begins; objects that are not in it are gone.
-    ListBegins,
-    Listed(WatchedObject),
-    ListEnds,
-    /// The cluster does not have this kind of object.
-    NotServed,
-    Changed(WatchedObject),
-    Deleted(WatchedObject),
 }
 
 /// The relevant part of an object.
@@ -65,9 +55,13 @@ impl Changes {
         Self { watched, all_services: WatchedObjects::default(), started: false }
     }
 
+    pub fn watches(&self) -> impl Iterator<Item = Watch> {
+        self.watched.keys().copied()
+    }
+
     /// Records an event, and returns the places that need a message. The first lists return no single Services: once
     /// all are complete, the whole cluster needs a message, since earlier changes are unknown.
-    pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<SyncScope> {
+    pub fn record(&mut self, watch: Watch, seen: Event<WatchedObject>) -> Vec<SyncScope> {
         let was_listed = self.watched.get(&watch).is_some_and(|objects| objects.listed);
         let changed = self.changed(watch, seen);
         if !self.started && self.watched.values().all(|objects| objects.listed) {
@@ -78,7 +72,7 @@ impl Changes {
     }
 
     /// The annotated and the exported Services with changed objects.
-    fn changed(&mut self, watch: Watch, seen: Seen) -> BTreeSet<ServiceRef> {
+    fn changed(&mut self, watch: Watch, seen: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
         let is_about_exports =
             watch == Watch::Services && self.watched.contains_key(&Watch::Exports);
         let of_all =
@@ -102,12 +96,12 @@ impl Changes {
 }
 
 /// An event of a Service as one of a Service that is annotated.
-fn with_own_name(seen: Seen) -> Seen {
+fn with_own_name(seen: Event<WatchedObject>) -> Event<WatchedObject> {
     let named =
         |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };
     match seen {
-        Seen::Listed(object) => Seen::Listed(named(object)),
-        Seen::Changed(object) => Seen::Changed(named(object)),
+        Event::InitApply(object) => Event::InitApply(named(object)),
+        Event::Apply(object) => Event::Apply(named(object)),
         other => other,
     }
 }
@@ -123,24 +117,19 @@ struct WatchedObjects {
 
 impl WatchedObjects {
     /// Records an event, and returns the Services with changed objects.
-    fn record(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
+    fn record(&mut self, seen: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
         match seen {
-            Seen::ListBegins => {
+            Event::Init => {
                 self.listing.clear();
                 BTreeSet::new()
             }
-            Seen::Listed(object) => {
+            Event::InitApply(object) => {
                 self.listing.insert(object.key.clone());
                 self.replace(object)
             }
-            Seen::ListEnds => self.end_list(),
-            // What was known may have gone with its definition, and its Services are read by the function anyway.
-            Seen::NotServed => {
-                self.listing.clear();
-                self.end_list()
-            }
-            Seen::Changed(object) => self.replace(object),
-            Seen::Deleted(object) => self.remove(&object.key),
+            Event::InitDone => self.end_list(),
+            Event::Apply(object) => self.replace(object),
+            Event::Delete(object) => self.remove(&object.key),
         }
     }
 

@@ -4,27 +4,25 @@
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, SelectAll};
+use futures_util::stream::{BoxStream, select_all};
 use http::Request;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, ObjectMeta, PartialObjectMeta};
+use kube::api::{Api, ApiResource, ObjectMeta, PartialObjectMeta};
 use kube::client::Body;
-use kube::core::NamespaceResourceScope;
+use kube::core::GroupVersionKind;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config, Event, watcher};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use tokio::time::Instant;
 use tower::service_fn;
 use tracing::{info, warn};
 
-use super::changes::{Changes, Seen, Watch, WatchedObject};
+use super::changes::{Changes, Watch, WatchedObject};
 use super::delivery::SyncScope;
 use super::health::PodHealth;
 use super::settings::ForwarderSettings;
@@ -48,7 +46,7 @@ const OF_CLUSTER_IP: &str = "endpointslice.kubernetes.io/managed-by=endpointslic
 const OF_OTHERS: &str = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
                          endpointslice.kubernetes.io/managed-by!=cloud-map-sync";
 
-type Watched = (Watch, Result<Seen, watcher::Error>);
+type Watched = (Watch, Result<Event<WatchedObject>, watcher::Error>);
 
 /// A client for the cluster that the process runs in, or that `KUBECONFIG` names.
 ///
@@ -75,28 +73,30 @@ pub async fn follow(
     mut add: impl FnMut(SyncScope),
 ) {
     let hostname = format!("{}hostname", settings.annotation_prefix);
-    let follows_exports = settings.multi_cluster.exports();
-    let mut changes = Changes::new(follows_exports);
-    let mut watches = watches(&client, health, &hostname, follows_exports);
+    let mut changes = Changes::new(settings.multi_cluster.exports());
+    let mut watches =
+        select_all(changes.watches().map(|watch| watch_all(&client, health, watch, &hostname)));
     let mut lacks_exports = false;
     while let Some((watch, seen)) = watches.next().await {
         let name = watch_name(watch);
         match seen {
             Ok(seen) => {
-                if seen == Seen::ListEnds {
+                if matches!(seen, Event::InitDone) {
                     info!("{name} are listed");
                     lacks_exports &= watch != Watch::Exports;
                 }
                 changes.record(watch, seen).into_iter().for_each(&mut add);
             }
-            // The cluster does not have the kind of object.
+            // The cluster does not have the kind of object. What was known may have gone with its definition, and its
+            // Services are read by the function anyway: an empty list.
             Err(error) if watch == Watch::Exports && code(&error) == 404 => {
                 health.watch_stands(name);
                 if !lacks_exports {
                     info!("the cluster has no {name}: they are followed as soon as it has");
                     lacks_exports = true;
                 }
-                changes.record(watch, Seen::NotServed).into_iter().for_each(&mut add);
+                let places = [Event::Init, Event::InitDone].map(|seen| changes.record(watch, seen));
+                places.into_iter().flatten().for_each(&mut add);
             }
             Err(error) => {
                 let why = format!("{}{}", chain(&error), hint(&error));
@@ -107,48 +107,33 @@ pub async fn follow(
     }
 }
 
-fn watches<'a>(
-    client: &Client,
-    health: &PodHealth,
-    hostname: &'a str,
-    follows_exports: bool,
-) -> SelectAll<BoxStream<'a, Watched>> {
-    let annotated = |service: &PartialObjectMeta<Service>| {
-        service.annotations().contains_key(hostname).then(|| key(service))
-    };
-    let (headless, others) = (config().labels(OF_HEADLESS), config().labels(OF_OTHERS));
-    let mut watches = futures_util::stream::select_all([
-        watch_all(client, health, Watch::Services, config(), annotated),
-        watch_all(client, health, Watch::HeadlessSlices, headless, service_of_slice),
-        watch_all(client, health, Watch::OtherSlices, others, service_of_slice),
-    ]);
-    if follows_exports {
-        // Exported Services may be headless or not.
-        let exported = |export: &PartialObjectMeta<ServiceExportMetadata>| Some(key(export));
-        let slices = config().labels(OF_CLUSTER_IP);
-        watches.push(watch_all(client, health, Watch::Exports, config(), exported));
-        watches.push(watch_all(client, health, Watch::ClusterIpSlices, slices, service_of_slice));
+/// The kind of the objects of a watch, and the labels that select some of them.
+fn watched(watch: Watch) -> (ApiResource, Option<&'static str>) {
+    let slices = ApiResource::erase::<EndpointSlice>(&());
+    match watch {
+        Watch::Services => (ApiResource::erase::<Service>(&()), None),
+        Watch::HeadlessSlices => (slices, Some(OF_HEADLESS)),
+        Watch::OtherSlices => (slices, Some(OF_OTHERS)),
+        Watch::ClusterIpSlices => (slices, Some(OF_CLUSTER_IP)),
+        Watch::Exports => {
+            let kind = GroupVersionKind::gvk("multicluster.x-k8s.io", "v1beta1", "ServiceExport");
+            (ApiResource::from_gvk(&kind), None)
+        }
     }
-    watches
 }
 
-fn config() -> Config {
-    Config::default().timeout(WATCH_SECONDS)
-}
-
-fn watch_all<'a, K>(
+fn watch_all<'a>(
     client: &Client,
     health: &PodHealth,
     watch: Watch,
-    config: Config,
-    service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef> + Send + 'a,
-) -> BoxStream<'a, Watched>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
-{
-    let api: Api<PartialObjectMeta<K>> = Api::all(reporting(client, health, watch));
+    hostname: &'a str,
+) -> BoxStream<'a, Watched> {
+    let (kind, labels) = watched(watch);
+    let api: Api<PartialObjectMeta> = Api::all_with(reporting(client, health, watch), &kind);
+    let config = Config::default().timeout(WATCH_SECONDS);
+    let config = Config { label_selector: labels.map(str::to_owned), ..config };
     let events = watcher(api, config).backoff(WatchBackoff::default());
-    events.map(move |event| (watch, event.map(|event| seen(watch, event, &service)))).boxed()
+    events.map(move |event| (watch, event.map(|event| seen(watch, event, hostname)))).boxed()
 }
 
 /// A client that reports to `health` when the API server accepts a watch. kube's watcher does not: it resumes a broken
@@ -169,37 +154,35 @@ fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
     Client::new(service, client.default_namespace())
 }
 
-fn seen<K>(
-    watch: Watch,
-    event: Event<PartialObjectMeta<K>>,
-    service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef>,
-) -> Seen
-where
-    K: Resource<DynamicType = ()>,
-{
-    let object = |meta: PartialObjectMeta<K>| WatchedObject {
+fn seen(watch: Watch, event: Event<PartialObjectMeta>, hostname: &str) -> Event<WatchedObject> {
+    let object = |meta: PartialObjectMeta| WatchedObject {
         key: key(&meta),
         version: match watch {
-            Watch::Exports => version_of_export(meta.meta()),
+            Watch::Exports => version_of_export(&meta.metadata),
             _ => meta.resource_version().unwrap_or_default(),
         },
-        service: service(&meta),
+        service: match watch {
+            Watch::Services => meta.annotations().contains_key(hostname).then(|| key(&meta)),
+            // The Service may be headless or not.
+            Watch::Exports => Some(key(&meta)),
+            _ => service_of_slice(&meta),
+        },
     };
     match event {
-        Event::Init => Seen::ListBegins,
-        Event::InitApply(meta) => Seen::Listed(object(meta)),
-        Event::InitDone => Seen::ListEnds,
-        Event::Apply(meta) => Seen::Changed(object(meta)),
-        Event::Delete(meta) => Seen::Deleted(object(meta)),
+        Event::Init => Event::Init,
+        Event::InitApply(meta) => Event::InitApply(object(meta)),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(meta) => Event::Apply(object(meta)),
+        Event::Delete(meta) => Event::Delete(object(meta)),
     }
 }
 
-fn service_of_slice(slice: &PartialObjectMeta<EndpointSlice>) -> Option<ServiceRef> {
+fn service_of_slice(slice: &PartialObjectMeta) -> Option<ServiceRef> {
     let service = slice.labels().get(SERVICE_NAME)?;
     Some(ServiceRef::new(slice.namespace().unwrap_or_default(), service))
 }
 
-fn key(object: &impl ResourceExt) -> ServiceRef {
+fn key(object: &PartialObjectMeta) -> ServiceRef {
     ServiceRef::new(object.namespace().unwrap_or_default(), object.name_any())
 }
 
@@ -229,42 +212,6 @@ fn hint(error: &watcher::Error) -> &'static str {
         401 => " (is the token of the pod's ServiceAccount mounted?)",
         403 => " (is the ClusterRole cloud-map-forwarder bound to the pod's ServiceAccount?)",
         _ => "",
-    }
-}
-
-/// A ServiceExport of the Multi-Cluster Services API, as far as a watch of metadata needs it: the definition may be absent
-/// in a cluster, and no crate has it.
-#[derive(Clone, Debug)]
-struct ServiceExportMetadata {
-    metadata: ObjectMeta,
-}
-
-impl Resource for ServiceExportMetadata {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "ServiceExport".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "multicluster.x-k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1beta1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "serviceexports".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

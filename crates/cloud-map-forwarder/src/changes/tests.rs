@@ -20,12 +20,12 @@ fn slice(version: u32) -> WatchedObject {
 }
 
 fn list(changes: &mut Changes, watch: Watch, objects: &[WatchedObject]) -> Vec<String> {
-    let listed = objects.iter().cloned().map(Seen::Listed);
-    let events = std::iter::once(Seen::ListBegins).chain(listed).chain([Seen::ListEnds]);
+    let listed = objects.iter().cloned().map(Event::InitApply);
+    let events = std::iter::once(Event::Init).chain(listed).chain([Event::InitDone]);
     events.flat_map(|seen| places(changes, watch, seen)).collect()
 }
 
-fn places(changes: &mut Changes, watch: Watch, seen: Seen) -> Vec<String> {
+fn places(changes: &mut Changes, watch: Watch, seen: Event<WatchedObject>) -> Vec<String> {
     changes.record(watch, seen).iter().map(SyncScope::to_string).collect()
 }
 
@@ -51,8 +51,8 @@ fn the_start_reports_the_whole_cluster_once_after_all_lists() {
 fn a_rejected_list_does_not_stop_other_changes() {
     let mut changes = Changes::new(false);
     list(&mut changes, Services, &[web(1)]);
-    assert!(places(&mut changes, HeadlessSlices, Seen::ListBegins).is_empty());
-    assert_eq!(places(&mut changes, Services, Seen::Changed(web(3))), ["shop/web"]);
+    assert!(places(&mut changes, HeadlessSlices, Event::Init).is_empty());
+    assert_eq!(places(&mut changes, Services, Event::Apply(web(3))), ["shop/web"]);
 }
 
 #[test]
@@ -64,23 +64,23 @@ fn each_change_reports_its_service() {
     let moved = object("web-x7k2p", 9, Some("cart"));
     let of_plain = object("plain-abcde", 9, Some("plain"));
     let rows = [
-        ("a pod came or went", HeadlessSlices, Seen::Changed(slice(9)), vec!["shop/web"]),
-        ("its slice is gone", HeadlessSlices, Seen::Deleted(slice(9)), vec!["shop/web"]),
-        ("a slice by hand", OtherSlices, Seen::Changed(by_hand), vec!["shop/web"]),
+        ("a pod came or went", HeadlessSlices, Event::Apply(slice(9)), vec!["shop/web"]),
+        ("its slice is gone", HeadlessSlices, Event::Delete(slice(9)), vec!["shop/web"]),
+        ("a slice by hand", OtherSlices, Event::Apply(by_hand), vec!["shop/web"]),
         (
             "a slice without a Service now",
             HeadlessSlices,
-            Seen::Changed(without_service),
+            Event::Apply(without_service),
             vec!["shop/web"],
         ),
-        ("a slice of another Service now", HeadlessSlices, Seen::Changed(moved), vec!["shop/web"]),
-        ("no annotated Service", HeadlessSlices, Seen::Changed(of_plain), vec![]),
-        ("an annotation changed", Services, Seen::Changed(web(9)), vec!["shop/web"]),
-        ("the annotation is gone", Services, Seen::Changed(unannotated.clone()), vec!["shop/web"]),
-        ("the Service is gone", Services, Seen::Deleted(web(9)), vec!["shop/web"]),
-        ("a new annotated Service", Services, Seen::Changed(cart), vec!["shop/cart"]),
-        ("a new plain Service", Services, Seen::Changed(object("plain", 9, None)), vec![]),
-        ("the same again", Services, Seen::Changed(web(1)), vec![]),
+        ("a slice of another Service now", HeadlessSlices, Event::Apply(moved), vec!["shop/web"]),
+        ("no annotated Service", HeadlessSlices, Event::Apply(of_plain), vec![]),
+        ("an annotation changed", Services, Event::Apply(web(9)), vec!["shop/web"]),
+        ("the annotation is gone", Services, Event::Apply(unannotated.clone()), vec!["shop/web"]),
+        ("the Service is gone", Services, Event::Delete(web(9)), vec!["shop/web"]),
+        ("a new annotated Service", Services, Event::Apply(cart), vec!["shop/cart"]),
+        ("a new plain Service", Services, Event::Apply(object("plain", 9, None)), vec![]),
+        ("the same again", Services, Event::Apply(web(1)), vec![]),
     ];
     for (case, watch, seen, expected) in rows {
         assert_eq!(places(&mut started(), watch, seen), expected, "{case}");
@@ -90,10 +90,10 @@ fn each_change_reports_its_service() {
 #[test]
 fn a_service_that_loses_its_annotation_is_reported_once() {
     let mut changes = started();
-    places(&mut changes, Services, Seen::Changed(object("web", 3, None)));
-    assert!(places(&mut changes, Services, Seen::Changed(object("web", 4, None))).is_empty());
-    assert!(places(&mut changes, HeadlessSlices, Seen::Changed(slice(5))).is_empty());
-    assert!(places(&mut changes, Services, Seen::Deleted(object("web", 6, None))).is_empty());
+    places(&mut changes, Services, Event::Apply(object("web", 3, None)));
+    assert!(places(&mut changes, Services, Event::Apply(object("web", 4, None))).is_empty());
+    assert!(places(&mut changes, HeadlessSlices, Event::Apply(slice(5))).is_empty());
+    assert!(places(&mut changes, Services, Event::Delete(object("web", 6, None))).is_empty());
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_list_that_is_read_again_reports_the_changes_since() {
 #[test]
 fn an_interrupted_list_removes_no_objects() {
     let mut changes = started();
-    assert!(places(&mut changes, Services, Seen::ListBegins).is_empty());
+    assert!(places(&mut changes, Services, Event::Init).is_empty());
     assert!(list(&mut changes, Services, &[web(1)]).is_empty());
-    assert_eq!(places(&mut changes, Services, Seen::Changed(web(8))), ["shop/web"]);
+    assert_eq!(places(&mut changes, Services, Event::Apply(web(8))), ["shop/web"]);
 }
 /// `shop/web` without annotations, exported, with one slice; `shop/plain` is not exported.
 fn exporting() -> Changes {
@@ -136,23 +136,23 @@ fn exporting() -> Changes {
 fn each_change_of_an_export_reports_its_service() {
     let none = Vec::new;
     let web_is = || vec!["shop/web"];
-    let new = || Seen::Changed(object("cart", 9, Some("cart")));
-    let of_plain = || Seen::Changed(object("plain-x", 9, Some("plain")));
+    let new = || Event::Apply(object("cart", 9, Some("cart")));
+    let of_plain = || Event::Apply(object("plain-x", 9, Some("plain")));
     let rows = [
-        ("a pod came or went", ClusterIpSlices, Seen::Changed(slice(9)), web_is()),
-        ("its slice is gone", ClusterIpSlices, Seen::Deleted(slice(2)), web_is()),
-        ("it is headless now", HeadlessSlices, Seen::Changed(slice(9)), web_is()),
-        ("a slice by hand", OtherSlices, Seen::Changed(slice(9)), web_is()),
-        ("its Service", Services, Seen::Changed(object("web", 9, None)), web_is()),
-        ("its Service is gone", Services, Seen::Deleted(object("web", 9, None)), web_is()),
-        ("the export", Exports, Seen::Changed(web(9)), web_is()),
-        ("the export is gone", Exports, Seen::Deleted(web(3)), web_is()),
+        ("a pod came or went", ClusterIpSlices, Event::Apply(slice(9)), web_is()),
+        ("its slice is gone", ClusterIpSlices, Event::Delete(slice(2)), web_is()),
+        ("it is headless now", HeadlessSlices, Event::Apply(slice(9)), web_is()),
+        ("a slice by hand", OtherSlices, Event::Apply(slice(9)), web_is()),
+        ("its Service", Services, Event::Apply(object("web", 9, None)), web_is()),
+        ("its Service is gone", Services, Event::Delete(object("web", 9, None)), web_is()),
+        ("the export", Exports, Event::Apply(web(9)), web_is()),
+        ("the export is gone", Exports, Event::Delete(web(3)), web_is()),
         ("a new export", Exports, new(), vec!["shop/cart"]),
-        ("its status alone", Exports, Seen::Changed(web(3)), none()),
+        ("its status alone", Exports, Event::Apply(web(3)), none()),
         (
             "a Service that is not exported",
             Services,
-            Seen::Changed(object("plain", 9, None)),
+            Event::Apply(object("plain", 9, None)),
             none(),
         ),
         ("a slice of it", ClusterIpSlices, of_plain(), none()),
@@ -169,9 +169,9 @@ fn each_change_of_an_export_reports_its_service() {
 #[test]
 fn service_is_followed_until_its_export_ends() {
     let mut changes = exporting();
-    places(&mut changes, Exports, Seen::Deleted(web(3)));
-    assert!(places(&mut changes, ClusterIpSlices, Seen::Changed(slice(9))).is_empty());
-    assert!(places(&mut changes, Services, Seen::Changed(object("web", 9, None))).is_empty());
+    places(&mut changes, Exports, Event::Delete(web(3)));
+    assert!(places(&mut changes, ClusterIpSlices, Event::Apply(slice(9))).is_empty());
+    assert!(places(&mut changes, Services, Event::Apply(object("web", 9, None))).is_empty());
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn exports_that_the_cluster_does_not_have_delay_nothing_and_are_followed_once_it
     for watch in [Services, HeadlessSlices, OtherSlices] {
         assert!(list(&mut changes, watch, &[]).is_empty());
     }
-    assert!(places(&mut changes, Exports, Seen::NotServed).is_empty());
+    assert!(list(&mut changes, Exports, &[]).is_empty());
     assert_eq!(list(&mut changes, ClusterIpSlices, &[slice(2)]), ["the whole cluster"]);
-    assert!(places(&mut changes, Exports, Seen::NotServed).is_empty());
+    assert!(list(&mut changes, Exports, &[]).is_empty());
     assert_eq!(list(&mut changes, Exports, &[web(1)]), ["shop/web"]);
-    assert_eq!(places(&mut changes, ClusterIpSlices, Seen::Changed(slice(9))), ["shop/web"]);
+    assert_eq!(places(&mut changes, ClusterIpSlices, Event::Apply(slice(9))), ["shop/web"]);
 }
