@@ -13,7 +13,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints as CoreEndpoints};
 use kube::api::{Api, ListParams};
 
-use super::object::{EndpointSlice, SliceEntry, TargetRef, parse_address};
+use super::object::{Conditions, EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
 use super::objects::{List, Resource};
 use super::services::MAX_NAMED;
 use super::{CONCURRENCY, Error, Kubernetes};
@@ -70,11 +70,12 @@ impl Kubernetes {
         services: &BTreeSet<ServiceRef>,
         SliceList { namespace, selector }: SliceList,
     ) -> Result<Vec<(ServiceRef, EndpointSlice)>, Error> {
-        let path = Resource::EndpointSlices.path(namespace.as_deref());
+        let namespace = namespace.as_deref();
         let within = namespace.map(|it| format!(" in {it}")).unwrap_or_default();
         let name = format!("the EndpointSlices{within}");
+        let all = List::all(Resource::EndpointSlices, namespace, &name);
         let params = ListParams::default().labels(&selector);
-        let list = List { params, page: SLICES_PER_PAGE, ..List::all(&path, &name) };
+        let list = List { params, page: SLICES_PER_PAGE, ..all };
         let keep = |mut slice: EndpointSlice| {
             let mut labels = std::mem::take(&mut slice.metadata.labels);
             let name = labels.remove(SERVICE_NAME).unwrap_or_default();
@@ -153,28 +154,11 @@ fn is_over_capacity(annotations: &BTreeMap<String, String>) -> bool {
 /// The ports of all endpoints of one slice.
 type Ports = Arc<BTreeMap<String, u16>>;
 
-/// An address, or a text that is none.
-type Address = Result<IpAddr, Box<str>>;
-
 /// The identity of an endpoint: its pod, or its address. Objects of other kinds may have many addresses.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum EndpointKey {
-    Pod { namespace: String, name: String, uid: String },
-    Address(Address),
-}
-
-impl EndpointKey {
-    fn new(target: Option<&TargetRef>, address: &Address) -> Self {
-        let text = |value: &Option<Box<str>>| value.as_deref().unwrap_or_default().to_owned();
-        match target {
-            Some(target) if target.is_pod() && target.name.is_some() => Self::Pod {
-                namespace: text(&target.namespace),
-                name: text(&target.name),
-                uid: text(&target.uid),
-            },
-            _ => Self::Address(address.clone()),
-        }
-    }
+    Pod(TargetRef),
+    Address(Result<IpAddr, Box<str>>),
 }
 
 /// The endpoints of all slices of a Service.
@@ -194,56 +178,62 @@ pub fn from_slices(slices: &[EndpointSlice]) -> Endpoints {
 /// terminating.
 fn from_entry(entry: &SliceEntry, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
     let address = entry.address.as_ref()?;
-    let conditions = entry.conditions;
-    let ready = conditions.ready.unwrap_or(true);
-    let terminating = conditions.terminating.unwrap_or(false);
-    let serving = conditions.serving.unwrap_or(ready || terminating);
-    let target = entry.target_ref.as_ref();
-    let [zone, node, hostname] = [&entry.zone, &entry.node_name, &entry.hostname]
-        .map(|text| text.as_deref().map(str::to_owned));
-    // A value of a label, which a node's zone is. The API server takes any text from a writer of slices, and one that is
-    // no attribute of Cloud Map would keep the pod out.
-    let zone = zone.filter(|zone| zone.is_empty() || is_label_word(zone));
-    let endpoint = Endpoint { zone, hostname, node, ..endpoint_at(address, target, ports) };
-    Some((EndpointKey::new(target, address), Endpoint { ready, serving, terminating, ..endpoint }))
-}
-
-/// The endpoints of a v1 Endpoints object, which has neither zones nor terminating pods.
-pub fn from_core(core: &CoreEndpoints) -> Endpoints {
-    let truncated = core.metadata.annotations.as_ref().is_some_and(is_over_capacity);
-    let all = merge_entries(core.subsets.iter().flatten().flat_map(|subset| {
-        let ports = subset.ports.iter().flatten().filter_map(|port| {
-            let number = u16::try_from(port.port).ok().filter(|number| *number > 0)?;
-            Some((port.name.clone().unwrap_or_default(), number))
-        });
-        let ports: Ports = Arc::new(ports.collect());
-        let all = [(&subset.addresses, true), (&subset.not_ready_addresses, false)];
-        let all = all
-            .into_iter()
-            .flat_map(|(entries, ready)| entries.iter().flatten().map(move |entry| (entry, ready)));
-        all.map(move |(EndpointAddress { ip, target_ref, .. }, ready)| {
-            let address = parse_address(ip);
-            let target = target_ref.as_ref().map(TargetRef::from);
-            let target = target.as_ref();
-            let endpoint = endpoint_at(&address, target, &ports);
-            let key = EndpointKey::new(target, &address);
-            (key, Endpoint { ready, serving: ready, ..endpoint })
-        })
-    }));
-    Endpoints { all, truncated }
-}
-
-fn endpoint_at(address: &Address, target: Option<&TargetRef>, ports: &Ports) -> Endpoint {
     let (ipv4, ipv6, malformed) = match address {
         Ok(IpAddr::V4(v4)) => (Some(*v4), None, None),
         Ok(IpAddr::V6(v6)) => (None, Some(*v6), None),
         Err(text) => (None, None, Some(text.clone())),
     };
-    let pod = target.filter(|target| target.is_pod());
-    let pod = pod.and_then(|pod| pod.name.as_deref()).map(str::to_owned);
+    let Conditions { ready, serving, terminating } = entry.conditions;
+    let (ready, terminating) = (ready.unwrap_or(true), terminating.unwrap_or(false));
+    let serving = serving.unwrap_or(ready || terminating);
+    let pod = entry.target_ref.as_ref().filter(|target| target.is_pod() && target.name.is_some());
+    let key = pod.cloned().map_or_else(|| EndpointKey::Address(address.clone()), EndpointKey::Pod);
+    let name = pod.and_then(|pod| pod.name.as_ref());
+    let [pod, zone, node, hostname] =
+        [name, entry.zone.as_ref(), entry.node_name.as_ref(), entry.hostname.as_ref()]
+            .map(|text| text.map(|text| text.to_string()));
+    // A value of a label, which a node's zone is. The API server takes any text from a writer of slices, and one that is
+    // no attribute of Cloud Map would keep the pod out.
+    let zone = zone.filter(|zone| zone.is_empty() || is_label_word(zone));
     // As with the zone: what no pod can be called is no pod's name.
     let pod = pod.filter(|name| is_dns_subdomain(name));
-    Endpoint { pod, ipv4, ipv6, malformed, ports: ports.clone(), ..Endpoint::default() }
+    let ports = ports.clone();
+    let endpoint = Endpoint {
+        pod,
+        ipv4,
+        ipv6,
+        malformed,
+        zone,
+        ready,
+        serving,
+        terminating,
+        hostname,
+        node,
+        ports,
+    };
+    Some((key, endpoint))
+}
+
+/// The endpoints of a v1 Endpoints object, which has neither zones nor terminating pods.
+pub fn from_core(core: &CoreEndpoints) -> Endpoints {
+    let slices = core.subsets.iter().flatten().map(|subset| {
+        let entry = |address: &EndpointAddress, ready| SliceEntry {
+            address: Some(parse_address(&address.ip)),
+            conditions: Conditions { ready: Some(ready), ..Conditions::default() },
+            target_ref: address.target_ref.as_ref().map(TargetRef::from),
+            ..SliceEntry::default()
+        };
+        let ready = subset.addresses.iter().flatten().map(|it| entry(it, true));
+        let others = subset.not_ready_addresses.iter().flatten().map(|it| entry(it, false));
+        let ports = subset.ports.iter().flatten().map(|port| {
+            let (name, port) = (port.name.clone().unwrap_or_default(), Some(port.port));
+            ObjectPort { name, port, ..ObjectPort::default() }
+        });
+        let (endpoints, ports) = (ready.chain(others).collect(), ports.collect());
+        EndpointSlice { endpoints, ports, ..EndpointSlice::default() }
+    });
+    let truncated = core.metadata.annotations.as_ref().is_some_and(is_over_capacity);
+    Endpoints { truncated, ..from_slices(&slices.collect::<Vec<_>>()) }
 }
 
 /// Merges the entries of each endpoint. Serving entries come first: while a pod moves between slices one such entry is

@@ -9,7 +9,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::Status;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::endpoint_slices::{SERVICE_NAME, SliceList, selector};
@@ -69,8 +68,9 @@ impl Kubernetes {
         }
         let lists = namespaces.iter().map(|namespace| self.list_exports(Some(namespace)));
         let single = services.iter().map(|service| async move {
-            let path = Resource::ServiceExports.path(Some(&service.namespace));
-            let export = self.get_of::<ExportObject>(&path, service, "ServiceExport").await;
+            let kind = (Resource::ServiceExports, "ServiceExport");
+            // Without the API the server answers 404, too, but with no name.
+            let export = self.get_of::<ExportObject>(kind, service, is_absent).await;
             export.map_err(Error::of_multi_cluster)
         });
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
@@ -79,9 +79,9 @@ impl Kubernetes {
     }
 
     async fn list_exports(&self, namespace: Option<&String>) -> Result<Vec<ExportObject>, Error> {
-        let path = Resource::ServiceExports.path(namespace.map(String::as_str));
-        let listed = self.list(&List::all(&path, "the ServiceExports"), Some).await;
-        listed.map_err(Error::of_multi_cluster)
+        let namespace = namespace.map(String::as_str);
+        let list = List::all(Resource::ServiceExports, namespace, "the ServiceExports");
+        self.list(&list, Some).await.map_err(Error::of_multi_cluster)
     }
 
     async fn with_services(
@@ -103,31 +103,17 @@ impl Kubernetes {
                 let name = service.metadata.name();
                 names.contains(&name).then_some((name, service))
             };
-            let path = Resource::Services.path(None);
-            let read = self.list(&List::all(&path, "the Services"), keep).await?;
+            let all = List::all(Resource::Services, None, "the Services");
+            let read = self.list(&all, keep).await?;
             return Ok(read.into_iter().collect());
         }
         let reads = stream::iter(names.clone()).map(|name| async move {
-            let path = Resource::Services.path(Some(&name.namespace));
-            let read = self.get_of::<Service>(&path, &name, "Service").await?;
+            let kind = (Resource::Services, "Service");
+            let read = self.get_of::<Service>(kind, &name, is_absent).await?;
             Ok(read.map(|service| (name, service)))
         });
         let read: Vec<_> = reads.buffer_unordered(CONCURRENCY).try_collect().await?;
         Ok(read.into_iter().flatten().collect())
-    }
-
-    /// One object; `None` if the API server has none of this name.
-    async fn get_of<K: DeserializeOwned>(
-        &self,
-        path: &str,
-        name: &ServiceRef,
-        kind: &str,
-    ) -> Result<Option<K>, Error> {
-        if !name.can_exist() {
-            return Ok(None);
-        }
-        // Without the API the server answers 404, too, but with no name.
-        self.get(path, &name.name, &format!("{kind} {name}"), is_absent).await
     }
 }
 

@@ -19,14 +19,13 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderValue};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, DynBody};
 use kube::{Client, Config};
 use tower::BoxError;
 use tower::buffer::BufferLayer;
-use tower::filter::{AsyncFilterLayer, AsyncPredicate};
+use tower::filter::AsyncFilterLayer;
 use tower::retry::RetryLayer;
 use tower::util::BoxService;
 
@@ -267,7 +266,17 @@ pub fn connect(
     // Retry and filter require a service that can be cloned, such as a buffer.
     let buffered = builder.with_layer(&BufferLayer::new(MAX_BUFFERED));
     let retrying = buffered.with_layer(&RetryLayer::new(retries));
-    Ok(retrying.with_layer(&AsyncFilterLayer::new(BearerToken(tokens))).build())
+    let with_token = move |mut request: http::Request<Body>| {
+        let tokens = tokens.clone();
+        async move {
+            let mut value = HeaderValue::try_from(format!("Bearer {}", tokens.token().await?))?;
+            // Keeps the token out of debug output of the request.
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+            Ok::<_, BoxError>(request)
+        }
+    };
+    Ok(retrying.with_layer(&AsyncFilterLayer::new(with_token)).build())
 }
 
 fn parse_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
@@ -280,25 +289,4 @@ fn parse_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
             STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
         })
         .collect()
-}
-
-/// Puts a fresh token on every request.
-#[derive(Clone)]
-struct BearerToken(BearerTokens);
-
-impl AsyncPredicate<http::Request<Body>> for BearerToken {
-    type Future = BoxFuture<'static, Result<Self::Request, BoxError>>;
-    type Request = http::Request<Body>;
-
-    fn check(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let tokens = self.0.clone();
-        Box::pin(async move {
-            let token = tokens.token().await?;
-            let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
-            // Keeps the token out of debug output of the request.
-            value.set_sensitive(true);
-            request.headers_mut().insert(AUTHORIZATION, value);
-            Ok(request)
-        })
-    }
 }

@@ -106,7 +106,7 @@ impl ObjectPort {
     }
 }
 
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSlice {
     #[serde(default)]
@@ -136,7 +136,7 @@ pub struct SliceEntry {
 }
 
 /// The object behind an endpoint.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(default)]
 pub struct TargetRef {
     pub kind: Option<Box<str>>,

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::object::{FromObject, null_is_empty};
 use super::{Error, Kubernetes};
-use crate::model::words;
+use crate::model::{ServiceRef, words};
 
 /// The number of objects of a page.
 const PER_PAGE: u32 = 500;
@@ -72,7 +72,9 @@ impl Named<'_> {
 
 /// The request of a list.
 pub(super) struct List<'a> {
-    pub path: &'a str,
+    pub resource: Resource,
+    /// `None`: all namespaces.
+    pub namespace: Option<&'a str>,
     /// The selectors.
     pub params: ListParams,
     pub page: u32,
@@ -81,8 +83,8 @@ pub(super) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    pub fn all(path: &'a str, name: &'a str) -> Self {
-        Self { path, params: ListParams::default(), page: PER_PAGE, name }
+    pub fn all(resource: Resource, namespace: Option<&'a str>, name: &'a str) -> Self {
+        Self { resource, namespace, params: ListParams::default(), page: PER_PAGE, name }
     }
 }
 
@@ -128,11 +130,12 @@ impl Kubernetes {
         list: &List<'_>,
         keep: &impl Fn(K) -> Option<T>,
     ) -> Result<Vec<T>, RequestError> {
+        let path = list.resource.path(list.namespace);
         let mut params = ListParams { limit: Some(list.page), ..list.params.clone() };
         let mut kept = Vec::new();
         loop {
             let FromObject::<Page<K>>(page) =
-                self.send(Request::new(list.path).list(&params)).await?;
+                self.send(Request::new(path.as_str()).list(&params)).await?;
             kept.extend(page.items.into_iter().filter_map(keep));
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
                 None => return Ok(kept),
@@ -163,8 +166,8 @@ impl Kubernetes {
         labels: &str,
         part: impl Fn(Value) -> T,
     ) -> Result<Vec<T>, Error> {
-        let (path, name) = (resource.path(namespace), format!("the {}", resource.as_str()));
-        let mut list = List::all(&path, &name);
+        let name = format!("the {}", resource.as_str());
+        let mut list = List::all(resource, namespace, &name);
         list.params.label_selector = (!labels.is_empty()).then(|| labels.to_owned());
         let listed = self.list(&list, |object| Some(part(object))).await;
         listed.map_err(Error::of_multi_cluster)
@@ -191,6 +194,20 @@ impl Kubernetes {
             Err(RequestError::Api(status)) if is_absent(&status) => Ok(None),
             Err(error) => Err(Error::new(format!("get {noun}"), error)),
         }
+    }
+
+    /// The same by a reference, which may have a name that no object can have.
+    pub(super) async fn get_of<K: DeserializeOwned>(
+        &self,
+        (resource, kind): (Resource, &str),
+        object: &ServiceRef,
+        is_absent: fn(&Status) -> bool,
+    ) -> Result<Option<K>, Error> {
+        if !object.can_exist() {
+            return Ok(None);
+        }
+        let path = resource.path(Some(&object.namespace));
+        self.get(&path, &object.name, &format!("{kind} {object}"), is_absent).await
     }
 
     /// One object; `None` if it does not exist.

@@ -46,15 +46,13 @@ impl Kubernetes {
         &self,
         namespace: Option<&String>,
     ) -> Result<Vec<Service>, Error> {
-        let path = &Resource::Services.path(namespace.map(String::as_str));
+        let all = |name| List::all(Resource::Services, namespace.map(String::as_str), name);
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
-        let mut list = List::all(path, "the headless Services");
+        let mut list = all("the headless Services");
         list.params.field_selector = Some("spec.clusterIP=None".to_owned());
         match self.list(&list, keep).await {
             // Servers before Kubernetes 1.31 refuse the selector with 400.
-            Err(error) if error.is_status(400) => {
-                self.list(&List::all(path, "the Services"), keep).await
-            }
+            Err(error) if error.is_status(400) => self.list(&all("the Services"), keep).await,
             services => services,
         }
     }
@@ -64,16 +62,12 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any reply but the Service or a 404 of the API server.
     pub async fn service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
-        if !service.can_exist() {
-            return Ok(None);
-        }
-        let path = Resource::Services.path(Some(&service.namespace));
-        let noun = format!("Service {service}");
-        let found = self.get::<Service>(&path, &service.name, &noun, Status::is_not_found).await?;
-        match found {
+        let kind = (Resource::Services, "Service");
+        match self.get_of::<Service>(kind, service, Status::is_not_found).await? {
             Some(found) if found.metadata.name != service.name => {
                 let other = Status::failure("the answer is another object", "NotTheService");
-                Err(Error::new(format!("get {noun}"), kube::Error::Api(other.boxed())))
+                let action = format!("get Service {service}");
+                Err(Error::new(action, kube::Error::Api(other.boxed())))
             }
             found => Ok(found.map(without_labels)),
         }
