@@ -300,7 +300,7 @@ pub struct Membership {
 /// # Errors
 ///
 /// Returns the words that it takes if it has another one.
-pub fn parse_multi_cluster(text: Option<&str>) -> Result<MultiCluster, String> {
+pub fn parse_multi_cluster(text: &str) -> Result<MultiCluster, String> {
     word(text, MultiCluster::parse, "not one of off, on, export, import")
 }
 

@@ -87,11 +87,15 @@ impl Settings {
     ) -> Result<Self, Mistakes> {
         let mut reader = Reader::new(variable, DOCUMENTED);
         let settings = Self {
-            clusters: reader.read("CLUSTERS", |text| {
+            clusters: reader.read_optional("CLUSTERS", |text| {
                 clusters::parse(&parameter_store::texts(text, parameters)?, region)
             }),
-            owner_id: reader.read("OWNER_ID", value::owner_id),
-            annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
+            owner_id: reader.read_or("OWNER_ID", "cloud-map-sync".to_owned(), value::owner_id),
+            annotation_prefix: reader.read_or(
+                "ANNOTATION_PREFIX",
+                value::ANNOTATION_PREFIX.to_owned(),
+                value::annotation_prefix,
+            ),
             rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", value::boolean),
             admin_alias: reader.read("ADMIN_ALIAS", value::alias),
@@ -106,9 +110,11 @@ impl Settings {
                 value::word(text, Events::parse, "not one of all, warnings, none")
             }),
             multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
-            stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {
-                value::duration(text, clusters::STALE_CLUSTERS_AFTER)
-            }),
+            stale_clusters_after: reader.read_or(
+                "STALE_CLUSTERS_AFTER",
+                clusters::STALE_CLUSTERS_AFTER,
+                value::duration,
+            ),
             expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", value::duration_or_off),
             retired: reader.find_retired(),
         };
@@ -148,16 +154,16 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 value::word(text, Policy::parse, "not one of sync, upsert-only, create-only")
             }),
             guard: Guard {
-                share: self.read("GUARD_SHARE", |text| value::per_cent(text, share)),
-                minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),
-                wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
-                period: self.read("SCHEDULE_MINUTES", |text| value::minutes(text, period)),
+                share: self.read_or("GUARD_SHARE", share, value::per_cent),
+                minimum: self.read_or("GUARD_MINIMUM", minimum, value::count),
+                wait: self.read_or("GUARD_WAIT", wait, value::duration),
+                period: self.read_or("SCHEDULE_MINUTES", period, value::minutes),
             },
             service_limit: ServiceLimit::default(),
-            name_policy: self.read("NAME_POLICY", |text| {
+            name_policy: self.read_optional("NAME_POLICY", |text| {
                 value::name_policy(&parameter_store::texts(text, parameters)?)
             }),
-            lacks_dns_rights: self.read("DNS_NAMESPACES", value::is_false),
+            lacks_dns_rights: !self.read_or("DNS_NAMESPACES", true, value::boolean),
             purge_dead_clusters_after: self
                 .read("PURGE_DEAD_CLUSTERS_AFTER", value::duration_or_off),
         }

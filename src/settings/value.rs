@@ -1,5 +1,5 @@
-//! Parses environment variables one by one into typed values, and collects the mistakes. `None` means that the variable is
-//! not set. The error of each function is the text of the mistake.
+//! Parses environment variables one by one into typed values, and collects the mistakes. The error of each function is the
+//! text of the mistake.
 
 #![allow(clippy::missing_errors_doc, reason = "the same for each, see above")]
 
@@ -13,12 +13,14 @@ use crate::error::{printable, shorten_to};
 use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
 use crate::model::{NamePolicy, NamespaceReference, Rule, SignedDuration};
 
+/// `ANNOTATION_PREFIX`, unless it is set.
+pub const ANNOTATION_PREFIX: &str = "cloudmap.controller/";
 /// Cloud Map allows 50 tags, of which one is ours.
 const MOST_TAGS: usize = 49;
 
 /// Namespaces separated by commas.
-pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String> {
-    let items = text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty());
+pub fn namespaces(text: &str) -> Result<Vec<NamespaceReference>, String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items
         .map(|item| {
             let problem =
@@ -29,8 +31,7 @@ pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String>
 }
 
 /// The id becomes the value of an attribute and of a tag, so it is at most 256 printable ASCII characters.
-pub fn owner_id(text: Option<&str>) -> Result<String, String> {
-    let text = text.unwrap_or("cloud-map-sync");
+pub fn owner_id(text: &str) -> Result<String, String> {
     let printable = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
     if printable && text.len() <= 256 {
         Ok(text.to_owned())
@@ -40,8 +41,7 @@ pub fn owner_id(text: Option<&str>) -> Result<String, String> {
 }
 
 /// Kubernetes requires a DNS subdomain and `/` as the prefix of a key.
-pub fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
-    let text = text.unwrap_or("cloudmap.controller/");
+pub fn annotation_prefix(text: &str) -> Result<String, String> {
     let domain = text.strip_suffix('/').unwrap_or(text);
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
@@ -55,8 +55,7 @@ pub fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
 }
 
 /// The name of an alias in Lambda, which is no number of a version.
-pub fn alias(text: Option<&str>) -> Result<Option<String>, String> {
-    let Some(text) = text else { return Ok(None) };
+pub fn alias(text: &str) -> Result<Option<String>, String> {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_version = text.bytes().all(|byte| byte.is_ascii_digit());
     if (1..=128).contains(&text.len()) && text.bytes().all(is_inner) && !is_version {
@@ -68,19 +67,14 @@ pub fn alias(text: Option<&str>) -> Result<Option<String>, String> {
 }
 
 /// A word of a closed set.
-pub fn word<T: Default>(
-    text: Option<&str>,
-    parse: fn(&str) -> Option<T>,
-    problem: &str,
-) -> Result<T, String> {
-    let Some(text) = text else { return Ok(T::default()) };
+pub fn word<T>(text: &str, parse: fn(&str) -> Option<T>, problem: &str) -> Result<T, String> {
     parse(text).ok_or_else(|| format!("{text:?} is {problem}"))
 }
 
 /// Tags as `KEY=VALUE`, separated by commas, which neither may contain.
-pub fn tags(text: Option<&str>) -> Result<CustomTags, String> {
+pub fn tags(text: &str) -> Result<CustomTags, String> {
     let mut tags = CustomTags::new();
-    for item in text.unwrap_or_default().split(',').map(str::trim).filter(|it| !it.is_empty()) {
+    for item in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
         let (key, value) = item.split_once('=').unwrap_or((item, "\0"));
         let (key, value) = (key.trim(), value.trim());
         let is_tag =
@@ -106,35 +100,33 @@ pub fn tags(text: Option<&str>) -> Result<CustomTags, String> {
 }
 
 /// A whole percentage, with or without `%`.
-pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
-    let Some(text) = text else { return Ok(default) };
+pub fn per_cent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse();
     let share = number.ok().filter(|share| *share <= 100);
     share.ok_or_else(|| format!("{text:?} is not a whole number from 0 to 100"))
 }
 
-pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
-    let Some(text) = text else { return Ok(default) };
+pub fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is not a whole number"))
 }
 
 /// A duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
-pub fn duration(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
-    let Some(text) = text else { return Ok(default) };
+pub fn duration(text: &str) -> Result<SignedDuration, String> {
     parse_duration(text).ok_or_else(|| format!("{text:?} is not a duration such as 90s, 10m or 1h"))
 }
 
 /// Whole minutes, up to a day.
-pub fn minutes(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
-    let Some(text) = text else { return Ok(default) };
+pub fn minutes(text: &str) -> Result<SignedDuration, String> {
     let minutes = text.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
     let problem = || format!("{text:?} is not a whole number from 1 to 1440");
     minutes.map(SignedDuration::from_mins).ok_or_else(problem)
 }
 
 /// A duration, or `off`.
-pub fn duration_or_off(text: Option<&str>) -> Result<Option<SignedDuration>, String> {
-    let Some(text) = text.filter(|text| *text != "off") else { return Ok(None) };
+pub fn duration_or_off(text: &str) -> Result<Option<SignedDuration>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
     let problem = || format!("{text:?} is neither off nor a duration such as 12h or 7d");
     parse_duration(text).map(Some).ok_or_else(problem)
 }
@@ -148,29 +140,22 @@ fn parse_duration(text: &str) -> Option<SignedDuration> {
     time.filter(|time| (SignedDuration::from_secs(1)..=YEAR).contains(time))
 }
 
-pub fn boolean(text: Option<&str>) -> Result<bool, String> {
+pub fn boolean(text: &str) -> Result<bool, String> {
     match text {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(other) => Err(format!("{other:?} is neither true nor false")),
+        "false" => Ok(false),
+        "true" => Ok(true),
+        other => Err(format!("{other:?} is neither true nor false")),
     }
 }
 
-/// Whether the value is `false`; the default is `true`.
-pub fn is_false(text: Option<&str>) -> Result<bool, String> {
-    boolean(text.or(Some("true"))).map(|is_true| !is_true)
-}
-
 /// A number of at least 0.001; 1 is the whole limit.
-pub fn quota_share(text: Option<&str>) -> Result<QuotaShare, String> {
-    let Some(text) = text else { return Ok(QuotaShare::default()) };
+pub fn quota_share(text: &str) -> Result<QuotaShare, String> {
     let share = text.parse().ok().and_then(QuotaShare::new);
     share.ok_or_else(|| format!("{text:?} is not a number of at least 0.001"))
 }
 
 /// The URL of a queue: host, account and name.
-pub fn queue_url(text: Option<&str>) -> Result<Option<String>, String> {
-    let Some(text) = text else { return Ok(None) };
+pub fn queue_url(text: &str) -> Result<Option<String>, String> {
     let rest = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
     let parts = rest.map(|(_, rest)| rest.split('/').filter(|part| !part.is_empty()).count());
     let is_url = parts == Some(3) && !text.contains(char::is_whitespace);
@@ -261,11 +246,30 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         Self { variable, documented, mistakes: Vec::new() }
     }
 
-    /// A variable with white space only is not set: templates pass empty parameters on.
+    /// The value of a variable, or the default of its type if it is not set.
     pub fn read<T: Default>(
         &mut self,
         variable: &'static str,
-        parse: impl Fn(Option<&str>) -> Result<T, String>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.read_or(variable, T::default(), parse)
+    }
+
+    /// The value of a variable, or this default if it is not set.
+    pub fn read_or<T: Default>(
+        &mut self,
+        variable: &'static str,
+        default: T,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.read_optional(variable, |text| text.map_or(Ok(default), parse))
+    }
+
+    /// `None` means that the variable is not set. So does white space only: templates pass empty parameters on.
+    pub fn read_optional<T: Default>(
+        &mut self,
+        variable: &'static str,
+        parse: impl FnOnce(Option<&str>) -> Result<T, String>,
     ) -> T {
         let text = (self.variable)(variable);
         let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());

@@ -81,11 +81,15 @@ impl ForwarderSettings {
         let region = variable("AWS_REGION");
         let mut reader = Reader::new(variable, &DOCUMENTED);
         let settings = Self {
-            queue: reader.read("QUEUE_URL", |text| queue(text, region.as_deref())),
-            cluster: reader.read("CLUSTER", cluster),
-            annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
+            queue: reader.read_optional("QUEUE_URL", |text| queue(text, region.as_deref())),
+            cluster: reader.read_optional("CLUSTER", cluster),
+            annotation_prefix: reader.read_or(
+                "ANNOTATION_PREFIX",
+                value::ANNOTATION_PREFIX.to_owned(),
+                value::annotation_prefix,
+            ),
             multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
-            probe_port: reader.read("PROBE_PORT", port),
+            probe_port: reader.read_or("PROBE_PORT", PROBE_PORT, port),
         };
         reader.finish(settings)
     }
@@ -99,8 +103,7 @@ fn cluster(text: Option<&str>) -> Result<String, String> {
 }
 
 /// A port that a process which is not root may have on every node.
-fn port(text: Option<&str>) -> Result<u16, String> {
-    let Some(text) = text else { return Ok(PROBE_PORT) };
+fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|port| matches!(port, 0 | 1024..));
     port.ok_or_else(|| format!("{text:?} is not a port from 1024 to 65535, or 0 for any free one"))
 }
@@ -192,11 +195,11 @@ mod tests {
 
     #[test]
     fn a_port_is_one_that_any_user_may_listen_on() {
-        assert_eq!(port(None), Ok(8080));
-        assert_eq!(port(Some("1024")), Ok(1024));
-        assert_eq!(port(Some("0")), Ok(0));
+        assert_eq!(PROBE_PORT, 8080);
+        assert_eq!(port("1024"), Ok(1024));
+        assert_eq!(port("0"), Ok(0));
         for wrong in ["", "1", "80", "1023", "65536", "-1", "http", " 8080"] {
-            assert!(port(Some(wrong)).is_err(), "{wrong}");
+            assert!(port(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 use clap::{
     Arg, ArgGroup, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint,
 };
-use cloud_map_sync::model::SignedDuration;
-use cloud_map_sync::settings::value::{annotation_prefix, duration};
+use cloud_map_sync::settings::value::{ANNOTATION_PREFIX, annotation_prefix, duration};
 
 /// The parsed command line.
 #[derive(Debug, Parser)]
@@ -381,7 +380,7 @@ pub struct Validate {
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     pub filenames: Vec<PathBuf>,
     /// The function's ANNOTATION_PREFIX
-    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
+    #[arg(long, value_name = "PREFIX", default_value = ANNOTATION_PREFIX, value_parser = annotation_prefix)]
     pub prefix: String,
 }
 
@@ -389,7 +388,7 @@ pub struct Validate {
 #[derive(Debug, Args)]
 pub struct AdmissionArguments {
     /// The function's ANNOTATION_PREFIX
-    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
+    #[arg(long, value_name = "PREFIX", default_value = ANNOTATION_PREFIX, value_parser = annotation_prefix)]
     pub prefix: String,
     /// Warn, and refuse nothing
     #[arg(long)]
@@ -397,12 +396,8 @@ pub struct AdmissionArguments {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    let time = duration(Some(text), SignedDuration::ZERO)?;
+    let time = duration(text)?;
     Duration::try_from(time).map_err(|error| error.to_string())
-}
-
-fn prefix(text: &str) -> Result<String, String> {
-    annotation_prefix(Some(text))
 }
 
 // The completion of `kubectl cloudmap` by Tab. kubectl's own completion, in bash, zsh and fish alike, runs a program

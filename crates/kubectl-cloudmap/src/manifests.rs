@@ -9,6 +9,7 @@ use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, DocumentedAnnotation};
 use cloud_map_sync::kubernetes::object::Service;
 use cloud_map_sync::kubernetes::services::{self, AnnotationSettings, is_headless};
 use cloud_map_sync::model::{PortReference, PublishedService, join};
+use cloud_map_sync::settings::value::ANNOTATION_PREFIX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -209,13 +210,12 @@ fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
 
 /// The file for the default prefix.
 const POLICY: &str = include_str!("../../../deploy/admission.yaml");
-const PREFIX: &str = "cloudmap.controller/";
 
 /// The policy for these arguments.
 pub fn policy(arguments: &AdmissionArguments) -> String {
     // The usage in its head stays as it is.
     let (head, objects) = POLICY.split_once("\napiVersion").unwrap_or_default();
-    let mut objects = objects.replace(PREFIX, &arguments.prefix);
+    let mut objects = objects.replace(ANNOTATION_PREFIX, &arguments.prefix);
     if arguments.warn {
         objects = objects.replace("validationActions: [Deny]", "validationActions: [Warn]");
     }
@@ -352,7 +352,7 @@ items:
 
     #[test]
     fn default_prefix_is_that_of_the_file() {
-        assert_eq!(printed(PREFIX, false), POLICY);
+        assert_eq!(printed(ANNOTATION_PREFIX, false), POLICY);
     }
 
     #[test]
