@@ -68,33 +68,22 @@ display!(ServiceRef { namespace, name } => "{namespace}/{name}");
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ServiceName(String);
 
-/// A text is not a valid name of a Cloud Map service.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidServiceName {
-    #[error("it is empty")]
-    Empty,
-    /// The number of characters is above Cloud Map's limit.
-    #[error("it has {0} characters, and Cloud Map allows 127")]
-    TooLong(usize),
-    /// One of the dot-separated labels is malformed.
-    #[error(
-        "its label {0:?} must be 1 to 63 letters, digits, '_' or '-', without '-' at the start or end, and not '_' alone"
-    )]
-    Label(String),
-}
-
 impl ServiceName {
     /// # Errors
     /// Returns the rule of Cloud Map that the text breaks.
-    pub fn parse(text: &str) -> Result<Self, InvalidServiceName> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err(InvalidServiceName::Empty);
+            return Err("it is empty".to_owned());
         }
         if text.len() > 127 {
-            return Err(InvalidServiceName::TooLong(text.chars().count()));
+            let length = text.chars().count();
+            return Err(format!("it has {length} characters, and Cloud Map allows 127"));
         }
         match text.split('.').find(|label| !is_label(label)) {
-            Some(label) => Err(InvalidServiceName::Label(label.to_owned())),
+            Some(label) => Err(format!(
+                "its label {label:?} must be 1 to 63 letters, digits, '_' or '-', without '-' at the start or end, and not \
+                 '_' alone"
+            )),
             None => Ok(Self(text.to_owned())),
         }
     }
