@@ -179,7 +179,7 @@ impl TokenSource {
     /// Converts the source into the value that a Kubernetes client needs.
     pub fn into_tokens(self) -> BearerTokens {
         let source = Arc::new(self);
-        BearerTokens::new(move || {
+        Arc::new(move || {
             let source = Arc::clone(&source);
             Box::pin(async move { Ok(source.token().await?) })
         })

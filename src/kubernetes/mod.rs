@@ -267,9 +267,9 @@ pub fn connect(
     let buffered = builder.with_layer(&BufferLayer::new(MAX_BUFFERED));
     let retrying = buffered.with_layer(&RetryLayer::new(retries));
     let with_token = move |mut request: http::Request<Body>| {
-        let tokens = tokens.clone();
+        let token = tokens();
         async move {
-            let mut value = HeaderValue::try_from(format!("Bearer {}", tokens.token().await?))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.await?))?;
             // Keeps the token out of debug output of the request.
             value.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, value);

@@ -89,23 +89,10 @@ pub struct EksCluster {
 
 /// The error of a token that could not be made.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
-type SignedToken = BoxFuture<'static, Result<String, TokenError>>;
 
-/// Returns a bearer token for each request; each is fresh for some minutes.
-#[derive(Clone)]
-pub struct BearerTokens(Arc<dyn Fn() -> SignedToken + Send + Sync>);
-
-impl BearerTokens {
-    pub fn new(source: impl Fn() -> SignedToken + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
-    }
-
-    /// # Errors
-    /// Returns an error if it could not be signed.
-    pub async fn token(&self) -> Result<String, TokenError> {
-        (self.0)().await
-    }
-}
+/// Returns a bearer token for each request; each is fresh for some minutes. It is an error if it could not be signed.
+pub type BearerTokens =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<String, TokenError>> + Send + Sync>;
 
 /// The existence of a cluster in EKS.
 #[derive(Clone, Debug, PartialEq, Eq)]
