@@ -179,11 +179,7 @@ impl Display for PlanDifference {
         }
         for (cluster, rows) in &self.clusters {
             writeln!(f, "### {}\n\n{HEADINGS}", cell(cluster))?;
-            for (side, Row { verb, name, instance, service, detail }) in rows {
-                let [name, instance, service, detail] =
-                    [name, instance, service, detail].map(|it| cell(it));
-                writeln!(f, "| {side} | {verb} | {name} | {instance} | {service} | {detail} |")?;
-            }
+            rows.iter().try_for_each(|(side, row)| writeln!(f, "| {side} | {} |", row.cells()))?;
             writeln!(f)?;
         }
         for (side, plan) in [("Before", &self.before), ("After", &self.after)] {

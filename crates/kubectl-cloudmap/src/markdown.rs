@@ -78,11 +78,7 @@ fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {
         return Ok(());
     }
     writeln!(f, "{HEADINGS}")?;
-    for Row { verb, name, instance, service, detail } in rows {
-        let [name, instance, service, detail] =
-            [name, instance, service, detail].map(|it| cell(it));
-        writeln!(f, "| {verb} | {name} | {instance} | {service} | {detail} |")?;
-    }
+    rows.iter().try_for_each(|row| writeln!(f, "| {} |", row.cells()))?;
     writeln!(f)
 }
 
@@ -109,6 +105,12 @@ impl Row {
     pub fn about(verb: &'static str, name: &str, detail: &str) -> Self {
         let (instance, service) = (String::new(), String::new());
         Self { verb, name: name.to_owned(), instance, service, detail: detail.to_owned() }
+    }
+
+    /// The columns of a table.
+    pub fn cells(&self) -> String {
+        let texts = [&self.name, &self.instance, &self.service, &self.detail].map(|it| cell(it));
+        format!("{} | {}", self.verb, texts.join(" | "))
     }
 
     fn held_back(name: &str, line: &HeldBackLine) -> Self {
