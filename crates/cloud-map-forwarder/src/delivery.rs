@@ -100,8 +100,9 @@ impl Pending {
                 added.await;
                 continue;
             };
-            if next <= Instant::now() {
-                return self.waiting().take_due(limit, Instant::now());
+            let now = Instant::now();
+            if next <= now {
+                return self.waiting().take_matching(limit, |since| since + DEBOUNCE <= now);
             }
             tokio::select! {
                 () = sleep_until(next) => {}
@@ -145,10 +146,6 @@ impl PendingScopes {
     fn next_due(&self) -> Option<Instant> {
         let first = *self.places.values().min()? + DEBOUNCE;
         Some(self.pause_ends.map_or(first, |end| end.max(first)))
-    }
-
-    fn take_due(&mut self, limit: usize, now: Instant) -> Vec<DueScope> {
-        self.take_matching(limit, |since| since + DEBOUNCE <= now)
     }
 
     fn take_matching(&mut self, limit: usize, is_due: impl Fn(Instant) -> bool) -> Vec<DueScope> {
