@@ -209,6 +209,7 @@ fn published(
     let families: Vec<Family> =
         spec.ip_families.iter().filter_map(|it| Family::parse(it)).collect();
     let targets = spec.ports.iter().map(|port| (port.name.clone(), target(port)));
+    let kind = if is_headless(service) { ImportType::Headless } else { ImportType::ClusterSetIp };
     Some(PublishedService {
         uid: export.uid.clone(),
         created: export.created.as_second(),
@@ -223,7 +224,7 @@ fn published(
             export: Export {
                 cluster: member.cluster.clone(),
                 created: export.created,
-                kind: kind(service),
+                kind,
                 ports,
                 families,
                 properties: Some(Properties {
@@ -254,10 +255,6 @@ fn claims(name: &ServiceRef, ports: &[ExportedPort]) -> Option<Claims> {
         keeps_serving: false,
         keeps_last: false,
     })
-}
-
-fn kind(service: &Service) -> ImportType {
-    if is_headless(service) { ImportType::Headless } else { ImportType::ClusterSetIp }
 }
 
 fn port(port: &ObjectPort) -> Option<ExportedPort> {
