@@ -336,7 +336,7 @@ mod tests {
 
     fn clusters(text: &str) -> Vec<Cluster> {
         let variable = |name: &str| (name == "CLUSTERS").then(|| text.to_owned());
-        Settings::read(variable, Some("eu-central-1")).expect("valid").clusters
+        Settings::read(variable, &BTreeMap::new(), Some("eu-central-1")).expect("valid").clusters
     }
 
     fn scope(cluster: ClusterName) -> Scope {

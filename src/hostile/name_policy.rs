@@ -1,5 +1,7 @@
 //! `NAME_POLICY`: the JSON of its rules, and the names and addresses that they are asked about.
 
+use std::collections::BTreeMap;
+
 use super::rules::assert_line;
 use super::{Random, try_all};
 use crate::settings::Settings;
@@ -20,7 +22,7 @@ fn policy_is_read_or_refused_in_one_line() {
             "NAME_POLICY" => Some(policy.clone()),
             _ => None,
         };
-        match Settings::read(variable, Some("eu-central-1")) {
+        match Settings::read(variable, &BTreeMap::new(), Some("eu-central-1")) {
             Ok(settings) => settings.rules.name_policy.is_some(),
             Err(mistakes) => {
                 assert_line(&mistakes, LONGEST);

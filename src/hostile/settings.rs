@@ -1,5 +1,7 @@
 //! The environment of the function.
 
+use std::collections::BTreeMap;
+
 use super::rules::{assert_line, assert_namespace_name};
 use super::{Random, try_all};
 use crate::model::NamespaceReference;
@@ -50,15 +52,12 @@ fn settings_are_valid_or_refused_in_one_line() {
         let mut variables = vec![("CLUSTERS", value(random, "CLUSTERS", ""))];
         for _ in 0..random.below(3) {
             let documented = random.pick(DOCUMENTED);
-            variables.push((
-                documented.variable,
-                value(random, documented.variable, documented.example),
-            ));
+            variables.push((documented.name, value(random, documented.name, documented.example)));
         }
         let variable = |name: &str| {
             variables.iter().find(|(it, _)| *it == name).map(|(_, value)| value.clone())
         };
-        match Settings::read(variable, Some("eu-central-1")) {
+        match Settings::read(variable, &BTreeMap::new(), Some("eu-central-1")) {
             Ok(settings) => {
                 assert_settings(&settings);
                 true

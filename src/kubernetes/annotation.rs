@@ -6,20 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::shorten;
 use crate::model::attributes::{self, AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
-    Attributes, BadAnnotation, Claim, Claims, HealthSource, NamespaceReference, PortReference,
-    RoutingPolicy, ServiceName, join,
+    Attributes, BadAnnotation, Claim, Claims, Documented, HealthSource, NamespaceReference,
+    PortReference, RoutingPolicy, ServiceName, join,
 };
-
-/// An annotation in the documentation.
-#[derive(Clone, Copy, Debug)]
-pub struct DocumentedAnnotation {
-    /// The key after the prefix.
-    pub name: &'static str,
-    pub meaning: &'static str,
-    /// The value or effect if the annotation is not set.
-    pub default: &'static str,
-    pub example: &'static str,
-}
 
 const HOSTNAME: &str = "hostname";
 const NAMESPACE: &str = "namespace";
@@ -35,81 +24,81 @@ const TERMINATING: &str = "terminating";
 const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [DocumentedAnnotation; 12] = [
-    DocumentedAnnotation {
+pub const DOCUMENTED: [Documented; 12] = [
+    Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas, of which the first 20 count; opts the Service in",
         default: "the Service is ignored",
         example: "web",
     },
-    DocumentedAnnotation {
+    Documented {
         name: NAMESPACE,
         meaning: "the Cloud Map namespace, by name, id or ARN",
         default: "the cluster's `defaultNamespace`, else the Kubernetes namespace's name",
         example: "prod.local",
     },
-    DocumentedAnnotation {
+    Documented {
         name: TTL,
         meaning: "TTL in seconds of the records of a DNS service: of one that is created, and of an \
                   existing one that carries our tag",
         default: "`60` at creation; the TTL of an existing service is not changed",
         example: "15",
     },
-    DocumentedAnnotation {
+    Documented {
         name: ROUTING_POLICY,
         meaning: "how a DNS service that is created answers queries: `MULTIVALUE` with up to eight \
                   instances, `WEIGHTED` with one, picked at random (at most 100 instances)",
         default: "`MULTIVALUE`",
         example: "WEIGHTED",
     },
-    DocumentedAnnotation {
+    Documented {
         name: PORT,
         meaning: "the Service's port to register, by name or number, or up to 20 separated by commas",
         default: "no port; in an existing SRV service the Service's only port",
         example: "http",
     },
-    DocumentedAnnotation {
+    Documented {
         name: CLAIM,
         meaning: "`shared` registers the endpoints of several Services of the cluster under one name, if \
                   all Services that claim it set `shared`; with `exclusive` only one of them gets it",
         default: "`exclusive`",
         example: "shared",
     },
-    DocumentedAnnotation {
+    Documented {
         name: PUBLISH,
         meaning: "`false` deregisters the Service's instances and keeps its claim to the name",
         default: "`true`",
         example: "false",
     },
-    DocumentedAnnotation {
+    Documented {
         name: MAX_INSTANCES,
         meaning: "registers at most this number of instances, the same ones in every run: for a canary \
                   beside ECS",
         default: "no limit",
         example: "1",
     },
-    DocumentedAnnotation {
+    Documented {
         name: ATTRIBUTES,
         meaning: "attributes for every instance, `key=value` separated by commas; keys that begin with `aws_`, in \
                   any letter case, are Cloud Map's",
         default: "none",
         example: "team=shop,tier=front",
     },
-    DocumentedAnnotation {
+    Documented {
         name: HEALTH,
         meaning: "`membership` registers only ready pods; `custom` also registers the others, and writes \
                   readiness as Cloud Map's custom health",
         default: "`membership`",
         example: "custom",
     },
-    DocumentedAnnotation {
+    Documented {
         name: TERMINATING,
         meaning: "`keep-serving` keeps a terminating pod registered while it serves, `drop` \
                   deregisters it at once",
         default: "`drop`",
         example: "keep-serving",
     },
-    DocumentedAnnotation {
+    Documented {
         name: WHEN_NONE_READY,
         meaning: "if no endpoint is ready, `keep` leaves the last instances and `empty` deregisters them",
         default: "`empty`",

@@ -27,5 +27,5 @@ pub use registry::*;
 pub use rules::*;
 pub use service::*;
 pub use verb::*;
-pub use words::{count_each, join, join_first, join_or};
+pub use words::{Documented, count_each, join, join_first, join_or};
 pub(crate) use words::{display, words};

@@ -1,5 +1,5 @@
-//! Enums whose variants are words of an API, the texts of types that have one line of it, and lists: in sentences, and
-//! counted.
+//! Enums whose variants are words of an API, the texts of types that have one line of it, the documentation of a setting, and
+//! lists: in sentences, and counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -57,6 +57,17 @@ macro_rules! display {
 }
 
 pub(crate) use {display, words};
+
+/// A setting or an annotation in the documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Documented {
+    /// The environment variable, or the key after the prefix.
+    pub name: &'static str,
+    pub meaning: &'static str,
+    /// The value or effect if it is not set.
+    pub default: &'static str,
+    pub example: &'static str,
+}
 
 /// The number of times that each item occurs.
 pub fn count_each<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {

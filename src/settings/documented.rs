@@ -1,20 +1,11 @@
 //! The documentation of every setting, from which the tables of the docs and the examples in messages are made.
 
-/// A setting in the documentation.
-#[derive(Clone, Copy, Debug)]
-pub struct Documented {
-    /// The environment variable.
-    pub variable: &'static str,
-    pub meaning: &'static str,
-    /// The value or effect if it is not set.
-    pub default: &'static str,
-    pub example: &'static str,
-}
+use crate::model::Documented;
 
 /// Every setting, in the order of the documentation.
 pub const DOCUMENTED: &[Documented] = &[
     Documented {
-        variable: "CLUSTERS",
+        name: "CLUSTERS",
         meaning: "EKS clusters to sync: names or ARNs separated by commas, or a JSON list \
                   of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
                   registryRegion?, defaultNamespace?, multiCluster?, clusterId?, clusterset?, page?}`; or `ssm:/path/`, a parameter for each cluster: \
@@ -23,20 +14,20 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "blue,green",
     },
     Documented {
-        variable: "CLOUD_MAP_NAMESPACES",
+        name: "CLOUD_MAP_NAMESPACES",
         meaning: "Cloud Map namespaces to use, by name, id or ARN, separated by commas",
         default: "all visible namespaces",
         example: "prod.local,ns-abcdefghijklmnop",
     },
     Documented {
-        variable: "CREATE_NAMESPACES",
+        name: "CREATE_NAMESPACES",
         meaning: "`true`: a missing namespace is created together with its first service, as an HTTP \
                   namespace, unless its name contains a dot or begins with `ns-`",
         default: "`false`",
         example: "true",
     },
     Documented {
-        variable: "DELETE_EMPTY_SERVICES",
+        name: "DELETE_EMPTY_SERVICES",
         meaning: "`true`: a full sync of all clusters, or [a cleanup](docs/operations.md#cleanup-with-fan-out), deletes Cloud Map services \
                   that carry our tag, hold no instance, and are claimed by no Service, or fit none of its endpoints; \
                   only with `POLICY` `sync`",
@@ -44,92 +35,92 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "true",
     },
     Documented {
-        variable: "OWNER_ID",
+        name: "OWNER_ID",
         meaning: "the mark of this installation's instances; two installations need different ones",
         default: "`cloud-map-sync`",
         example: "team-a",
     },
     Documented {
-        variable: "CREATE_TAGS",
+        name: "CREATE_TAGS",
         meaning: "tags of the services and namespaces that the function creates in Cloud Map, as `KEY=VALUE` separated by commas; \
                   the role's `aws:TagKeys` must allow the keys (`TagKeys`): see [Tags](docs/deploying.md#tags)",
         default: "`cloud-map-sync/owner` alone",
         example: "team=shop,cost-center=4711",
     },
     Documented {
-        variable: "ADMIN_ALIAS",
+        name: "ADMIN_ALIAS",
         meaning: "the actions `adopt`, `confirm` and `purge` are accepted only through the alias of the function with \
                   this name: see [Who may do what](docs/security.md#who-may-do-what)",
         default: "they are accepted from everyone who may invoke the function",
         example: "admin",
     },
     Documented {
-        variable: "ANNOTATION_PREFIX",
+        name: "ANNOTATION_PREFIX",
         meaning: "the prefix of the annotations on Services",
         default: "`cloudmap.controller/`",
         example: "discovery.example.com/",
     },
     Documented {
-        variable: "POLICY",
+        name: "POLICY",
         meaning: "`sync`: all changes; `upsert-only`: keeps the instances of an ended claim; \
                   `create-only`: creates and registers, and nothing else",
         default: "`sync`",
         example: "upsert-only",
     },
     Documented {
-        variable: "GUARD_SHARE",
+        name: "GUARD_SHARE",
         meaning: "the guard holds a loss of more than this share of a cluster's instances, in per cent; \
                   `100` switches it off",
         default: "`50`",
         example: "30",
     },
     Documented {
-        variable: "GUARD_MINIMUM",
+        name: "GUARD_MINIMUM",
         meaning: "and of more than this number of instances",
         default: "`10`",
         example: "25",
     },
     Documented {
-        variable: "GUARD_WAIT",
+        name: "GUARD_WAIT",
         meaning: "after this time a full sync that sees the same loss lets it pass",
         default: "`10m`",
         example: "1h",
     },
     Documented {
-        variable: "SCHEDULE_MINUTES",
+        name: "SCHEDULE_MINUTES",
         meaning: "the longest time between two full syncs of the schedule, in minutes: a loss that the guard holds may \
                   be let pass up to three of them later, if that is longer than six times `GUARD_WAIT`",
         default: "`1`",
         example: "5",
     },
     Documented {
-        variable: "NAME_POLICY",
+        name: "NAME_POLICY",
         meaning: "the names that each Service may claim, as JSON or `ssm:/name`: see [Name policy](docs/security.md#name-policy)",
         default: "everything is allowed",
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
-        variable: "PURGE_DEAD_CLUSTERS_AFTER",
+        name: "PURGE_DEAD_CLUSTERS_AFTER",
         meaning: "the time after which the instances of a cluster that no longer exists in EKS are \
                   deregistered: see [Dead clusters](docs/operations.md#dead-clusters)",
         default: "off",
         example: "7d",
     },
     Documented {
-        variable: "DNS_NAMESPACES",
+        name: "DNS_NAMESPACES",
         meaning: "`false`: the function's own role has no rights in Route 53, so nothing is registered in Cloud Map \
                   services that have DNS records, and the plan and `doctor` report each of them (`DnsNotAllowed`)",
         default: "`true`; the template passes `false` without `HostedZoneIds`",
         example: "false",
     },
     Documented {
-        variable: "DRY_RUN",
+        name: "DRY_RUN",
         meaning: "`true`: plan and report, write nothing",
         default: "`false`",
         example: "true",
     },
     Documented {
-        variable: "FAN_OUT",
+        name: "FAN_OUT",
         meaning: "the URL of the function's own queue of full syncs: with several clusters the schedule puts one message \
                   for each there, so that Lambda syncs them side by side. \
                   [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
@@ -139,7 +130,7 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync-full-syncs",
     },
     Documented {
-        variable: "QUEUE_URL",
+        name: "QUEUE_URL",
         meaning: "the URL of the function's own queue of messages about Services, also of those that it sends itself for \
                   [imports](docs/multi-cluster.md#changes-at-once). A failed message is delivered again after 1, 2, \
                   4, 8 … minutes, at most an hour. This needs the permission `sqs:ChangeMessageVisibility` for both queues",
@@ -148,27 +139,27 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {
-        variable: "QUOTA_SHARE",
+        name: "QUOTA_SHARE",
         meaning: "the part of the account's rate limits for Cloud Map calls that the function uses; ECS and \
                   others share these limits. `1` is all of it, and a larger number removes the limit",
         default: "`0.5`",
         example: "0.8",
     },
     Documented {
-        variable: "EVENTS",
+        name: "EVENTS",
         meaning: "the Events on Services and ServiceExports: `all`, also one for each sync and name in which instances of \
                   a Service changed; `warnings`, or `none`",
         default: "`all`",
         example: "warnings",
     },
     Documented {
-        variable: "METRICS",
+        name: "METRICS",
         meaning: "`all`; `function`: of each cluster only those that alarms need, see [Metrics](docs/reference/metrics.md#metrics)",
         default: "`all`",
         example: "function",
     },
     Documented {
-        variable: "MULTI_CLUSTER",
+        name: "MULTI_CLUSTER",
         meaning: "`on`: `ServiceExports` of the clusters are published, and the exports of their clusterset are \
                   imported; `export` or `import`: one of the two: see \
                   [Services across clusters](docs/multi-cluster.md)",
@@ -176,14 +167,14 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "on",
     },
     Documented {
-        variable: "STALE_CLUSTERS_AFTER",
+        name: "STALE_CLUSTERS_AFTER",
         meaning: "a member of a clusterset whose last full sync is longer ago is reported as stale: see \
                   [Lost clusters](docs/multi-cluster.md#lost-clusters)",
         default: "`15m`",
         example: "1h",
     },
     Documented {
-        variable: "EXPIRE_CLUSTERS_AFTER",
+        name: "EXPIRE_CLUSTERS_AFTER",
         meaning: "the endpoints of a stale member leave an import after this time, as long as other clusters have ready \
                   ones there",
         default: "off",

@@ -18,7 +18,7 @@ use crate::model::{Events, Guard, Policy, Rules, ServiceLimit, SignedDuration};
 use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
-pub use documented::{DOCUMENTED, Documented};
+pub use documented::DOCUMENTED;
 use parameter_store::Parameters;
 pub use parameter_store::{LoadError, load};
 pub use value::{Mistake, Mistakes, Reader};
@@ -64,23 +64,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads settings without parameters, see [`Settings::read_with`].
-    ///
-    /// # Errors
-    /// Returns all mistakes.
-    pub fn read(
-        variable: impl Fn(&str) -> Option<String>,
-        region: Option<&str>,
-    ) -> Result<Self, Mistakes> {
-        Self::read_with(variable, &Parameters::new(), region)
-    }
-
     /// Reads the settings. `variable` returns an environment variable, `parameters` are the values that the settings
     /// reference, and `region` is the function's own, for clusters without a Region.
     ///
     /// # Errors
     /// Returns all mistakes.
-    pub fn read_with(
+    pub fn read(
         variable: impl Fn(&str) -> Option<String>,
         parameters: &Parameters,
         region: Option<&str>,

@@ -18,22 +18,6 @@ use crate::error::answer_of;
 /// The time for all reads together. Lambda limits a cold start to ten seconds and then drops its error.
 const MAX_TIME: Duration = Duration::from_secs(8);
 
-/// A parameter could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ParameterError {
-    #[error("cannot read {reference} from Parameter Store: {message}")]
-    Read {
-        reference: Reference,
-        /// The error message of Parameter Store or of the connection.
-        message: String,
-    },
-    #[error(
-        "cannot read {0} from Parameter Store: no answer in {MAX_TIME:?}; if the function is in a \
-         VPC, is there a NAT gateway or an interface endpoint for ssm?"
-    )]
-    Timeout(Reference),
-}
-
 /// Reads the parameters of each reference, sorted by name. A path without parameters gives an empty list.
 ///
 /// # Errors
@@ -41,7 +25,7 @@ pub enum ParameterError {
 pub async fn read(
     config: &SdkConfig,
     references: impl IntoIterator<Item = Reference>,
-) -> Result<Parameters, ParameterError> {
+) -> Result<Parameters, LoadError> {
     let (client, until) = (Client::new(config), Instant::now() + MAX_TIME);
     let mut parameters = Parameters::new();
     for reference in references {
@@ -51,8 +35,8 @@ pub async fn read(
         };
         match found {
             Ok(Ok(found)) => parameters.insert(reference, found),
-            Ok(Err(message)) => return Err(ParameterError::Read { reference, message }),
-            Err(_) => return Err(ParameterError::Timeout(reference)),
+            Ok(Err(message)) => return Err(LoadError::Unreadable { reference, message }),
+            Err(_) => return Err(LoadError::Timeout(reference)),
         };
     }
     Ok(parameters)
@@ -173,8 +157,17 @@ impl Text<'_> {
 pub enum LoadError {
     #[error(transparent)]
     Mistakes(#[from] Mistakes),
-    #[error(transparent)]
-    Unreadable(#[from] ParameterError),
+    #[error("cannot read {reference} from Parameter Store: {message}")]
+    Unreadable {
+        reference: Reference,
+        /// The error message of Parameter Store or of the connection.
+        message: String,
+    },
+    #[error(
+        "cannot read {0} from Parameter Store: no answer in {MAX_TIME:?}; if the function is in a \
+         VPC, is there a NAT gateway or an interface endpoint for ssm?"
+    )]
+    Timeout(Reference),
 }
 
 impl LoadError {
@@ -182,7 +175,7 @@ impl LoadError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Mistakes(_) => "InvalidSettings",
-            Self::Unreadable(_) => "UnreadableSettings",
+            Self::Unreadable { .. } | Self::Timeout(_) => "UnreadableSettings",
         }
     }
 }
@@ -199,7 +192,7 @@ pub async fn load(
     let references = references(&variable);
     let parameters = read(config, references).await?;
     let region = config.region().map(aws_config::Region::as_ref);
-    let settings = Settings::read_with(variable, &parameters, region)?;
+    let settings = Settings::read(variable, &parameters, region)?;
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }

@@ -8,7 +8,7 @@ fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
         let found = variables.iter().find(|(variable, _)| *variable == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    Settings::read(find, Some("eu-central-1"))
+    Settings::read(find, &Parameters::new(), Some("eu-central-1"))
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
             "NAME_POLICY" => Some("ssm:/p/".to_owned()),
             _ => None,
         };
-        Settings::read_with(variable, &all, Some("eu-central-1"))
+        Settings::read(variable, &all, Some("eu-central-1"))
     };
     let green = r#" {"cluster": "green", "defaultNamespace": "prod.local"} "#;
     let found = stored(&[("/c/a", "blue\n"), ("/c/b", green), ("/p/1", rule), ("/p/2", rule)]);
@@ -234,9 +234,9 @@ fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
 #[test]
 fn every_documented_example_is_accepted() {
     for setting in DOCUMENTED {
-        let variables = [("CLUSTERS", "blue"), (setting.variable, setting.example)];
-        let start = usize::from(setting.variable == "CLUSTERS");
-        read(&variables[start..]).expect(setting.variable);
+        let variables = [("CLUSTERS", "blue"), (setting.name, setting.example)];
+        let start = usize::from(setting.name == "CLUSTERS");
+        read(&variables[start..]).expect(setting.name);
     }
 }
 

@@ -5,13 +5,12 @@
 
 use std::fmt;
 
-use super::Documented;
 use super::documented::RETIRED;
 use super::parameter_store::Text;
 use crate::error::{printable, shorten_to};
 
 use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
-use crate::model::{NamePolicy, NamespaceReference, Rule, SignedDuration};
+use crate::model::{Documented, NamePolicy, NamespaceReference, Rule, SignedDuration};
 
 /// `ANNOTATION_PREFIX`, unless it is set.
 pub const ANNOTATION_PREFIX: &str = "cloudmap.controller/";
@@ -274,7 +273,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let text = (self.variable)(variable);
         let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
         parse(text).unwrap_or_else(|problem| {
-            let documented = self.documented.iter().find(|setting| setting.variable == variable);
+            let documented = self.documented.iter().find(|setting| setting.name == variable);
             let example = documented.map_or("", |setting| setting.example);
             let problem = shorten_to(&printable(&problem), LONGEST_PROBLEM);
             self.mistakes.push(Mistake { variable, problem, example });

@@ -4,9 +4,8 @@
 use http::Uri;
 
 use cloud_map_sync::event::ClusterName;
-use cloud_map_sync::settings::{
-    Documented, Mistakes, MultiCluster, Reader, parse_multi_cluster, value,
-};
+use cloud_map_sync::model::Documented;
+use cloud_map_sync::settings::{Mistakes, MultiCluster, Reader, parse_multi_cluster, value};
 
 /// The settings of a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,32 +36,32 @@ pub struct QueueUrl {
 /// Every setting, in the order of the documentation.
 pub const DOCUMENTED: [Documented; 5] = [
     Documented {
-        variable: "QUEUE_URL",
+        name: "QUEUE_URL",
         meaning: "the function's queue, output `QueueUrl` of its stack; the Region is that of the URL, \
                   or `AWS_REGION` if the URL has none",
         default: "required",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {
-        variable: "CLUSTER",
+        name: "CLUSTER",
         meaning: "the cluster's name or ARN, as in the function's setting `CLUSTERS`",
         default: "required",
         example: "blue",
     },
     Documented {
-        variable: "ANNOTATION_PREFIX",
+        name: "ANNOTATION_PREFIX",
         meaning: "the prefix of the annotations on Services, as in the function's setting",
         default: "`cloudmap.controller/`",
         example: "discovery.example.com/",
     },
     Documented {
-        variable: "MULTI_CLUSTER",
+        name: "MULTI_CLUSTER",
         meaning: "as in the function's setting; with `on` or `export`, Services with a ServiceExport are followed, too",
         default: "`off`",
         example: "on",
     },
     Documented {
-        variable: "PROBE_PORT",
+        name: "PROBE_PORT",
         meaning: "the port on which `/livez`, `/readyz` and `/metrics` are answered; with `0` any free one, which the log names",
         default: "`8080`",
         example: "9090",
@@ -171,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_documented_example_is_accepted() {
-        let settings = read(&DOCUMENTED.map(|setting| (setting.variable, setting.example)));
+        let settings = read(&DOCUMENTED.map(|setting| (setting.name, setting.example)));
         let settings = settings.expect("valid");
         assert_eq!(settings.queue.region, "eu-central-1");
         assert_eq!(settings.queue.endpoint, "https://sqs.eu-central-1.amazonaws.com");

@@ -5,7 +5,7 @@
 use crate::answer::read_text;
 use crate::arguments::{AdmissionArguments, Validate};
 use crate::outside::{Output, escape};
-use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, DocumentedAnnotation};
+use cloud_map_sync::kubernetes::annotation::DOCUMENTED;
 use cloud_map_sync::kubernetes::object::Service;
 use cloud_map_sync::kubernetes::services::{self, AnnotationSettings, is_headless};
 use cloud_map_sync::model::{PortReference, PublishedService, join};
@@ -202,8 +202,7 @@ fn missing_port(published: &PublishedService, port: &PortReference) -> Option<St
 fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
     let keys = service.metadata.annotations.keys();
     let ours = keys.filter_map(|key| key.strip_prefix(prefix));
-    let is_known =
-        |key: &&str| DOCUMENTED.iter().any(|known: &DocumentedAnnotation| known.name == *key);
+    let is_known = |key: &&str| DOCUMENTED.iter().any(|known| known.name == *key);
     let unknown = ours.filter(|key| !is_known(key));
     unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
 }

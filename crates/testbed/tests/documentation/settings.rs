@@ -34,7 +34,7 @@ fn every_setting_that_a_page_names_exists() {
         for quoted in quoted(&text) {
             let name = quoted.split(['=', ' ']).next().unwrap_or_default();
             let capitals = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-            let is_setting = DOCUMENTED.iter().any(|it| it.variable == name);
+            let is_setting = DOCUMENTED.iter().any(|it| it.name == name);
             if name.contains('_') && capitals {
                 assert!(is_setting || NO_SETTINGS.contains(&name), "{page}: {name}");
             }

@@ -7,11 +7,13 @@ mod growth;
 #[allow(dead_code, reason = "shared with the command and the scenarios, which use other parts")]
 mod scale;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::Command;
 
+use cloud_map_sync::model::Documented;
 use cloud_map_sync::report::metrics;
 use cloud_map_sync::{kubernetes::annotation, settings};
 use scale::section;
@@ -27,7 +29,7 @@ fn the_annotation_table_is_the_codes() {
     let mut table =
         String::from("| Annotation | Meaning | Without it | Example |\n|---|---|---|---|\n");
     for annotation in annotation::DOCUMENTED {
-        let annotation::DocumentedAnnotation { name, meaning, default, example } = annotation;
+        let Documented { name, meaning, default, example } = annotation;
         writeln!(table, "| `{name}` | {meaning} | {default} | `{example}` |").expect("a string");
     }
     check("docs/reference/annotations.md", "annotations", &table);
@@ -44,12 +46,11 @@ fn the_table_of_the_forwarders_settings_is_the_codes() {
     check("deploy/forwarders/README.md", "forwarder-settings", &table);
 }
 
-fn table_of(settings: &[settings::Documented]) -> String {
+fn table_of(settings: &[Documented]) -> String {
     let mut table = String::from("| Variable | Meaning | Default | Example |\n|---|---|---|---|\n");
     for setting in settings {
-        let settings::Documented { variable, meaning, default, example } = setting;
-        writeln!(table, "| `{variable}` | {meaning} | {default} | `{example}` |")
-            .expect("a string");
+        let Documented { name, meaning, default, example } = setting;
+        writeln!(table, "| `{name}` | {meaning} | {default} | `{example}` |").expect("a string");
     }
     table
 }
@@ -64,7 +65,8 @@ fn the_policy_of_names_shown_is_accepted() {
         "NAME_POLICY" => Some(policy.to_owned()),
         _ => None,
     };
-    settings::Settings::read(variable, Some("eu-central-1")).expect("valid settings");
+    let read = settings::Settings::read(variable, &BTreeMap::new(), Some("eu-central-1"));
+    read.expect("valid settings");
 }
 
 #[test]
@@ -79,7 +81,8 @@ fn the_saved_answers_in_json_are_accepted() {
         "NAME_POLICY" => answer("NamePolicy"),
         _ => None,
     };
-    settings::Settings::read(variable, Some("eu-central-1")).expect("valid settings");
+    let read = settings::Settings::read(variable, &BTreeMap::new(), Some("eu-central-1"));
+    read.expect("valid settings");
 }
 
 #[test]
