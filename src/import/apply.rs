@@ -92,7 +92,7 @@ impl Applied {
             }
             Err(error) => {
                 let fields = (body, &present.spec(kind));
-                self.refused.extend(refused_fields(kind, service, fields, error.invalid_fields()));
+                self.refused.extend(refused_fields(kind, service, fields, &error.invalid_fields()));
                 let mut text = chain(&error);
                 if error.is_name_taken() {
                     // The lists of a run are by our labels, so it was not known.

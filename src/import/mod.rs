@@ -298,7 +298,7 @@ impl ImportRun<'_> {
             kubernetes.remember_excluded(&self.name.namespace, *now);
         }
         // Another import has them, or no range does.
-        let mut fields = failure.invalid_fields().iter();
+        let mut fields = failure.invalid_fields().into_iter();
         let refuses_ips =
             self.kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
         if refuses_ips {

@@ -22,6 +22,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderValue};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, DynBody};
+use kube::core::Status;
 use kube::{Client, Config};
 use tower::BoxError;
 use tower::buffer::BufferLayer;
@@ -66,15 +67,9 @@ pub struct Error {
 /// The error of the API server or of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestCause {
-    /// The `Status` object of the server.
-    #[error("{code} {reason}: {message}")]
-    Status {
-        code: u16,
-        reason: String,
-        message: String,
-        /// The paths of the fields that the server names as causes; one is empty if a cause names none.
-        fields: Vec<String>,
-    },
+    /// The server's own answer.
+    #[error("{} {}: {}", .0.code, .0.reason, .0.message)]
+    Status(Box<Status>),
     /// There was no complete reply.
     #[error(transparent)]
     Client(Box<kube::Error>),
@@ -108,7 +103,7 @@ fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str 
 }
 
 /// Whether the API server creates nothing in a namespace because it is being deleted, which it also calls forbidden.
-fn is_of_deleted_namespace(status: &kube::core::Status) -> bool {
+fn is_of_deleted_namespace(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
@@ -124,12 +119,7 @@ impl Error {
             _ => ErrorClass::Failed,
         };
         let source = match error {
-            kube::Error::Api(status) => {
-                let details = status.details.into_iter().flat_map(|details| details.causes);
-                let fields = details.map(|cause| cause.field).collect();
-                let (code, reason, message) = (status.code, status.reason, status.message);
-                RequestCause::Status { code, reason, message, fields }
-            }
+            kube::Error::Api(status) => RequestCause::Status(status),
             other => RequestCause::Client(Box::new(other)),
         };
         Self { action: action.into(), class, is_of_multi_cluster: false, source }
@@ -140,32 +130,40 @@ impl Error {
         Self { is_of_multi_cluster: true, ..self }
     }
 
+    /// The answer of the server, if it has this code.
+    fn status(&self, code: u16) -> Option<&Status> {
+        match &self.source {
+            RequestCause::Status(status) if status.code == code => Some(status),
+            _ => None,
+        }
+    }
+
     /// The family that the API server refused for a Service (422), since the cluster does not have it.
     pub fn missing_family(&self) -> Option<Family> {
-        let RequestCause::Status { code: 422, message, .. } = &self.source else { return None };
+        let refusal = &self.status(422)?.message;
         let is_missing = |family: &Family| {
-            message.contains(&format!("\"{}\": not configured on this cluster", family.as_str()))
+            refusal.contains(&format!("\"{}\": not configured on this cluster", family.as_str()))
         };
         Family::ALL.into_iter().find(is_missing)
     }
 
-    /// The fields for which the API server refused an object (422 `Invalid`): never those of a policy or a quota.
-    pub fn invalid_fields(&self) -> &[String] {
-        match &self.source {
-            RequestCause::Status { code: 422, reason, fields, .. } if reason == "Invalid" => fields,
-            _ => &[],
-        }
+    /// The paths of the fields for which the API server refused an object (422 `Invalid`): never those of a policy or a
+    /// quota. One is empty if a cause names none.
+    pub fn invalid_fields(&self) -> Vec<String> {
+        let details = self.status(422).filter(|status| status.reason == "Invalid");
+        let details = details.and_then(|status| status.details.as_ref());
+        details.iter().flat_map(|it| &it.causes).map(|cause| cause.field.clone()).collect()
     }
 
     /// Whether an admission policy denied a request by a rule that names `word` (422).
     pub fn is_denied(&self, word: &str) -> bool {
-        let RequestCause::Status { code: 422, message, .. } = &self.source else { return false };
-        message.split_once(" denied request: ").is_some_and(|(_, rule)| rule.contains(word))
+        let refusal = self.status(422).and_then(|it| it.message.split_once(" denied request: "));
+        refusal.is_some_and(|(_, rule)| rule.contains(word))
     }
 
     /// Whether another object has the name of the one to be created (409).
     pub fn is_name_taken(&self) -> bool {
-        matches!(&self.source, RequestCause::Status { code: 409, reason, .. } if reason == "AlreadyExists")
+        self.status(409).is_some_and(|status| status.reason == "AlreadyExists")
     }
 
     /// Whether an object has changed, or is gone, or is there, other than it was read (409, 404).
@@ -176,8 +174,8 @@ impl Error {
     /// Whether the same request would be refused again: what it asks for is invalid or forbidden (4xx), and neither the
     /// state of an object nor the token or a limit of requests is the cause.
     pub fn is_permanent(&self) -> bool {
-        let RequestCause::Status { code, .. } = self.source else { return false };
-        (400..500).contains(&code) && ![401, 404, 408, 409, 425, 429].contains(&code)
+        let RequestCause::Status(status) = &self.source else { return false };
+        (400..500).contains(&status.code) && ![401, 404, 408, 409, 425, 429].contains(&status.code)
     }
 
     /// Whether there is no such object (404).
@@ -186,7 +184,7 @@ impl Error {
     }
 
     fn is_status(&self, expected: u16) -> bool {
-        matches!(self.source, RequestCause::Status { code, .. } if code == expected)
+        self.status(expected).is_some()
     }
 
     /// Whether a new connection may help: the cluster may have been recreated under its name, with another address and

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::StyledStr;
 use clap::{
     Arg, ArgGroup, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint,
 };
@@ -433,18 +434,17 @@ pub fn choices(words: &[String]) -> String {
 }
 
 fn verbs(command: &Command) -> impl Iterator<Item = (String, String)> {
-    let about = |it: &Command| it.get_about().map(ToString::to_string).unwrap_or_default();
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
-    shown.map(move |it| (it.get_name().to_owned(), about(it)))
+    shown.map(|it| (it.get_name().to_owned(), help(it.get_about())))
 }
 
 fn options(verb: &Command) -> impl Iterator<Item = (String, String)> {
     let shown = verb.get_arguments().filter(|it| !it.is_hide_set());
-    shown.filter_map(|it| Some((format!("--{}", it.get_long()?), help(it))))
+    shown.filter_map(|it| Some((format!("--{}", it.get_long()?), help(it.get_help()))))
 }
 
-fn help(option: &Arg) -> String {
-    option.get_help().map(ToString::to_string).unwrap_or_default()
+fn help(text: Option<&StyledStr>) -> String {
+    text.map(ToString::to_string).unwrap_or_default()
 }
 
 /// The option of this name, if a value follows it.
@@ -461,11 +461,8 @@ fn values(option: &Arg, before: &str, begun: &str) -> String {
     if option.get_value_hint() == ValueHint::AnyPath {
         return FILES.to_owned();
     }
-    let help = |it: &clap::builder::PossibleValue| {
-        it.get_help().map(ToString::to_string).unwrap_or_default()
-    };
     let possible = option.get_possible_values().into_iter();
-    let possible = possible.map(|it| (format!("{before}{}", it.get_name()), help(&it)));
+    let possible = possible.map(|it| (format!("{before}{}", it.get_name()), help(it.get_help())));
     lines(&format!("{before}{begun}"), possible)
 }
 
