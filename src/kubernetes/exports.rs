@@ -78,8 +78,7 @@ impl Kubernetes {
         self.with_services(exports, member).await
     }
 
-    async fn list_exports(&self, namespace: Option<&String>) -> Result<Vec<ExportObject>, Error> {
-        let namespace = namespace.map(String::as_str);
+    async fn list_exports(&self, namespace: Option<&str>) -> Result<Vec<ExportObject>, Error> {
         let list = List::all(Resource::ServiceExports, namespace, "the ServiceExports");
         self.list(&list, Some).await.map_err(Error::of_multi_cluster)
     }

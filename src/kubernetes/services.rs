@@ -42,11 +42,8 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
-    pub async fn headless_services(
-        &self,
-        namespace: Option<&String>,
-    ) -> Result<Vec<Service>, Error> {
-        let all = |name| List::all(Resource::Services, namespace.map(String::as_str), name);
+    pub async fn headless_services(&self, namespace: Option<&str>) -> Result<Vec<Service>, Error> {
+        let all = |name| List::all(Resource::Services, namespace, name);
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let mut list = all("the headless Services");
         list.params.field_selector = Some("spec.clusterIP=None".to_owned());

@@ -145,7 +145,7 @@ impl Family {
 
 /// An endpoint: a pod with its addresses, or an address without a pod. The three conditions are those of an
 /// `EndpointSlice`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
     pub pod: Option<String>,
     pub ipv4: Option<Ipv4Addr>,
@@ -164,25 +164,6 @@ pub struct Endpoint {
     pub node: Option<String>,
     /// Target ports by the name of the Service's port, shared by all endpoints of a slice.
     pub ports: Arc<BTreeMap<String, u16>>,
-}
-
-impl Default for Endpoint {
-    /// A ready endpoint: the API's meaning of missing conditions.
-    fn default() -> Self {
-        Self {
-            pod: None,
-            ipv4: None,
-            ipv6: None,
-            malformed: None,
-            zone: None,
-            ready: true,
-            serving: true,
-            terminating: false,
-            hostname: None,
-            node: None,
-            ports: Arc::default(),
-        }
-    }
 }
 
 impl Endpoint {

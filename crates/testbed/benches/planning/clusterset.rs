@@ -151,6 +151,8 @@ fn endpoint(
         zone: Some("eu-central-1a".to_owned()),
         node: Some(format!("node-{pod}")),
         ports: Arc::clone(ports),
+        ready: true,
+        serving: true,
         ..Endpoint::default()
     }
 }

@@ -171,6 +171,8 @@ pub fn pod(name: &str, addresses: &str) -> Endpoint {
         pod: Some(name.to_owned()),
         ipv4: addresses.iter().find_map(|text| text.parse().ok()),
         ipv6: addresses.iter().find_map(|text| text.parse().ok()),
+        ready: true,
+        serving: true,
         ..Endpoint::default()
     }
 }
