@@ -196,7 +196,7 @@ pub struct DeliveryOutcome {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DeliveryError {
     #[error("cannot build a message for the queue")]
     Build(#[from] aws_sdk_sqs::error::BuildError),
     #[error("cannot send messages to {url}")]
@@ -232,7 +232,7 @@ impl Queue {
     ///
     /// # Errors
     /// Returns an error if SQS confirmed none of the messages.
-    pub async fn send(&self, places: &[DueScope]) -> Result<DeliveryOutcome, Error> {
+    pub async fn send(&self, places: &[DueScope]) -> Result<DeliveryOutcome, DeliveryError> {
         let entries = places.iter().enumerate().map(|(index, due)| {
             SendMessageBatchRequestEntry::builder()
                 .id(index.to_string())
@@ -242,8 +242,10 @@ impl Queue {
         let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
         let request = self.client.send_message_batch().queue_url(&self.url);
         let answer = request.set_entries(Some(entries)).send().await;
-        let answer = answer
-            .map_err(|source| Error::Send { url: self.url.clone(), source: Box::new(source) })?;
+        let answer = answer.map_err(|source| DeliveryError::Send {
+            url: self.url.clone(),
+            source: Box::new(source),
+        })?;
         Ok(outcome(places, &answer))
     }
 }

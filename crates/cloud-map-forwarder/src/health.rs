@@ -86,8 +86,12 @@ impl PodHealth {
         self.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All numbers as text in the format OpenMetrics 1.0.
     fn numbers(&self) -> String {
-        self.metrics.text(self.answer().0 == StatusCode::OK)
+        self.metrics.ready.set((self.answer().0 == StatusCode::OK).into());
+        let mut text = String::new();
+        encode(&mut text, &self.metrics.registry).expect("a String takes all text");
+        text
     }
 
     pub(super) fn answer(&self) -> (StatusCode, String) {
@@ -167,16 +171,6 @@ impl Default for Metrics {
         registry.register("watch_failures", "Errors of a watch", watch_failures.clone());
         registry.register("ready", "1 if the pod is ready, else 0", ready.clone());
         Self { registry, sent, rejected, delays, watch_failures, ready }
-    }
-}
-
-impl Metrics {
-    /// All numbers as text in the format OpenMetrics 1.0.
-    fn text(&self, is_ready: bool) -> String {
-        self.ready.set(is_ready.into());
-        let mut text = String::new();
-        encode(&mut text, &self.registry).expect("a String takes all text");
-        text
     }
 }
 
