@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
+use super::Error;
 use super::answer::{Code, read_saved, write};
 use super::arguments::Diff;
 use super::markdown::{Row, cell, lines_of_clusterset, of_cluster, of_deletion};
@@ -16,27 +17,22 @@ use cloud_map_sync::report::{
     count,
 };
 
-/// Why two answers cannot be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("{0} is the answer of a sync: compare two outputs of `kubectl cloudmap plan -o json`")]
-    NoPlan(String),
-    #[error("one of the plans is of {before}, and the other of {after}: plan the same scope twice")]
-    OtherScope { before: String, after: String },
-}
-
 /// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
-pub fn show(plans: &Diff) -> Result<Code, super::Error> {
+pub fn show(plans: &Diff) -> Result<Code, Error> {
     let difference = PlanDifference::between(plan(&plans.before)?, plan(&plans.after)?)?;
     write(&difference.to_string())?;
     Ok(difference.code())
 }
 
-fn plan(file: &Path) -> Result<Report, super::Error> {
+fn plan(file: &Path) -> Result<Report, Error> {
     let report: Report = read_saved(file, "plan")?;
     match report.mode {
         Mode::Plan | Mode::DryRun => Ok(report),
-        Mode::Sync => Err(Error::NoPlan(file.display().to_string()).into()),
+        Mode::Sync => Err(format!(
+            "{} is the answer of a sync: compare two outputs of `kubectl cloudmap plan -o json`",
+            file.display()
+        )
+        .into()),
     }
 }
 
@@ -62,10 +58,13 @@ enum Side {
 }
 
 impl PlanDifference {
-    pub fn between(before: Report, after: Report) -> Result<Self, Error> {
+    /// Returns an error for two plans of different scopes.
+    pub fn between(before: Report, after: Report) -> Result<Self, String> {
         let (of_before, of_after) = (scope(&before, &after), scope(&after, &before));
         if of_before != of_after {
-            return Err(Error::OtherScope { before: of_before, after: of_after });
+            return Err(format!(
+                "one of the plans is of {of_before}, and the other of {of_after}: plan the same scope twice"
+            ));
         }
         let (mut old, mut new) = (rows_by_cluster(&before), rows_by_cluster(&after));
         let names: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();

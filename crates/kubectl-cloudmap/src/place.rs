@@ -78,10 +78,8 @@ fn read_context(arguments: &arguments::PlaceArguments) -> Result<Context, Error>
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
     };
-    let kubeconfig = read.map_err(Error::from)?;
     let name = arguments.context.as_deref();
-    let found = find_context(&kubeconfig, name);
-    found.ok_or_else(|| match name {
+    find_context(&read?, name).ok_or_else(|| match name {
         Some(name) => Error::NoContext(name.to_owned()),
         None => Error::NoCurrentContext,
     })

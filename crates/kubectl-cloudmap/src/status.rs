@@ -12,11 +12,6 @@ use super::request::{FunctionRequest, request};
 use super::{Error, arguments, place};
 use cloud_map_sync::actions::status::{ClustersetStatus, MemberStatus, Status};
 
-/// No Cloud Map service has the name.
-#[derive(Debug, thiserror::Error)]
-#[error("no Cloud Map service is named {0}; without a name, status lists all of them")]
-pub struct NoSuchName(String);
-
 /// Leaves all Cloud Map services but those asked for out of an answer of `status`, and the members of clustersets, which are
 /// no names. `name` may begin with its namespace, which must be `namespace` if that is given, too.
 fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
@@ -60,7 +55,10 @@ pub async fn show(shown: arguments::ShownArguments) -> Result<Code, Error> {
     let status = &answer.parsed;
     let is_empty = status.registries.iter().all(|registry| registry.services.is_empty());
     if let Some(name) = shown.name.filter(|_| is_empty && status.ok) {
-        return Err(NoSuchName(name).into());
+        return Err(format!(
+            "no Cloud Map service is named {name}; without a name, status lists all of them"
+        )
+        .into());
     }
     print(&answer, shown.status.output.format)?;
     Ok(Code::from_success(status.ok))
