@@ -167,29 +167,26 @@ fn parse_cluster(entry: ClusterEntry, region: Option<&str>) -> Result<Cluster, S
         let role = arn.map(|arn| Role { arn, external_id: object.external_id.clone() });
         role.map(check_role).transpose()
     };
-    let namespace = object.default_namespace.as_deref().map(|text| {
-        let problem =
-            || format!("defaultNamespace {text:?} is not the name, id or ARN of a namespace");
-        NamespaceReference::parse(text).ok_or_else(problem)
-    });
-    let registry_region = object.registry_region.map(check_region).transpose()?;
-    let cluster_id = object.cluster_id.as_deref().map(|text| {
-        let form = "one DNS label, or two with a dot, of at most 63 characters";
-        ClusterId::parse(text).ok_or_else(|| format!("clusterId {text:?} is not {form}"))
-    });
-    let clusterset = object.clusterset.as_deref().map(|text| {
-        let form = "1 to 128 letters, digits, dots, underscores and hyphens";
-        ClustersetId::parse(text).ok_or_else(|| format!("clusterset {text:?} is not {form}"))
-    });
+    let of_region = "the name of a Region, such as eu-central-1";
+    let parse_region = |text: &str| is_region(text).then(|| text.to_owned());
+    let registry_region = field("registryRegion", object.registry_region, parse_region, of_region)?;
+    let of_namespace = "the name, id or ARN of a namespace";
+    let of_id = "one DNS label, or two with a dot, of at most 63 characters";
+    let of_clusterset = "1 to 128 letters, digits, dots, underscores and hyphens";
     Ok(Cluster {
         role: role(object.role_arn)?,
         registry_role: role(object.registry_role_arn)?,
         registry_region,
-        default_namespace: namespace.transpose()?,
+        default_namespace: field(
+            "defaultNamespace",
+            object.default_namespace,
+            NamespaceReference::parse,
+            of_namespace,
+        )?,
         membership: Membership {
             multi_cluster: object.multi_cluster,
-            cluster_id: cluster_id.transpose()?,
-            clusterset: clusterset.transpose()?,
+            cluster_id: field("clusterId", object.cluster_id, ClusterId::parse, of_id)?,
+            clusterset: field("clusterset", object.clusterset, ClustersetId::parse, of_clusterset)?,
         },
         page: object.page.unwrap_or(true),
         name,
@@ -226,12 +223,15 @@ fn check_role(role: Role) -> Result<Role, String> {
     if well_formed { Ok(role) } else { Err(format!("{:?} is not the ARN of a role", role.arn)) }
 }
 
-fn check_region(region: String) -> Result<String, String> {
-    if is_region(&region) {
-        Ok(region)
-    } else {
-        Err(format!("registryRegion {region:?} is not the name of a Region, such as eu-central-1"))
-    }
+/// The parsed value of a field, if the object has it.
+fn field<T>(
+    name: &str,
+    text: Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+    form: &str,
+) -> Result<Option<T>, String> {
+    let parse = |it: String| parse(&it).ok_or_else(|| format!("{name} {it:?} is not {form}"));
+    text.map(parse).transpose()
 }
 
 /// Two entries of one cluster, as they name it. An entry with a name may be the cluster of another one's ARN: only if its

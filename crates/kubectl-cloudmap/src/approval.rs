@@ -20,7 +20,7 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     let Targeted { place, output } = adopt.targeted;
     let place = place::resolve(&place)?;
     let plan = FunctionRequest { owner: adopt.owner, ..FunctionRequest::new("adopt", place) };
-    if adopt.approval.yes {
+    if adopt.yes {
         return carry_out(&output, plan).await;
     }
     let planned = run_and_print::<Report>(&output, &plan).await?;
@@ -37,7 +37,7 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
         return Err(place::Error::NoRegion(context).into());
     }
     let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
-    if purge.approval.yes {
+    if purge.yes {
         return carry_out(&purge.output, plan).await;
     }
     let planned = run_and_print::<Report>(&purge.output, &plan).await?;
@@ -54,7 +54,7 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
 pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let place = place::resolve(&confirm.whole.into())?;
     let command = FunctionRequest::new("confirm", place.clone());
-    if confirm.approval.yes {
+    if confirm.yes {
         return carry_out(&confirm.output, command).await;
     }
     let plan = FunctionRequest::new("plan", place);

@@ -134,9 +134,9 @@ pub struct Adopt {
     /// The former OWNER_ID of the instances to adopt
     #[arg(long, value_name = "ID")]
     pub owner: Option<String>,
-    /// The approval.
-    #[command(flatten)]
-    pub approval: Approval,
+    /// Approve at once: skip the plan and the question
+    #[arg(short, long)]
+    pub yes: bool,
     /// The scope, the function and the output.
     #[command(flatten)]
     pub targeted: Targeted,
@@ -148,9 +148,9 @@ pub struct Approved {
     /// The cluster.
     #[command(flatten)]
     pub whole: WholeCluster,
-    /// The approval.
-    #[command(flatten)]
-    pub approval: Approval,
+    /// Approve at once: skip the plan and the question
+    #[arg(short, long)]
+    pub yes: bool,
     /// The function and the output.
     #[command(flatten)]
     pub output: OutputArguments,
@@ -177,14 +177,6 @@ pub struct Targeted {
     /// The function and the output.
     #[command(flatten)]
     pub output: OutputArguments,
-}
-
-/// The approval of a change.
-#[derive(Clone, Debug, Default, Args)]
-pub struct Approval {
-    /// Approve at once: skip the plan and the question
-    #[arg(short, long)]
-    pub yes: bool,
 }
 
 /// The scope: clusters, namespace, Service.
