@@ -19,10 +19,10 @@ use crate::{event, reconcile};
 pub enum Error {
     /// The payload is no request that the function knows.
     #[error(transparent)]
-    Event(event::Error),
+    Event(#[from] event::Error),
     /// The payload names a cluster that is not configured.
     #[error(transparent)]
-    Cluster(UnknownCluster),
+    Cluster(#[from] UnknownCluster),
     /// The action is reserved to an alias of the function.
     #[error(
         "{action} is accepted only through the alias {alias} of this function (ADMIN_ALIAS), and this call came {}: \
@@ -37,10 +37,10 @@ pub enum Error {
     Policy(Policy),
     /// The Cloud Map that a purge names is not in the settings.
     #[error(transparent)]
-    Registry(UnknownRegistry),
+    Registry(#[from] UnknownRegistry),
     /// The cluster or Cloud Map could not be read to explain a Service.
     #[error("the Service cannot be explained")]
-    Unexplained(#[source] reconcile::Error),
+    Unexplained(#[from] reconcile::Error),
     /// A cluster could not be read or a change failed. All other clusters were synced.
     #[error("{0}; the next run continues, and the log has each failure")]
     SyncIncomplete(Box<Counts>),
@@ -131,7 +131,7 @@ impl Reply {
     }
 
     /// The response to a query: `status`, `doctor` or `explain`.
-    pub(super) fn to_query(answer: &(impl Shorten + Clone)) -> Self {
+    pub(super) fn to_query(answer: impl Shorten) -> Self {
         Self::queued(Vec::new(), Ok(within_limit(answer)))
     }
 

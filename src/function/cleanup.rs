@@ -1,30 +1,26 @@
 //! The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters ends
 //! with it. With `FAN_OUT` each run sees one cluster, and the action `cleanup` reads all of them for this part alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::error::Error;
 
 use futures_util::{StreamExt, stream};
 
-use super::run::{CONCURRENT_CLUSTERS, Runs, conclude};
+use super::run::{CONCURRENT_CLUSTERS, Registries, Runs, conclude};
 use super::{Function, log};
 use crate::cleanup::dead_clusters::ConfiguredCluster;
 use crate::clients::RegistryKey;
 use crate::error::chain;
-use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
 use crate::report::{EmptyServices, OrphanReport, Report};
-
-type Registries = BTreeMap<RegistryKey, SharedRegistry>;
 
 impl Function {
     /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
     /// read is an error in the report.
     pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
         let clusters = &self.settings.clusters;
-        let keys = clusters.iter().map(|cluster| self.clients.registry_of(cluster));
-        let registries = &self.registries(keys, None).await;
+        let registries = &self.registries_of(clusters, None).await;
         let runs = clusters.iter().enumerate().map(|(index, cluster)| async move {
             let registry = &registries[&self.clients.registry_of(cluster)];
             let read = Box::pin(invocation.clean_up_cluster(cluster, registry)).await;
@@ -34,32 +30,31 @@ impl Function {
             (index, (report, claimed))
         });
         let runs: Runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
-        let (orphans, empty_services) =
-            self.clean_up_after_all(invocation, registries, &runs).await;
-        let clusters = runs.into_values().map(|(report, _)| report).collect();
-        let report = Report::new(invocation.mode, clusters).with_orphans(orphans);
-        let report = empty_services.into_iter().fold(report, Report::with_empty_services);
-        let report = Report { whole: true, cleanup: true, ..report };
+        let report = self.report_runs(invocation, registries, runs, true).await;
+        let report = Report { cleanup: true, ..report };
         log::run(&report);
         report
     }
 
-    /// Purges dead clusters and deletes empty services, as far as the settings allow it. `runs` are those of all clusters.
-    pub(super) async fn clean_up_after_all(
+    /// The report of these runs. `whole`: they are those of all clusters, so dead clusters are purged and empty services
+    /// deleted after them, as far as the settings allow it.
+    pub(super) async fn report_runs(
         &self,
         invocation: &Invocation<'_>,
         registries: &Registries,
-        runs: &Runs,
-    ) -> (Vec<OrphanReport>, Vec<EmptyServices>) {
-        if invocation.adoption.is_some() {
-            return Default::default();
+        runs: Runs,
+        whole: bool,
+    ) -> Report {
+        let (mut orphans, mut empty_services) = (Vec::new(), EmptyServices::default());
+        if whole && invocation.adoption.is_none() {
+            orphans = Box::pin(self.orphans(invocation, registries, &runs)).await;
+            if self.settings.rules.deletes_services() {
+                empty_services = self.delete_empty_services(invocation, registries, &runs).await;
+            }
         }
-        let orphans = Box::pin(self.orphans(invocation, registries, runs)).await;
-        let mut empty_services = Vec::new();
-        if self.settings.rules.deletes_services() {
-            empty_services = self.delete_empty_services(invocation, registries, runs).await;
-        }
-        (orphans, empty_services)
+        let clusters = runs.into_values().map(|(report, _)| report).collect();
+        let report = Report::new(invocation.mode, clusters).with_cleanup(orphans, empty_services);
+        Report { whole, ..report }
     }
 
     /// Deletes empty services, one registry after the other.
@@ -68,26 +63,26 @@ impl Function {
         invocation: &Invocation<'_>,
         registries: &Registries,
         runs: &Runs,
-    ) -> Vec<EmptyServices> {
+    ) -> EmptyServices {
         let mut claimed = Claimed::default();
         let mut unknown = Vec::new();
         for (report, of_cluster) in runs.values() {
             match of_cluster {
                 Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
                 None => {
-                    unknown
-                        .push(format!("cluster {} could not be read completely", report.cluster));
+                    unknown.push(format!("cluster {} could not be read completely", report.cluster))
                 }
             }
         }
-        let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
+        let (mut seen, mut all) = (BTreeSet::new(), EmptyServices::default());
         for (key, registry) in registries {
             let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
             let empty = empty.await;
             self.log_empty_services(&key.to_string(), &empty, invocation.mode);
-            reports.push(empty);
+            all.deletions.extend(empty.deletions);
+            all.kept.extend(empty.kept);
         }
-        reports
+        all.in_order()
     }
 
     /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the

@@ -132,7 +132,6 @@ impl Function {
         let decided = self.decide(name).await;
         let configured = self.configured();
         let found = configured.find(name);
-        let labels = || configured.labels();
         if let Some(arn) = ClusterArn::parse(&name.to_string()) {
             let warning = decided.as_ref().err().and_then(warn_of_entry);
             let index = found.first().filter(|_| decided.is_ok());
@@ -141,9 +140,10 @@ impl Function {
         }
         decided.map_err(|error| arn_unknown(&error))?;
         let [index] = found.as_slice() else {
+            let configured = configured.labels();
             return Err(match found.len() {
-                0 => UnknownCluster::NoArn { configured: labels() },
-                _ => UnknownCluster::Ambiguous { configured: labels() },
+                0 => UnknownCluster::NoArn { configured },
+                _ => UnknownCluster::Ambiguous { configured },
             });
         };
         let cluster = &self.settings.clusters[*index];
@@ -231,7 +231,7 @@ impl UnknownCluster {
 impl Selections {
     pub fn everything(clusters: &Configured<'_>) -> Self {
         let synced = clusters.entries().map(|index| (index, Selection::Everything)).collect();
-        Self { synced, imported: BTreeMap::new() }
+        Self { synced, ..Self::default() }
     }
 
     /// Single Services to sync, each with its cluster's index in the settings.
@@ -255,7 +255,6 @@ impl Selections {
     /// # Errors
     /// Returns an error if the scope matches no configured cluster, or more than one.
     pub fn resolve(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
-        let configured = || clusters.labels();
         if scope.cluster == ClusterName::Every {
             return Ok(Self::everything(clusters));
         }
@@ -263,19 +262,19 @@ impl Selections {
         if clusters.can_be_one(&indexes) {
             let selection = selection(scope);
             let selected = indexes.into_iter().map(|it| (it, selection.clone())).collect();
-            let (synced, imported) = if scope.import_only {
-                (BTreeMap::new(), selected)
+            return Ok(if scope.import_only {
+                Self { imported: selected, ..Self::default() }
             } else {
-                (selected, BTreeMap::new())
-            };
-            return Ok(Self { synced, imported });
+                Self { synced: selected, ..Self::default() }
+            });
         }
+        let configured = clusters.labels();
         Err(match &scope.cluster {
             ClusterName::Named(_) if indexes.is_empty() => {
-                UnknownCluster::NotConfigured { configured: configured() }
+                UnknownCluster::NotConfigured { configured }
             }
-            ClusterName::Named(_) => UnknownCluster::Ambiguous { configured: configured() },
-            _ => UnknownCluster::NotNamed { configured: configured() },
+            ClusterName::Named(_) => UnknownCluster::Ambiguous { configured },
+            _ => UnknownCluster::NotNamed { configured },
         })
     }
 
@@ -284,15 +283,10 @@ impl Selections {
         self.synced.contains_key(&index) || self.imported.contains_key(&index)
     }
 
-    #[must_use]
-    pub fn union(mut self, other: &Self) -> Self {
-        for (index, selection) in &other.synced {
-            add(&mut self.synced, *index, selection);
-        }
-        for (index, selection) in &other.imported {
-            add(&mut self.imported, *index, selection);
-        }
-        self
+    /// Adds the Services of other selections.
+    pub fn extend(&mut self, other: &Self) {
+        other.iter().for_each(|(index, it)| add(&mut self.synced, index, it));
+        other.imported().for_each(|(index, it)| add(&mut self.imported, index, it));
     }
 
     /// The Services of a cluster to sync.
@@ -379,10 +373,12 @@ mod tests {
         let resolve = |scope: &Scope| Selections::resolve(scope, &configured).expect("configured");
         let import = resolve(&import);
         assert_eq!((import.iter().count(), import.all()), (0, None));
-        let both = import.union(&resolve(&green()));
+        let mut both = import;
+        both.extend(&resolve(&green()));
         assert_eq!((both.iter().count(), both.imported().count()), (1, 1));
-        let all = Selections::everything(&configured);
-        assert!(all.union(&both).is_everything(&configured));
+        let mut all = Selections::everything(&configured);
+        all.extend(&both);
+        assert!(all.is_everything(&configured));
     }
 
     /// The entry with a name is number 0, that with an ARN number 1.

@@ -9,7 +9,7 @@ use super::clusters::{Selections, ToPurge, UnknownCluster, arn_unknown};
 use super::{Error, Function, Reply, log};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, ClusterName, Command, Scope};
-use crate::model::{ClusterArn, ServiceRef};
+use crate::model::ServiceRef;
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::report::Report;
@@ -50,8 +50,8 @@ impl Function {
 
     /// Runs an action over the Services that a scope selects.
     async fn run_selected(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
-        let selections = self.selections(&command.scope).await.map_err(Error::Cluster)?;
-        for (_, cluster) in self.selected_clusters(&selections) {
+        let selections = self.selections(&command.scope).await?;
+        for cluster in self.selected_clusters(&selections) {
             check_region(command, cluster.label(), &cluster.region)?;
         }
         let plan = self.invocation(false, deadline);
@@ -81,33 +81,29 @@ impl Function {
         selections: &Selections,
         created: bool,
     ) -> Reply {
-        let selected = self.selected_clusters(selections);
-        let arns = join_all(selected.iter().map(|(_, cluster)| self.arn_of(cluster))).await;
-        let label = |((_, cluster), arn): (&(usize, &Cluster), Result<ClusterArn, _>)| match arn {
+        let selected: Vec<&Cluster> = self.selected_clusters(selections).collect();
+        let label = async |cluster: &Cluster| match self.arn_of(cluster).await {
             Ok(arn) => arn.to_string(),
             // Its instances count as those of another cluster then.
             Err(error) => format!("{} ({})", cluster.label(), arn_unknown(&error)),
         };
-        let mut clusters: Vec<String> = selected.iter().zip(arns).map(label).collect();
+        let mut clusters = join_all(selected.iter().map(|cluster| label(cluster))).await;
         // An entry with the name of a cluster may stand beside one with its ARN.
         let mut seen = BTreeSet::new();
         clusters.retain(|cluster| seen.insert(cluster.clone()));
-        let keys = selected.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
-        let registries = self.registries(keys, None).await;
-        Reply::to_query(&invocation.status(clusters, &registries, created).await)
+        let registries = self.registries_of(selected, None).await;
+        Reply::to_query(invocation.status(clusters, &registries, created).await)
     }
 
     async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
-        let clusters = self.selected_clusters(selections);
-        let keys = clusters.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
-        let registries = self.registries(keys, None).await;
+        let registries = self.registries_of(self.selected_clusters(selections), None).await;
         let mut checkups = Vec::new();
-        for (_, cluster) in clusters {
+        for cluster in self.selected_clusters(selections) {
             let registry = &registries[&self.clients.registry_of(cluster)];
             let checks = invocation.check_cluster(cluster, registry).await;
             checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
         }
-        Reply::to_query(&Checkup::new(checkups))
+        Reply::to_query(Checkup::new(checkups))
     }
 
     async fn explain(
@@ -119,14 +115,13 @@ impl Function {
         let scope = &command.scope;
         let (namespace, name) = (scope.namespace.clone(), scope.service.clone());
         let service = ServiceRef::new(namespace.unwrap_or_default(), name.unwrap_or_default());
-        let Some((_, cluster)) = self.selected_clusters(selections).into_iter().next() else {
+        let Some(cluster) = self.selected_clusters(selections).next() else {
             let configured = self.configured().labels();
-            return Err(Error::Cluster(UnknownCluster::NotNamed { configured }));
+            return Err(UnknownCluster::NotNamed { configured }.into());
         };
-        let key = self.clients.registry_of(cluster);
-        let registries = self.registries([key.clone()].into_iter(), None).await;
-        let explained = invocation.explain(cluster, &registries[&key], &service).await;
-        Ok(Reply::to_query(&explained.map_err(Error::Unexplained)?))
+        let registries = self.registries_of([cluster], None).await;
+        let registry = &registries[&self.clients.registry_of(cluster)];
+        Ok(Reply::to_query(invocation.explain(cluster, registry, &service).await?))
     }
 
     async fn purge(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
@@ -134,14 +129,13 @@ impl Function {
         if policy != Policy::Sync {
             return Err(Error::Policy(policy));
         }
-        let named = self.cluster_to_purge(&command.scope.cluster).await;
-        let ToPurge { arn, configured, warning } = named.map_err(Error::Cluster)?;
+        let ToPurge { arn, configured, warning } =
+            self.cluster_to_purge(&command.scope.cluster).await?;
         check_region(command, arn.as_str(), arn.region())?;
         let invocation = self.invocation(command.confirm, deadline);
-        let keys = invocation.registries_to_purge(command.registry.as_ref()).await;
-        let keys = keys.map_err(Error::Registry)?;
+        let keys = invocation.registries_to_purge(command.registry.as_ref()).await?;
         let kept = configured.filter(|it| keys.contains(&self.clients.registry_of(it)));
-        let registries = self.registries(keys.into_iter(), None).await;
+        let registries = self.registries(keys, None).await;
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
         if let Some(first) = report.clusters.first_mut() {
             first.warnings.extend(warning);
@@ -153,22 +147,25 @@ impl Function {
         Ok(Reply::to_direct(report))
     }
 
-    fn selected_clusters(&self, selections: &Selections) -> Vec<(usize, &Cluster)> {
-        selections.iter().map(|(index, _)| (index, &self.settings.clusters[index])).collect()
+    /// The clusters to sync.
+    pub(super) fn selected_clusters(
+        &self,
+        selections: &Selections,
+    ) -> impl Iterator<Item = &Cluster> {
+        selections.iter().map(|(index, _)| &self.settings.clusters[index])
     }
 }
 
 /// A name is that of one cluster in each Region, and a kubeconfig may mean another one than the settings.
 fn check_region(command: &Command, configured: &str, configured_region: &str) -> Result<(), Error> {
     match &command.region {
-        Some(region) if region != configured_region => {
-            Err(Error::Cluster(UnknownCluster::OtherRegion {
-                name: command.scope.cluster.to_string(),
-                region: region.clone(),
-                configured: configured.to_owned(),
-                configured_region: configured_region.to_owned(),
-            }))
+        Some(region) if region != configured_region => Err(UnknownCluster::OtherRegion {
+            name: command.scope.cluster.to_string(),
+            region: region.clone(),
+            configured: configured.to_owned(),
+            configured_region: configured_region.to_owned(),
         }
+        .into()),
         _ => Ok(()),
     }
 }

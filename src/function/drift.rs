@@ -113,11 +113,10 @@ impl Function {
         if events.is_empty() {
             return drifted;
         }
-        let keys = self.settings.clusters.iter().map(|cluster| self.clients.registry_of(cluster));
-        let mut is_ours = vec![false; events.len()];
-        let mut selections = vec![Selections::default(); events.len()];
+        // For an event about another Cloud Map there is none.
+        let mut selections: Vec<Option<Selections>> = vec![None; events.len()];
         let mut may_read = MOST_READ;
-        for (key, registry) in self.registries(keys, None).await {
+        for (key, registry) in self.registries_of(&self.settings.clusters, None).await {
             let here = |it: &Drift| self.clients.is_in(&key, &it.region);
             let ids = events.iter().filter(|(it, _)| here(it));
             let ids = ids.filter_map(|(it, _)| it.service.as_deref()).collect();
@@ -136,20 +135,19 @@ impl Function {
             let selected = services.iter().map(|(name, it)| (name, self.select(&key, it)));
             let selected: BTreeMap<&ServiceKey, Selections> = selected.collect();
             for at in ours {
-                is_ours[at] = true;
+                let selection = selections[at].get_or_insert_default();
                 let name = events[at].0.service.as_ref().and_then(|id| names.get(id));
                 if let Some(of_event) = name.and_then(|name| selected.get(name)) {
-                    selections[at] = selections[at].clone().union(of_event);
+                    selection.extend(of_event);
                 }
             }
             let looks = services.into_iter().map(|(name, it)| ((key.clone(), name), it));
             drifted.looks.extend(looks);
         }
-        for ((selected, is_ours), (_, message)) in selections.into_iter().zip(is_ours).zip(events) {
-            if is_ours {
-                drifted.served.push((selected, vec![message]));
-            } else {
-                drifted.foreign.push(message);
+        for (selected, (_, message)) in selections.into_iter().zip(events) {
+            match selected {
+                Some(selected) => drifted.served.push((selected, vec![message])),
+                None => drifted.foreign.push(message),
             }
         }
         drifted
@@ -189,13 +187,11 @@ impl Function {
 
     /// The accounts that a Cloud Map may be of; `None`: of an unknown one, since roles do not always show it.
     fn accounts_of(&self, registry: &RegistryKey) -> BTreeSet<Option<String>> {
-        let clusters = self.settings.clusters.iter();
-        let kept = clusters.filter(|cluster| self.clients.registry_of(cluster) == *registry);
         let account = |cluster: &Cluster| {
             let arn = self.clients.arn_of(cluster)?;
             cluster.registry_account(&arn).map(str::to_owned)
         };
-        kept.map(account).collect()
+        self.clusters_in(registry).map(account).collect()
     }
 }
 

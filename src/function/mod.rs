@@ -120,7 +120,7 @@ impl Function {
     async fn handle(&self, qualifier: Option<&str>, payload: &Value, deadline: Deadline) -> Reply {
         let invocation = match event::read(payload) {
             Ok(invocation) => invocation,
-            Err(error) => return Reply::refused(Error::Event(error)),
+            Err(error) => return Reply::refused(error.into()),
         };
         match invocation {
             event::Payload::Schedule => self.run_schedule(deadline).await,

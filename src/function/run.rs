@@ -18,14 +18,15 @@ use crate::model::{Selection, ServiceRef, Timestamp, Verb};
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{
-    ClusterReport, Dropped, Mode, OldestOutOfStep, Report, ServiceReport, Unfinished,
-};
+use crate::report::{ClusterReport, Dropped, Mode, OldestOutOfStep, Unfinished};
 use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
 pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
+
+/// The Cloud Maps of a run.
+pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
 
 /// The number of clusters that are read or written at once.
 pub(super) const CONCURRENT_CLUSTERS: usize = 8;
@@ -37,10 +38,8 @@ impl Function {
         invocation: &Invocation<'_>,
         selections: &Selections,
     ) -> RunResult {
-        let registry_of = |index: usize| self.clients.registry_of(&self.settings.clusters[index]);
-        let keys = selections.iter().map(|(index, _)| registry_of(index));
         let time = time_to_read(invocation);
-        let mut registries = self.registries(keys, time).await;
+        let mut registries = self.registries_of(self.selected_clusters(selections), time).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
             async move {
@@ -51,9 +50,10 @@ impl Function {
         let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
         // What is annotated does not wait for the clusters that import.
         let (members, mut runs) = tokio::join!(Box::pin(self.join(invocation, selections)), runs);
-        let others = members.keys().map(|index| registry_of(*index));
-        let others = others.filter(|key| !registries.contains_key(key)).collect::<BTreeSet<_>>();
-        registries.extend(self.registries(others.into_iter(), time).await);
+        let others = members.keys().map(|index| &self.settings.clusters[*index]);
+        let others = others.map(|cluster| self.clients.registry_of(cluster));
+        let others = others.filter(|key| !registries.contains_key(key)).collect();
+        registries.extend(self.registries(others, time).await);
         if !members.is_empty() {
             let (registries, members) = (&registries, &members);
             let clustersets =
@@ -63,18 +63,10 @@ impl Function {
         for (index, selection) in selections.iter() {
             self.out_of_step.record(&runs[&index].0, selection, invocation.now);
         }
-        let whole = selections.is_everything(&self.configured());
-        let (mut orphans, mut empty_services) = (Vec::new(), Vec::new());
-        if whole {
-            (orphans, empty_services) =
-                self.clean_up_after_all(invocation, &registries, &runs).await;
-        }
         let open =
             runs.iter().map(|(index, (report, _))| (*index, Unfinished::of(report))).collect();
-        let clusters = runs.into_values().map(|(report, _)| report).collect();
-        let report = Report::new(invocation.mode, clusters).with_orphans(orphans);
-        let mut report = empty_services.into_iter().fold(report, Report::with_empty_services);
-        report.whole = whole;
+        let whole = selections.is_everything(&self.configured());
+        let mut report = self.report_runs(invocation, &registries, runs, whole).await;
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
         RunResult { report, open }
@@ -84,7 +76,7 @@ impl Function {
     async fn run_cluster(
         &self,
         invocation: &Invocation<'_>,
-        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        registries: &Registries,
         index: usize,
         selection: &Selection,
     ) -> (ClusterReport, Option<Claimed>) {
@@ -118,12 +110,22 @@ impl Function {
         memories.entry(key.clone()).or_default().clone()
     }
 
-    /// The registries of a run, each read at most once, in this time.
+    /// The registries of these clusters, each read at most once, in this time.
+    pub(super) async fn registries_of(
+        &self,
+        clusters: impl IntoIterator<Item = &Cluster>,
+        time: Option<Duration>,
+    ) -> Registries {
+        let keys = clusters.into_iter().map(|cluster| self.clients.registry_of(cluster));
+        self.registries(keys.collect(), time).await
+    }
+
+    /// These registries.
     pub(super) async fn registries(
         &self,
-        keys: impl Iterator<Item = RegistryKey>,
+        keys: BTreeSet<RegistryKey>,
         time: Option<Duration>,
-    ) -> BTreeMap<RegistryKey, SharedRegistry> {
+    ) -> Registries {
         let mut registries = BTreeMap::new();
         for key in keys {
             let cloud_map = self.clients.cloud_map(&key).await;
@@ -133,31 +135,28 @@ impl Function {
                 let times = (time, self.settings.rules.guard.period.unsigned_abs());
                 let limit = ReadLimit::new(self.settings.quota_share, times, self.sharing(&key));
                 let limit = self.most_reads.map_or(limit, |calls| limit.of_calls(calls));
-                if self.has_members(&key) { limit.with_whole_lists() } else { limit }
+                // A new member may be on any page of the list of services, and without it its endpoints would leave the
+                // imports.
+                let multi_cluster_of = |cluster| self.settings.multi_cluster_of(cluster);
+                let has_members =
+                    self.clusters_in(&key).any(|it| multi_cluster_of(it) != MultiCluster::Off);
+                if has_members { limit.with_whole_lists() } else { limit }
             });
-            let registry = || SharedRegistry::new(cloud_map, only, memory, (now, limit));
-            registries.entry(key).or_insert_with(registry);
+            let registry = SharedRegistry::new(cloud_map, only, memory, (now, limit));
+            registries.insert(key, registry);
         }
         registries
     }
 
-    /// Whether clusters of a registry are in a clusterset. A new member may be on any page of the list of services, and
-    /// without it its endpoints would leave the imports.
-    fn has_members(&self, key: &RegistryKey) -> bool {
-        let mut here = self.settings.clusters.iter();
-        here.any(|cluster| {
-            self.clients.registry_of(cluster) == *key
-                && self.settings.multi_cluster_of(cluster) != MultiCluster::Off
-        })
+    /// The clusters that are kept in a registry.
+    pub(super) fn clusters_in(&self, key: &RegistryKey) -> impl Iterator<Item = &Cluster> {
+        let clusters = self.settings.clusters.iter();
+        clusters.filter(move |cluster| self.clients.registry_of(cluster) == *key)
     }
 
     /// The number of runs that share the rates of a registry: with `FAN_OUT` each of its clusters has one of its own.
     fn sharing(&self, key: &RegistryKey) -> usize {
-        let is_in_it = |cluster: &&Cluster| self.clients.registry_of(cluster) == *key;
-        match &self.full_sync_queue {
-            Some(_) => self.settings.clusters.iter().filter(is_in_it).count(),
-            None => 1,
-        }
+        self.full_sync_queue.as_ref().map_or(1, |_| self.clusters_in(key).count())
     }
 
     /// Syncs each cluster once over all scopes of the batch. Returns the run, and the message ids of each scope.
@@ -186,13 +185,13 @@ impl Function {
         let configured = self.configured();
         for scope in requested.keys() {
             if let Ok(of_scope) = Selections::resolve(scope, &configured) {
-                selections = selections.union(&of_scope);
+                selections.extend(&of_scope);
             }
         }
         let invocation = self.invocation(true, deadline);
         let mut drifted = Box::pin(self.find_drift(events, invocation.now, deadline)).await;
         for (of_event, _) in &drifted.served {
-            selections = selections.union(of_event);
+            selections.extend(of_event);
         }
         let mut run = Box::pin(self.run(&invocation, &selections)).await;
         self.looks.note(&drifted, &run.report, invocation.now);
@@ -278,23 +277,19 @@ impl OutOfStep {
         if report.error.is_some() {
             return;
         }
-        let left = |service: &ServiceReport| {
-            let place = service.place();
-            let lines = service.changes.iter().filter(|line| line.is_left_undone());
-            let endpoint =
-                |service: &ServiceRef, change: Verb, instance: &Option<String>| PendingEndpoint {
-                    cluster: report.cluster.clone(),
-                    service: service.clone(),
-                    place: place.clone(),
-                    change,
-                    instance: instance.clone(),
-                };
-            let left = lines.map(|line| endpoint(&line.service, line.change, &line.instance));
-            let refused = service.refused.iter();
-            let refused = refused.map(|it| endpoint(&it.service, Verb::Register, &it.instance));
-            left.chain(refused).collect::<Vec<_>>()
-        };
-        let open: BTreeSet<PendingEndpoint> = report.services.iter().flat_map(left).collect();
+        let mut open = BTreeSet::new();
+        for at in &report.services {
+            let left = at.changes.iter().filter(|line| line.is_left_undone());
+            let left = left.map(|line| (&line.service, line.change, &line.instance));
+            let refused = at.refused.iter().map(|it| (&it.service, Verb::Register, &it.instance));
+            open.extend(left.chain(refused).map(|(service, change, instance)| PendingEndpoint {
+                cluster: report.cluster.clone(),
+                service: service.clone(),
+                place: at.place(),
+                change,
+                instance: instance.clone(),
+            }));
+        }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_covered = |endpoint: &PendingEndpoint| {
             endpoint.cluster == report.cluster && selection.contains(&endpoint.service)

@@ -154,13 +154,14 @@ impl Report {
         Self { mode, ok, counts, clusters, ..Self::default() }
     }
 
-    /// Adds the orphans.
+    /// Adds what the cleanup after all clusters has found and done.
     #[must_use]
-    pub fn with_orphans(mut self, orphans: Vec<OrphanReport>) -> Self {
-        let counts = orphans.iter().map(|orphans| orphans.done.counts);
-        self.counts = counts.fold(self.counts, |sum, counts| sum + counts);
-        self.ok &= orphans.iter().all(|orphans| orphans.done.is_complete());
-        Self { orphans, ..self }
+    pub fn with_cleanup(self, orphans: Vec<OrphanReport>, empty_services: EmptyServices) -> Self {
+        let done = orphans.iter().map(|orphans| &orphans.done);
+        let ok = self.ok && done.clone().all(ClusterReport::is_complete);
+        let ok = ok && empty_services.is_complete();
+        let more = done.map(|done| done.counts).chain([self.counts, empty_services.counts()]);
+        Self { ok, counts: more.sum(), orphans, empty_services, ..self }
     }
 }
 
@@ -207,11 +208,7 @@ impl Write for Length {
 }
 
 /// The response as JSON, shortened if it is too large.
-pub fn within_limit(answer: &(impl Shorten + Clone)) -> Value {
-    if is_within_limit(answer) {
-        return json!(answer);
-    }
-    let mut answer = answer.clone();
+pub fn within_limit(mut answer: impl Shorten) -> Value {
     answer.fit();
     json!(answer)
 }
@@ -364,20 +361,6 @@ impl EmptyServices {
     }
 }
 
-impl Report {
-    /// Adds the empty services of one more registry.
-    #[must_use]
-    pub fn with_empty_services(mut self, more: EmptyServices) -> Self {
-        let counts = more.counts();
-        self.counts = self.counts + counts;
-        self.ok = self.ok && more.is_complete();
-        self.empty_services.deletions.extend(more.deletions);
-        self.empty_services.kept.extend(more.kept);
-        self.empty_services = self.empty_services.in_order();
-        self
-    }
-}
-
 impl Display for EmptyServices {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -449,14 +432,14 @@ mod tests {
 
     #[test]
     fn a_report_that_fits_is_not_cut() {
-        let value = within_limit(&report(100));
+        let value = within_limit(report(100));
         assert_eq!(value.get("cut"), None);
         assert_eq!(value["clusters"][0]["services"].as_array().map(Vec::len), Some(100));
     }
 
     #[test]
     fn a_report_that_is_too_large_has_its_first_changes_and_all_counts() {
-        let value = within_limit(&report(100_000));
+        let value = within_limit(report(100_000));
         let size = value.to_string().len();
         assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{size}");
         let report: Report = serde_json::from_value(value).expect("a report");
@@ -472,7 +455,7 @@ mod tests {
         let services = &mut whole.clusters[0].services;
         services[99_998].unreadable = Some("ListInstances was throttled".to_owned());
         services[99_999].emptied = true;
-        let report: Report = serde_json::from_value(within_limit(&whole)).expect("a report");
+        let report: Report = serde_json::from_value(within_limit(whole)).expect("a report");
         let last: Vec<_> = report.clusters[0].services.iter().rev().take(2).collect();
         assert!(last[0].emptied, "{}", last[0].name);
         assert!(last[1].unreadable.is_some(), "{}", last[1].name);
@@ -514,7 +497,7 @@ mod tests {
         for (list, grow) in cases {
             let mut report = report(1);
             grow(&mut report);
-            let value = within_limit(&report);
+            let value = within_limit(report);
             let size = value.to_string().len();
             assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{list}: {size}");
             assert!(value["cut"].is_string(), "{list}");
@@ -535,7 +518,7 @@ mod tests {
         };
         let cluster =
             ClusterReport { multi_cluster: Some(multi_cluster), ..ClusterReport::default() };
-        let answer = within_limit(&Report::new(Mode::Plan, vec![cluster]));
+        let answer = within_limit(Report::new(Mode::Plan, vec![cluster]));
         assert!(answer.to_string().len() <= LARGEST_ANSWER && answer["cut"].is_string());
         let kept = answer["clusters"][0]["multiCluster"]["changes"].as_array().map(Vec::len);
         assert!(kept.is_some_and(|kept| kept > 10_000), "{kept:?}");

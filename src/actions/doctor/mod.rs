@@ -268,7 +268,7 @@ mod answer_tests {
         };
         let whole = Checkup::new((0..4_000).map(cluster).collect());
         let checkup: Checkup =
-            serde_json::from_value(crate::report::within_limit(&whole)).expect("a checkup");
+            serde_json::from_value(crate::report::within_limit(whole)).expect("a checkup");
         assert!(!checkup.ok);
         assert_eq!(checkup.clusters.len(), 4_000, "the failed checks of all clusters are there");
         assert!(checkup.to_string().contains("\n! the checks are too large"));

@@ -401,7 +401,7 @@ mod tests {
         let mut whole = Explanation::new("blue", &ServiceRef::new("shop", "web"));
         whole.names.push(name);
         let explanation: Explanation =
-            serde_json::from_value(within_limit(&whole)).expect("an explanation");
+            serde_json::from_value(within_limit(whole)).expect("an explanation");
         assert_eq!(explanation.names[0].endpoints[0].fate, Fate::NotRegistered);
         assert!(explanation.to_string().contains("\n! the explanation is too large"));
     }

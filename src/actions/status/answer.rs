@@ -346,7 +346,7 @@ mod size {
         let services = (0..100_000).map(service).collect();
         let registry = RegistryStatus { services, ..RegistryStatus::default() };
         let whole = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
-        let status: Status = serde_json::from_value(within_limit(&whole)).expect("a status");
+        let status: Status = serde_json::from_value(within_limit(whole)).expect("a status");
         assert_eq!(status.registries[0].services[0].name, "service-000000");
         assert!(status.to_string().contains("\n! the status is too large"));
     }

@@ -200,8 +200,7 @@ impl Clustersets<'_> {
         if !outdated.is_empty() && self.invocation.deadline.is_open() {
             let members = self.join_again(&outdated).await;
             let clusters = members.values().flatten().map(|joined| joined.cluster);
-            let keys = clusters.map(|cluster| self.function.clients.registry_of(cluster));
-            let registries = self.function.registries(keys, None).await;
+            let registries = self.function.registries_of(clusters, None).await;
             let looking = Clustersets { registries: &registries, members: &members, ..*self };
             let offered = looking.offered_again(imports, &outdated).await;
             let count = outdated.len();

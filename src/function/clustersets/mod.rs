@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::Function;
 use super::clusters::{self, Selections};
 use super::own_queue::OwnQueue;
-use super::run::{CONCURRENT_CLUSTERS, Runs};
+use super::run::{CONCURRENT_CLUSTERS, Registries, Runs};
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{ClustersetId, Selection, ServiceRef};
@@ -46,7 +46,7 @@ type ClustersetKey = (RegistryKey, ClustersetId);
 pub(super) struct Clustersets<'a> {
     pub(super) function: &'a Function,
     pub(super) invocation: &'a Invocation<'a>,
-    pub(super) registries: &'a BTreeMap<RegistryKey, SharedRegistry>,
+    pub(super) registries: &'a Registries,
     pub(super) selections: &'a Selections,
     pub(super) members: &'a JoinedMembers<'a>,
 }
