@@ -60,10 +60,7 @@ fn parse(event: &Value) -> Option<Drift> {
         | "DeleteNamespace" => None,
         _ => return None,
     };
-    let (place, service) = match id {
-        Some(id) => subject(id)?,
-        None => (None, None),
-    };
+    let (place, service) = id.map_or(Some((None, None)), subject)?;
     let place = place.or(text("/account").zip(text("/region")));
     let (account, region) = place.filter(|(it, region)| is_account(it) && is_region(region))?;
     let instance = text("/detail/requestParameters/instanceId").filter(|it| is_id(it));
