@@ -13,6 +13,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
+use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
 use tokio::time::timeout;
 
 use crate::cloud_map::{CloudMap, CustomTags, QuotaShare, Quotas};
@@ -173,10 +174,17 @@ impl Clients {
     /// # Errors
     /// Returns the error message of STS or of the connection.
     pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
-        let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
-        let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
-        let answer = reply.map_err(|error| chain(&error))?;
-        Ok(answer.arn.unwrap_or_default())
+        let caller = self.caller(cluster.role.as_ref(), &cluster.region).await?;
+        Ok(caller.arn.unwrap_or_default())
+    }
+
+    async fn caller(
+        &self,
+        role: Option<&Role>,
+        region: &str,
+    ) -> Result<GetCallerIdentityOutput, String> {
+        let sts = aws_sdk_sts::Client::new(&self.config(role, Some(region)).await);
+        sts.get_caller_identity().send().await.map_err(|error| chain(&error))
     }
 
     /// The account and Region of a Cloud Map. The function's own account is read from STS.
@@ -189,10 +197,8 @@ impl Clients {
         if let Some(account) = key.role.as_ref().and_then(Role::account) {
             return Ok(RegistryName { account: account.to_owned(), region });
         }
-        let config = self.config(None, Some(&region)).await;
-        let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
-        let answer = reply.map_err(|error| chain(&error))?;
-        Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
+        let caller = self.caller(None, &region).await?;
+        Ok(RegistryName { account: caller.account.unwrap_or_default(), region })
     }
 
     /// Finds out if a cluster exists, with `role` or as the function itself: in one short attempt, since whoever may

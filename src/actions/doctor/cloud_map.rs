@@ -122,40 +122,25 @@ async fn check_service(
     let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
     drop(permit);
     checks.push(check_call("GetInstance", got.err().map(|error| chain(&error))));
-    checks.push(check_call(
-        "ListTagsForResource",
-        match &found.tags {
-            Tags::Unreadable(problem) => Some(problem.clone()),
-            _ => None,
-        },
-    ));
-    checks.push(check_call(
-        "GetInstancesHealthStatus",
-        match &found.health {
-            // Cloud Map has a health status only for some services; elsewhere only a denied call is a finding.
-            KnownHealth::Unreadable(problem)
-                if service.custom_health || problem.contains("AccessDenied") =>
-            {
-                Some(problem.clone())
-            }
-            _ => None,
-        },
-    ));
-    checks.push(match cloud_map.namespace_of(service).await {
-        Ok(_) => Check::ok("cloud map", "GetService is allowed"),
-        Err(error) => {
-            let fix = "only the time of runs with many namespaces needs this: allow the role servicediscovery:GetService";
-            Check::note("cloud map", chain(&error), fix)
-        }
-    });
+    let of_tags = match &found.tags {
+        Tags::Unreadable(problem) => Some(problem.clone()),
+        _ => None,
+    };
+    checks.push(check_call("ListTagsForResource", of_tags));
+    let of_health = match &found.health {
+        KnownHealth::Unreadable(problem) => Some(problem.clone()),
+        _ => None,
+    };
+    // Cloud Map has a health status only for some services; elsewhere only a denied call is a finding.
+    let of_health =
+        of_health.filter(|problem| service.custom_health || problem.contains("AccessDenied"));
+    checks.push(check_call("GetInstancesHealthStatus", of_health));
+    let problem = cloud_map.namespace_of(service).await.err();
+    let needed_by = "the time of runs with many namespaces";
+    checks.push(check_optional_call("GetService", needed_by, problem));
     if let Some(namespace) = read.namespaces.get(&key.namespace) {
-        checks.push(match cloud_map.discover(namespace, &place.name).await {
-            Ok(_) => Check::ok("cloud map", "DiscoverInstances is allowed"),
-            Err(error) => {
-                let fix = "only the action explain needs this: allow the role servicediscovery:DiscoverInstances";
-                Check::note("cloud map", chain(&error), fix)
-            }
-        });
+        let problem = cloud_map.discover(namespace, &place.name).await.err();
+        checks.push(check_optional_call("DiscoverInstances", "the action explain", problem));
     }
 }
 
@@ -189,6 +174,18 @@ fn check_call(action: &'static str, problem: Option<String>) -> Check {
             let fix =
                 format!("the function's role, or registryRoleArn, needs servicediscovery:{action}");
             Check::failed("cloud map", problem, fix)
+        }
+    }
+}
+
+/// The check of a call that a sync does without.
+fn check_optional_call(action: &str, needed_by: &str, problem: Option<cloud_map::Error>) -> Check {
+    match problem {
+        None => Check::ok("cloud map", format!("{action} is allowed")),
+        Some(error) => {
+            let fix =
+                format!("only {needed_by} needs this: allow the role servicediscovery:{action}");
+            Check::note("cloud map", chain(&error), fix)
         }
     }
 }

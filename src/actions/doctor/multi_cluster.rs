@@ -10,8 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::Check;
-use super::cluster::check_verbs;
+use super::{Check, check_verbs};
 use crate::clients::Connection;
 use crate::clusterset::attributes::endpoints_of;
 use crate::clusterset::conditions::ExportOutcome;
@@ -280,21 +279,22 @@ const SLICE_RULE: &str = "of a derived Service or none";
 
 /// Checks whether the policy is in force for the identity of the function, and of this release.
 async fn check_admission(kubernetes: &Kubernetes) -> Check {
+    let tested = try_creations(kubernetes).await;
+    tested.unwrap_or_else(|error| {
+        Check::note(NAME, format!("not tested: {}", chain(&error)), ADMISSION_FIX)
+    })
+}
+
+async fn try_creations(kubernetes: &Kubernetes) -> Result<Check, Error> {
     let unlabelled = json!({
         "apiVersion": "multicluster.x-k8s.io/v1beta1",
         "kind": "ServiceImport",
         "metadata": { "namespace": NAMESPACE, "name": PROBE },
         "spec": { "type": "ClusterSetIP", "ports": [{ "port": 80, "protocol": "TCP" }] },
     });
-    match is_refused(kubernetes, Resource::ServiceImports, &unlabelled, OWNER_LABEL).await {
-        Ok(true) => {}
-        Ok(false) => {
-            let detail = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
-            return Check::note(NAME, detail, ADMISSION_FIX);
-        }
-        Err(error) => {
-            return Check::note(NAME, format!("not tested: {}", chain(&error)), ADMISSION_FIX);
-        }
+    if !is_refused(kubernetes, Resource::ServiceImports, &unlabelled, OWNER_LABEL).await? {
+        let detail = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
+        return Ok(Check::note(NAME, detail, ADMISSION_FIX));
     }
     // Only the Service is not ours.
     let of_another_service = json!({
@@ -313,14 +313,11 @@ async fn check_admission(kubernetes: &Kubernetes) -> Check {
         "endpoints": [],
         "ports": [],
     });
-    match is_refused(kubernetes, Resource::EndpointSlices, &of_another_service, SLICE_RULE).await {
-        Ok(true) => Check::ok(NAME, "the API server keeps the function to its own objects"),
-        Ok(false) => {
-            let detail = "the API server lets the function add endpoints to any Service, by an EndpointSlice with the label cloud-map-sync/owner: its policy is that of an earlier release";
-            Check::failed(NAME, detail, ADMISSION_FIX)
-        }
-        Err(error) => Check::note(NAME, format!("not tested: {}", chain(&error)), ADMISSION_FIX),
+    if !is_refused(kubernetes, Resource::EndpointSlices, &of_another_service, SLICE_RULE).await? {
+        let detail = "the API server lets the function add endpoints to any Service, by an EndpointSlice with the label cloud-map-sync/owner: its policy is that of an earlier release";
+        return Ok(Check::failed(NAME, detail, ADMISSION_FIX));
     }
+    Ok(Check::ok(NAME, "the API server keeps the function to its own objects"))
 }
 
 /// Whether the policy refuses to create an object by the rule with these words. If it excludes the namespace, that is the

@@ -10,11 +10,11 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::clusterset_answer::ClustersetExplanation;
-use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply};
+use crate::clusterset::conditions::ExportOutcome;
 use crate::import::OwnRecord;
 use crate::import::plan::{Absent, Present, Read, SliceEndpoint};
 use crate::import::sources::{Candidate, Members, MergedName};
-use crate::model::{ClusterId, Condition, Family, Selection, ServiceExport, ServiceRef, Timestamp};
+use crate::model::{ClusterId, Family, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{Served, SharedRegistry};
 use crate::publish::plan::{self, Observation, Plan};
@@ -105,15 +105,6 @@ impl Invocation<'_> {
     }
 }
 
-impl Facts<'_> {
-    /// The conditions that a sync would write, if they differ from those of the export.
-    pub(super) fn conditions_to_come(&self) -> Vec<Condition> {
-        let (Some(export), Some(outcome)) = (self.export, self.outcome) else { return Vec::new() };
-        conditions_to_apply(export, outcome, self.known.merged.as_deref(), self.now)
-            .unwrap_or_default()
-    }
-}
-
 /// One endpoint.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,32 +179,22 @@ pub(super) fn endpoints(
     let families = families(facts, present);
     let candidates = facts.members.candidates(facts.name, &facts.known.sources, &families);
     let mut lines: Vec<ImportedLine> = Vec::new();
+    let line = |cluster: Option<ClusterId>, address, (fate, detail)| {
+        let member = cluster.map(|it| it.to_string());
+        ImportedLine { member, address, ports: Vec::new(), pod: None, fate, detail }
+    };
     for candidate in candidates {
         let address = candidate.address.parse::<IpAddr>().ok();
         let key = address.map(|address| (candidate.cluster.clone(), address));
         let is_in = key.is_some_and(|key| in_import.remove(&key));
-        let (fate, detail) = fate(facts, &candidate, is_in, can_import);
-        lines.push(ImportedLine {
-            member: candidate.cluster.map(|it| it.to_string()),
-            address: candidate.address,
-            ports: candidate.ports,
-            pod: candidate.pod,
-            fate,
-            detail,
-        });
+        let fate = fate(facts, &candidate, is_in, can_import);
+        let Candidate { cluster, address, ports, pod, .. } = candidate;
+        lines.push(ImportedLine { ports, pod, ..line(cluster, address, fate) });
     }
-    let gone = in_import.into_iter().map(|(cluster, address)| {
+    lines.extend(in_import.into_iter().map(|(cluster, address)| {
         let (fate, detail) = if is_unread(facts, cluster.as_ref()) { KEPT } else { GONE };
-        ImportedLine {
-            member: cluster.map(|it| it.to_string()),
-            address: address.to_string(),
-            ports: Vec::new(),
-            pod: None,
-            fate,
-            detail: detail.to_owned(),
-        }
-    });
-    lines.extend(gone);
+        line(cluster, address.to_string(), (fate, detail.to_owned()))
+    }));
     lines
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clusterset::{Facts, ImportFate, ImportedLine, endpoints};
 use crate::actions::explain::answer::{Fact, fact};
-use crate::clusterset::conditions::is_bad;
+use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
@@ -95,7 +95,10 @@ impl ClustersetExplanation {
         for condition in &present {
             self.add(is_bad(condition), "export", describe(condition));
         }
-        for condition in facts.conditions_to_come() {
+        let merged = facts.known.merged.as_deref();
+        let to_come =
+            facts.outcome.and_then(|it| conditions_to_apply(export, it, merged, facts.now));
+        for condition in to_come.unwrap_or_default() {
             let is_same = |it: &&&Condition| {
                 (&it.kind, it.status, &it.reason)
                     == (&condition.kind, condition.status, &condition.reason)

@@ -1,25 +1,30 @@
 //! The action `status`: the parties with instances in each Cloud Map service, and the members of each clusterset, in
 //! every Cloud Map of the selected clusters. Only Cloud Map is read, so it works while a cluster is unreachable.
 //!
-//! `answer` is the answer as data, with each clusterset; `table` prints it.
+//! The answer is counted from one read of each registry, and grouped by the columns of the table; `table` prints it.
 
-mod answer;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
 
 use crate::clients::RegistryKey;
+use crate::clusterset::members::{MemberView, clustersets};
+use crate::clusterset::record;
 use crate::error::chain;
-use crate::model::{Registry, Tags, description};
-use crate::publish::observe::SharedRegistry;
-use crate::reconcile::Invocation;
-
-pub use answer::{
-    ClustersetStatus, MemberStatus, RegistryStatus, RunBy, ServiceStatus, Share, ShareOf, Split,
-    Status,
+use crate::model::{
+    Attributes, ClusterId, Foreign, Place, Registry, Tags, Timestamp, attributes, count_each,
+    description,
 };
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::likely_owner;
+use crate::reconcile::Invocation;
+use crate::report::Shorten;
+use crate::time::age;
+
 pub use table::sum;
 
 impl Invocation<'_> {
@@ -69,5 +74,343 @@ impl Invocation<'_> {
             _ => it.is_tagged(owner),
         });
         read
+    }
+}
+
+/// The number of instances of each party in each Cloud Map service.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Whether everything was read.
+    pub ok: bool,
+    /// `OWNER_ID` of this installation.
+    pub owner: String,
+    /// The ARNs of the selected clusters.
+    pub clusters: Vec<String>,
+    pub registries: Vec<RegistryStatus>,
+    /// A note on the omitted part, if the answer is too large for a Lambda response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
+}
+
+/// One account's Cloud Map in one Region.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegistryStatus {
+    /// The registry's name, if it is not the function's own Cloud Map.
+    pub registry: Option<String>,
+    /// The error of the read.
+    pub error: Option<String>,
+    /// The Cloud Map services, without those with the records of clustersets.
+    pub services: Vec<ServiceStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clustersets: Vec<ClustersetStatus>,
+}
+
+/// One Cloud Map service.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceStatus {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The service's name.
+    pub name: String,
+    /// `HTTP`, or its record types.
+    pub kind: String,
+    /// The error of the read of its instances.
+    pub unreadable: Option<String>,
+    pub instances: Vec<Share>,
+    /// The command that deletes it, if the status is of services without instances that this installation created.
+    pub delete: Option<String>,
+}
+
+/// The instances of one party.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Share {
+    pub by: ShareOf,
+    /// The cluster's ARN, or cluster and service of ECS.
+    pub name: Option<String>,
+    /// The `OWNER_ID` in the marks.
+    pub owner: Option<String>,
+    pub count: usize,
+}
+
+/// The kinds of parties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareOf {
+    /// This function, or another installation of it, for the named cluster.
+    Cluster,
+    /// Amazon ECS.
+    Ecs,
+    /// An installation of this function with invalid marks.
+    OtherCluster,
+    /// The AWS MCS controller for Kubernetes.
+    McsController,
+    /// The App Mesh controller for Kubernetes.
+    AppMesh,
+    /// An unknown party.
+    Unknown,
+}
+
+/// The number of instances of each kind of party: the columns of the table, in the order of [`Status::parties`].
+pub type Split = [usize; 5];
+
+impl Status {
+    /// The status of these registries.
+    pub fn new(owner: &str, clusters: Vec<String>, registries: Vec<RegistryStatus>) -> Self {
+        let read = |it: &ServiceStatus| it.unreadable.is_none();
+        let whole = |it: &RegistryStatus| {
+            let mut members = it.clustersets.iter().flat_map(|it| &it.members);
+            it.error.is_none() && it.services.iter().all(read) && members.all(|it| !it.unread)
+        };
+        let ok = registries.iter().all(whole);
+        Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
+    }
+
+    /// The kinds of parties: the selected clusters first.
+    pub fn parties(&self) -> [&'static str; 5] {
+        let ours = if self.clusters.len() == 1 { "this cluster" } else { "these clusters" };
+        [ours, "other clusters", "ECS", "other tools", "unknown"]
+    }
+
+    /// Sums the instances of a service by column.
+    pub fn split(&self, service: &ServiceStatus) -> Split {
+        let mut split = Split::default();
+        for share in &service.instances {
+            split[self.column(share)] += share.count;
+        }
+        split
+    }
+
+    fn column(&self, share: &Share) -> usize {
+        let is_ours = || {
+            share.owner.as_ref() == Some(&self.owner)
+                && share.name.as_ref().is_some_and(|name| self.clusters.contains(name))
+        };
+        match share.by {
+            ShareOf::Cluster if is_ours() => 0,
+            ShareOf::Cluster | ShareOf::OtherCluster => 1,
+            ShareOf::Ecs => 2,
+            ShareOf::McsController | ShareOf::AppMesh => 3,
+            ShareOf::Unknown => 4,
+        }
+    }
+}
+
+impl RegistryStatus {
+    /// A registry that was read.
+    pub fn new(name: Option<String>, registry: &Registry, now: Timestamp) -> Self {
+        let services = places(registry).iter().map(|it| ServiceStatus::new(it, registry)).collect();
+        let clustersets = ClustersetStatus::of(registry, now);
+        Self { registry: name, error: None, services, clustersets }
+    }
+
+    /// A registry that was read, with the services alone that this installation created and that have no instance.
+    pub fn of_unused(name: Option<String>, registry: &Registry) -> Self {
+        let services = places(registry).into_iter().map(|place| {
+            let service = &registry.services[&place.key];
+            let delete = service.unreadable.is_none().then(|| service.delete_command());
+            ServiceStatus { delete, ..ServiceStatus::new(&place, registry) }
+        });
+        Self { registry: name, services: services.collect(), ..Self::default() }
+    }
+
+    /// A registry that could not be read.
+    pub fn unreadable(name: Option<String>, error: String) -> Self {
+        Self { registry: name, error: Some(error), ..Self::default() }
+    }
+}
+
+/// The services in the order of their names, without those with the records of clustersets.
+fn places(registry: &Registry) -> BTreeSet<Place> {
+    let places = registry.services.keys().map(|key| Place::of(key, registry));
+    places.filter(|it| !record::is_namespace(&it.namespace)).collect()
+}
+
+impl ServiceStatus {
+    fn new(place: &Place, registry: &Registry) -> Self {
+        let instances = registry.instances(&place.key);
+        let instances = count_each(instances.map(|(id, it)| party(id, it))).into_iter();
+        let instances =
+            instances.map(|((by, name, owner), count)| Share { by, name, owner, count }).collect();
+        let service = &registry.services[&place.key];
+        Self {
+            namespace: place.namespace.clone(),
+            name: place.name.clone(),
+            kind: service.kind.to_string(),
+            unreadable: service.unreadable.clone(),
+            instances,
+            delete: None,
+        }
+    }
+}
+
+/// The party that registered an instance, as far as it is known, with its name and the `OWNER_ID` in its marks.
+fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option<String>) {
+    if let Some((owner, cluster)) = attributes::marked(of_instance) {
+        return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
+    }
+    let by = match likely_owner(id, of_instance) {
+        Foreign::Ecs => ShareOf::Ecs,
+        Foreign::OtherCluster | Foreign::Export => ShareOf::OtherCluster,
+        Foreign::McsController => ShareOf::McsController,
+        Foreign::AppMesh => ShareOf::AppMesh,
+        Foreign::Unknown => ShareOf::Unknown,
+    };
+    let service = of_instance.get("ECS_SERVICE_NAME").filter(|_| by == ShareOf::Ecs);
+    let name = service.map(|service| {
+        let cluster = of_instance.get("ECS_CLUSTER_NAME").unwrap_or("default");
+        format!("{cluster}/{service}")
+    });
+    (by, name, None)
+}
+
+impl Shorten for Status {
+    fn longest(&self) -> usize {
+        let clustersets = |it: &RegistryStatus| {
+            it.clustersets.iter().map(|it| it.members.len()).max().unwrap_or_default()
+        };
+        let lengths = self.registries.iter().map(|it| it.services.len().max(clustersets(it)));
+        lengths.max().unwrap_or_default()
+    }
+
+    fn shorten(&mut self, entries: usize) {
+        for registry in &mut self.registries {
+            registry.services.truncate(entries);
+            registry.clustersets.iter_mut().for_each(|it| it.members.truncate(entries));
+        }
+        self.cut = Some(format!(
+            "the status is too large for a Lambda response: it has the first {entries} services of each Cloud Map, and \
+             only their sums"
+        ));
+    }
+}
+
+// The members of a clusterset in the status: who runs each, the age of its heartbeat, its exports and ready endpoints.
+
+/// The most problems that are listed of one member.
+const PROBLEMS: usize = 10;
+
+/// One clusterset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClustersetStatus {
+    /// Its id.
+    pub clusterset: String,
+    pub members: Vec<MemberStatus>,
+}
+
+/// One member of a clusterset.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemberStatus {
+    /// Its cluster id.
+    pub member: String,
+    pub run_by: RunBy,
+    /// `OWNER_ID` of the installation that runs it.
+    pub owner: Option<String>,
+    /// The cluster's ARN.
+    pub cluster: Option<String>,
+    /// The time of its last full sync, up to some minutes.
+    pub heartbeat: Option<String>,
+    /// The age of the heartbeat.
+    pub age: Option<String>,
+    pub exports: usize,
+    pub ready_endpoints: usize,
+    /// Whether its records were read.
+    pub unread: bool,
+    /// The records that cannot be used, and errors of the read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// The program that registers the exports of a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunBy {
+    /// This function, or another installation of it.
+    Installation,
+    /// The AWS Cloud Map MCS Controller.
+    McsController,
+    /// Nothing of it can be read.
+    #[default]
+    Unknown,
+}
+
+impl ClustersetStatus {
+    /// The clustersets of a registry.
+    pub fn of(registry: &Registry, now: Timestamp) -> Vec<Self> {
+        let all = clustersets(registry).into_iter();
+        let all = all.map(|(clusterset, members)| Self {
+            clusterset: clusterset.to_string(),
+            members: members.iter().map(|(id, view)| MemberStatus::new(id, view, now)).collect(),
+        });
+        all.collect()
+    }
+}
+
+impl MemberStatus {
+    fn new(id: &ClusterId, view: &MemberView, now: Timestamp) -> Self {
+        let owner = view.owner();
+        let run_by = match owner {
+            Some(_) => RunBy::Installation,
+            None if view.of_aws.is_empty() => RunBy::Unknown,
+            None => RunBy::McsController,
+        };
+        Self {
+            member: id.to_string(),
+            run_by,
+            owner: owner.map(|owner| owner.id.clone()),
+            cluster: owner.map(|owner| owner.cluster.to_string()),
+            heartbeat: view.heartbeat().map(|time| time.to_string()),
+            age: view.heartbeat().map(|time| age(time, now)),
+            exports: view.exports(),
+            ready_endpoints: view.ready_endpoints(),
+            unread: view.records.unread.is_some(),
+            problems: view.problems().take(PROBLEMS).collect(),
+        }
+    }
+
+    /// The headings of the rows.
+    pub const HEADINGS: [&'static str; 5] =
+        ["MEMBER", "RUN BY", "HEARTBEAT", "EXPORTS", "READY ENDPOINTS"];
+
+    /// The row under the headings.
+    pub fn row(&self) -> [String; 5] {
+        let run_by = match (self.run_by, &self.owner) {
+            (RunBy::Installation, Some(owner)) => owner.clone(),
+            (RunBy::McsController, _) => "AWS's controller".to_owned(),
+            _ => "unknown".to_owned(),
+        };
+        let age = self.age.as_ref().map_or_else(|| "-".to_owned(), |age| format!("{age} ago"));
+        let count = |count: usize| if count == 0 { "-".to_owned() } else { count.to_string() };
+        [self.member.clone(), run_by, age, count(self.exports), count(self.ready_endpoints)]
+    }
+}
+
+#[cfg(test)]
+mod size {
+    use super::*;
+    use crate::report::within_limit;
+
+    #[test]
+    fn a_status_that_is_too_large_has_the_first_services() {
+        let service = |number| ServiceStatus {
+            namespace: "shop.local".to_owned(),
+            name: format!("service-{number:06}"),
+            ..ServiceStatus::default()
+        };
+        let services = (0..100_000).map(service).collect();
+        let registry = RegistryStatus { services, ..RegistryStatus::default() };
+        let whole = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
+        let status: Status = serde_json::from_value(within_limit(whole)).expect("a status");
+        assert_eq!(status.registries[0].services[0].name, "service-000000");
+        assert!(status.to_string().contains("\n! the status is too large"));
     }
 }

@@ -67,7 +67,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     Metric::counted(
         "GuardHeld",
         "instances that [the guard](docs/operations.md#the-guard) of a full sync keeps",
-        ClusterReport::guarded,
+        |cluster| loss_held(cluster.guard.as_ref()),
     ),
     Metric::counted("Emptied", "names that lost their last instance", |cluster| {
         cluster.services.iter().filter(|service| service.emptied).count()
@@ -75,30 +75,30 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     of_member(
         "Exports",
         "[exports](docs/multi-cluster.md) of the cluster; this and the next five only in a clusterset",
-        |cluster: &ClusterReport| cluster.in_clusterset(|it| it.exports),
+        |cluster| cluster.in_clusterset(|it| it.exports),
     ),
-    of_member("Imports", "imports that the cluster has or should have", |cluster: &ClusterReport| {
+    of_member("Imports", "imports that the cluster has or should have", |cluster| {
         cluster.in_clusterset(|it| it.imports)
     }),
     of_member(
         "ImportedEndpoints",
         "ready endpoints in its imports, its own among them",
-        |cluster: &ClusterReport| cluster.in_clusterset(|it| it.imported_endpoints),
+        |cluster| cluster.in_clusterset(|it| it.imported_endpoints),
     ),
     of_member(
         "ImportGuardHeld",
         "endpoints of other clusters that the guard of a full sync keeps in its imports",
-        |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::guarded),
+        |cluster| cluster.in_clusterset(|it| loss_held(it.guard.as_ref())),
     ),
     of_member(
         "ExportConflicts",
         "exports of the cluster that disagree with those of other clusters",
-        |cluster: &ClusterReport| cluster.in_clusterset(|it| it.conflicts.len()),
+        |cluster| cluster.in_clusterset(|it| it.conflicts.len()),
     ),
     of_member(
         "ClustersetUnfinished",
         "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and a member whose exports or imports an obstacle keeps as they are",
-        |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::open),
+        |cluster| cluster.in_clusterset(MultiClusterReport::open),
     ),
 ];
 
@@ -141,10 +141,6 @@ impl ClusterReport {
         self.left_undone(Verb::Register) + refused.sum::<usize>()
     }
 
-    fn guarded(&self) -> usize {
-        held(self.guard.as_ref()).map_or(0, |guard| guard.loss)
-    }
-
     /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.
     pub(super) fn is_guarded_again(&self) -> bool {
         let of_imports = self.multi_cluster.as_ref().and_then(|it| it.guard.as_ref());
@@ -153,13 +149,11 @@ impl ClusterReport {
     }
 }
 
-impl MultiClusterReport {
-    fn guarded(&self) -> usize {
-        held(self.guard.as_ref()).map_or(0, |guard| guard.loss)
-    }
-}
-
 /// The verdict of a full sync that holds a loss.
 fn held(guard: Option<&GuardReport>) -> Option<&GuardReport> {
     guard.filter(|guard| guard.state == GuardState::Held)
+}
+
+fn loss_held(guard: Option<&GuardReport>) -> usize {
+    held(guard).map_or(0, |guard| guard.loss)
 }
