@@ -1,8 +1,7 @@
-//! The actions besides a sync, one folder each. Each reads the cluster or Cloud Map, `adopt` and `purge` also write, and
-//! it returns its answer as data that prints itself as text.
+//! The actions besides a sync. Each reads the cluster or Cloud Map, `adopt` and `purge` (`ownership`) also write, and it
+//! returns its answer as data that prints itself as text.
 
-pub mod adopt;
 pub mod doctor;
 pub mod explain;
-pub mod purge;
+pub mod ownership;
 pub mod status;
