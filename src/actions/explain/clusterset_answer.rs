@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::clusterset::{Facts, ImportFate, ImportedLine, endpoints};
-use crate::actions::explain::answer::{Fact, fact};
+use super::answer::{Fact, fact};
+use super::{Facts, ImportFate, ImportedLine, endpoints};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{Decision, decisions, ports_of_some};
 use crate::import::Imported;
