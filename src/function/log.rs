@@ -14,8 +14,9 @@ use tracing::{error, info, warn};
 use super::Function;
 use crate::model::{Outcome, Timestamp, join};
 use crate::report::{
-    ChangeLine, ClusterReport, ClustersetLine, Dropped, EmptyServices, GuardReport, HeldBackLine,
-    ImportLine, Mode, MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report, ServiceReport,
+    ChangeLine, ClusterReport, ClustersetLine, Counts, Dropped, EmptyServices, GuardReport,
+    HeldBackLine, ImportLine, Mode, MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report,
+    ServiceReport,
 };
 
 /// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
@@ -226,43 +227,22 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
         return;
     }
     let (cluster, counts) = (report.cluster.as_str(), report.counts);
-    let reasons = report.reasons();
-    info!(
-        cluster,
-        %mode,
-        complete = report.is_complete(),
-        created = counts.created,
-        updated = counts.updated,
-        registered = counts.registered,
-        rewritten = counts.rewritten,
-        adopted = counts.adopted,
-        health = counts.health,
-        deregistered = counts.deregistered,
-        emptied = counts.emptied,
-        unchanged = counts.unchanged,
-        foreign = counts.foreign,
-        held_back = counts.held_back,
-        reasons,
-        failed = counts.failed,
-        undone = counts.undone,
-        "cluster {counts}"
-    );
+    let (complete, reasons) = (report.is_complete(), report.reasons());
+    let Counts { created, updated, registered, rewritten, adopted, health, .. } = counts;
+    let Counts { deregistered, emptied, unchanged, foreign, held_back, failed, undone, .. } =
+        counts;
+    info!(cluster, %mode, complete, created, updated, registered, rewritten, adopted, health,
+        deregistered, emptied, unchanged, foreign, held_back, reasons, failed, undone,
+        "cluster {counts}");
 }
 
 /// Logs the guard's verdict. A loss that an earlier full sync already held needs a decision by the operator.
 fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
-    warn!(
-        cluster,
-        %mode,
-        guard = %line.state,
-        loss = line.loss,
-        instances = line.instances,
-        services = line.services.len(),
-        first_seen = line.first_seen.as_deref().unwrap_or_default(),
-        later_look = line.later_look,
-        "guard: {}",
-        line.detail
-    );
+    let GuardReport { state, loss, instances, later_look, detail, .. } = line;
+    let (services, first_seen) = (line.services.len(), line.first_seen.as_deref());
+    let first_seen = first_seen.unwrap_or_default();
+    warn!(cluster, %mode, guard = %state, loss, instances, services, first_seen, later_look,
+        "guard: {detail}");
 }
 
 fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode) {

@@ -8,6 +8,7 @@ mod cloud_map;
 mod multi_cluster;
 
 use std::fmt::{self, Display, Formatter};
+use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::access::{EVENTS, NEEDED, Rights};
 use crate::kubernetes::{self, ErrorClass};
-use crate::model::{Guard, Selection};
+use crate::model::{Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Peak};
 use crate::reconcile::Invocation;
@@ -142,29 +143,34 @@ fn fix_of_description(error: &clients::Error) -> &'static str {
 }
 
 async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> bool {
-    let found = timeout(TIMEOUT, lookup_host((host, port))).await;
-    let addresses: Vec<String> = match found {
-        Ok(Ok(addresses)) => addresses.map(|address| address.ip().to_string()).collect(),
-        Ok(Err(error)) => vec![format!("! {error}")],
-        Err(_) => vec!["! timed out".to_owned()],
-    };
-    if let Some(problem) = addresses.iter().find_map(|text| text.strip_prefix("! ")) {
-        let fix = "enable DNS support in the function's VPC; the name of a private endpoint resolves only in the cluster's VPC and in VPCs that it is shared with";
-        checks.push(Check::failed("dns", format!("{host}: {problem}"), fix));
-        return false;
-    }
-    checks.push(Check::ok("dns", format!("{host} resolves to {}", addresses.join(", "))));
-    let problem = match timeout(TIMEOUT, TcpStream::connect((host, port))).await {
-        Ok(Ok(_)) => {
-            checks.push(Check::ok("route", format!("port {port} accepts connections")));
-            return true;
+    match in_time(lookup_host((host, port))).await {
+        Ok(addresses) => {
+            let addresses = join(addresses.map(|address| address.ip()), ", ");
+            checks.push(Check::ok("dns", format!("{host} resolves to {addresses}")));
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "timed out".to_owned(),
-    };
-    let fix = "private endpoint: attach the function to a VPC with a route to it, and allow port 443 from the function's security group in the cluster's; public endpoint: add the function's NAT address to the allowed CIDRs";
-    checks.push(Check::failed("route", format!("port {port}: {problem}"), fix));
-    false
+        Err(problem) => {
+            let fix = "enable DNS support in the function's VPC; the name of a private endpoint resolves only in the cluster's VPC and in VPCs that it is shared with";
+            checks.push(Check::failed("dns", format!("{host}: {problem}"), fix));
+            return false;
+        }
+    }
+    let connected = in_time(TcpStream::connect((host, port))).await;
+    checks.push(match &connected {
+        Ok(_) => Check::ok("route", format!("port {port} accepts connections")),
+        Err(problem) => {
+            let fix = "private endpoint: attach the function to a VPC with a route to it, and allow port 443 from the function's security group in the cluster's; public endpoint: add the function's NAT address to the allowed CIDRs";
+            Check::failed("route", format!("port {port}: {problem}"), fix)
+        }
+    });
+    connected.is_ok()
+}
+
+/// The result of a step, or its problem.
+async fn in_time<T>(step: impl Future<Output = io::Result<T>>) -> Result<T, String> {
+    match timeout(TIMEOUT, step).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("timed out".to_owned()),
+    }
 }
 
 const RBAC: &str = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
@@ -222,20 +228,20 @@ async fn check_verbs(
 
 /// The failed check for a cluster that does not even return the function's rights.
 fn classify_refusal(error: &kubernetes::Error, cluster: &str) -> Check {
+    let access = format!(
+        "aws eks create-access-entry --cluster-name {cluster} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN"
+    );
     let (name, fix) = match error.class {
-        ErrorClass::Unauthenticated => (
+        ErrorClass::Unauthenticated => ("token", access.as_str()),
+        ErrorClass::Forbidden => (
             "token",
-            format!(
-                "aws eks create-access-entry --cluster-name {cluster} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN"
-            ),
+            "bind the ClusterRole system:basic-user to authenticated users, so that they may list their own rights",
         ),
-        ErrorClass::Forbidden => {
-            ("token", "bind the ClusterRole system:basic-user to authenticated users, so that they may list their own rights".to_owned())
-        }
-        ErrorClass::Unreachable => {
-            ("tls", "another endpoint responds in place of the API server: look for a proxy on the route".to_owned())
-        }
-        ErrorClass::Failed => ("api", "try again: the API server returned an error".to_owned()),
+        ErrorClass::Unreachable => (
+            "tls",
+            "another endpoint responds in place of the API server: look for a proxy on the route",
+        ),
+        ErrorClass::Failed => ("api", "try again: the API server returned an error"),
     };
     Check::failed(name, chain(error), fix)
 }

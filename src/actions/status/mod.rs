@@ -25,6 +25,7 @@ use crate::reconcile::Invocation;
 use crate::report::Shorten;
 use crate::time::age;
 
+use table::cell;
 pub use table::sum;
 
 impl Invocation<'_> {
@@ -389,8 +390,7 @@ impl MemberStatus {
             _ => "unknown".to_owned(),
         };
         let age = self.age.as_ref().map_or_else(|| "-".to_owned(), |age| format!("{age} ago"));
-        let count = |count: usize| if count == 0 { "-".to_owned() } else { count.to_string() };
-        [self.member.clone(), run_by, age, count(self.exports), count(self.ready_endpoints)]
+        [self.member.clone(), run_by, age, cell(self.exports), cell(self.ready_endpoints)]
     }
 }
 

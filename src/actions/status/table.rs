@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{
     ClustersetStatus, MemberStatus, RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status,
 };
-use crate::model::{ClusterArn, join_or};
+use crate::model::{ClusterArn, join, join_or};
 
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -40,11 +40,7 @@ impl Status {
     /// A service's row under the headings.
     pub fn row(&self, service: &ServiceStatus) -> [String; 7] {
         let place = format!("{}/{}", service.namespace, service.name);
-        let counts = self.split(service).map(|count| match count {
-            0 => "-".to_owned(),
-            count => count.to_string(),
-        });
-        let [ours, others, ecs, tools, unknown] = counts;
+        let [ours, others, ecs, tools, unknown] = self.split(service).map(cell);
         [place, service.kind.clone(), ours, others, ecs, tools, unknown]
     }
 
@@ -53,12 +49,10 @@ impl Status {
         if let Some(error) = &registry.error {
             return writeln!(f, "! not read: {error}");
         }
-        let rows: Vec<[String; 7]> = registry.services.iter().map(|it| self.row(it)).collect();
-        let headings = self.headings();
-        let widths = widths(&headings, &rows);
-        write_row(f, &headings, widths)?;
-        for (row, service) in rows.iter().zip(&registry.services) {
-            write_row(f, row, widths)?;
+        let lines = lines(self.headings(), registry.services.iter().map(|it| self.row(it)));
+        writeln!(f, "{}", lines[0])?;
+        for (line, service) in lines[1..].iter().zip(&registry.services) {
+            writeln!(f, "{line}")?;
             if let Some(problem) = &service.unreadable {
                 writeln!(f, "  ! not read   {problem}")?;
             }
@@ -74,16 +68,14 @@ impl Status {
 impl Display for ClustersetStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "clusterset {}", self.clusterset)?;
-        let rows: Vec<[String; 5]> = self.members.iter().map(MemberStatus::row).collect();
         let headings = MemberStatus::HEADINGS.map(str::to_owned);
-        let widths = widths(&headings, &rows);
-        write_row(f, &headings, widths)?;
-        for (row, member) in rows.iter().zip(&self.members) {
-            write_row(f, row, widths)?;
-            member
-                .problems
-                .iter()
-                .try_for_each(|problem| writeln!(f, "  ! records    {problem}"))?;
+        let lines = lines(headings, self.members.iter().map(MemberStatus::row));
+        writeln!(f, "{}", lines[0])?;
+        for (line, member) in lines[1..].iter().zip(&self.members) {
+            writeln!(f, "{line}")?;
+            for problem in &member.problems {
+                writeln!(f, "  ! records    {problem}")?;
+            }
             if f.alternate() {
                 member.cluster.iter().try_for_each(|cluster| writeln!(f, "    {cluster}"))?;
             }
@@ -92,22 +84,24 @@ impl Display for ClustersetStatus {
     }
 }
 
-/// The widths of the columns.
-fn widths<const N: usize>(headings: &[String; N], rows: &[[String; N]]) -> [usize; N] {
-    std::array::from_fn(|column| {
-        let cells = rows.iter().chain([headings]).map(|row| row[column].chars().count());
-        cells.max().unwrap_or_default()
-    })
+/// The lines of a table: the headings, then each row, in columns.
+fn lines<const N: usize>(
+    headings: [String; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> Vec<String> {
+    let rows: Vec<[String; N]> = [headings].into_iter().chain(rows).collect();
+    let cells = |column: usize| rows.iter().map(move |row| row[column].chars().count());
+    let widths: [usize; N] = std::array::from_fn(|column| cells(column).max().unwrap_or_default());
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        join(cells, "  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
-fn write_row<const N: usize>(
-    f: &mut Formatter<'_>,
-    row: &[String; N],
-    widths: [usize; N],
-) -> fmt::Result {
-    let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-    let cells: Vec<String> = cells.collect();
-    writeln!(f, "{}", cells.join("  ").trim_end())
+/// A number in a table.
+pub(super) fn cell(count: usize) -> String {
+    if count == 0 { "-".to_owned() } else { count.to_string() }
 }
 
 /// The sum of each column.
