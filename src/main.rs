@@ -1,14 +1,15 @@
 //! The Lambda function: a cold start, then one invocation after another. An error at the start is reported to Lambda,
 //! which returns it to the caller of the function.
 
-use cloud_map_sync::error::chain;
+use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use aws_config::SdkConfig;
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::function::{Body, Error, Function};
+use cloud_map_sync::error::chain;
+use cloud_map_sync::function::{Body, Function};
 use cloud_map_sync::lambda;
 use cloud_map_sync::report::metrics::{self, WrittenMetrics};
 use cloud_map_sync::settings::{self, LoadError, Settings};
@@ -74,18 +75,17 @@ async fn invoke(
     for error in of_report.into_iter().chain([queued]).filter_map(Result::err) {
         tracing::error!("metrics are not written: {}", chain(&error));
     }
-    reply.into_body().map_err(|error| diagnostic(&error))
+    reply.into_body().map_err(|error| diagnostic(error.kind(), &error))
 }
 
 async fn report_start_error(error: LoadError) -> Result<(), BoxError> {
-    let (error_type, error_message) = (error.kind().to_owned(), chain(&error));
-    let reason = Diagnostic { error_type, error_message };
+    let reason = diagnostic(error.kind(), &error);
     if let Err(error) = lambda::refuse_to_start(&reason).await {
         tracing::error!("cannot report to Lambda why the function ends: {}", chain(&*error));
     }
     Err(error.into())
 }
 
-fn diagnostic(error: &Error) -> Diagnostic {
-    Diagnostic { error_type: error.kind().to_owned(), error_message: chain(error) }
+fn diagnostic(kind: &str, error: &dyn Error) -> Diagnostic {
+    Diagnostic { error_type: kind.to_owned(), error_message: chain(error) }
 }

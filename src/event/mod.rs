@@ -18,6 +18,7 @@ use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use serde_with::SerializeDisplay;
 
 pub use direct::{Action, Command};
 pub use drift::Drift;
@@ -127,8 +128,9 @@ fn is_schedule(event: &Map<String, Value>) -> bool {
 // exist is checked when the cluster is read.
 
 /// The cluster of a scope, as an event names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, thiserror::Error)]
-#[serde(into = "String")]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, thiserror::Error,
+)]
 pub enum ClusterName {
     /// Every configured cluster: a `sync` or `plan` without a scope.
     #[error("every cluster")]
@@ -149,12 +151,6 @@ impl ClusterName {
     /// Returns an error if a message must not contain this name.
     pub fn parse(text: &str) -> Result<Self, Unusable> {
         object::check_cluster(text).map(Self::Named)
-    }
-}
-
-impl From<ClusterName> for String {
-    fn from(cluster: ClusterName) -> Self {
-        cluster.to_string()
     }
 }
 
