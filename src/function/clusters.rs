@@ -97,13 +97,11 @@ impl Function {
 
     /// The ARN of a cluster, which EKS is asked for if it is not known.
     pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, clients::Error> {
-        match self.clients.arn_of(cluster) {
-            Some(known) => Ok(known),
-            None => match self.clients.connect(cluster).await {
-                Ok(connection) => Ok(connection.cluster.arn),
-                Err(error) => self.clients.arn_of(cluster).ok_or(error),
-            },
+        if let Some(known) = self.clients.arn_of(cluster) {
+            return Ok(known);
         }
+        let described = self.clients.connect(cluster).await.map(|it| it.cluster.arn);
+        described.or_else(|error| self.clients.arn_of(cluster).ok_or(error))
     }
 
     /// The cluster in messages to the function itself. The name alone would not do if another account has one of it.
@@ -260,7 +258,13 @@ impl Selections {
         }
         let indexes = clusters.find(&scope.cluster);
         if clusters.can_be_one(&indexes) {
-            let selection = selection(scope);
+            let selection = match (&scope.namespace, &scope.service) {
+                (Some(namespace), Some(service)) => {
+                    Selection::service(ServiceRef::new(namespace, service))
+                }
+                (Some(namespace), None) => Selection::namespace(namespace),
+                (None, _) => Selection::Everything,
+            };
             let selected = indexes.into_iter().map(|it| (it, selection.clone())).collect();
             return Ok(if scope.import_only {
                 Self { imported: selected, ..Self::default() }
@@ -312,14 +316,6 @@ pub fn add(all: &mut BTreeMap<usize, Selection>, index: usize, more: &Selection)
         None => more.clone(),
     };
     all.insert(index, selection);
-}
-
-fn selection(scope: &Scope) -> Selection {
-    match (&scope.namespace, &scope.service) {
-        (Some(namespace), Some(service)) => Selection::service(ServiceRef::new(namespace, service)),
-        (Some(namespace), None) => Selection::namespace(namespace),
-        (None, _) => Selection::Everything,
-    }
 }
 
 #[cfg(test)]

@@ -141,7 +141,8 @@ impl Function {
             first.warnings.extend(warning);
         }
         for cluster in &report.clusters {
-            log::cluster(cluster, invocation.mode);
+            log::lines(cluster, invocation.mode, None);
+            log::summary(cluster, invocation.mode);
         }
         log::run(&report);
         Ok(Reply::to_direct(report))

@@ -174,12 +174,6 @@ pub(super) fn dropped(Dropped { message, reason, detail }: &Dropped) {
     warn!(message_id = message, reason = &**reason, "message dropped: {detail}");
 }
 
-/// Logs the report of one cluster.
-pub(super) fn cluster(report: &ClusterReport, mode: Mode) {
-    lines(report, mode, None);
-    summary(report, mode);
-}
-
 /// Logs each line of the report of one cluster.
 pub(super) fn lines(report: &ClusterReport, mode: Mode, news: Option<&RunDifference>) {
     let cluster = report.cluster.as_str();
