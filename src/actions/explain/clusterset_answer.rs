@@ -173,12 +173,10 @@ impl ClustersetExplanation {
 
     /// The members that were not read, the conflicts, and the ports of some exporters.
     fn add_merge(&mut self, facts: &Facts<'_>) {
-        for cluster in unread(facts) {
-            self.add(
-                true,
-                "not read",
-                format!("the exports of {cluster}: its part stays as it is"),
-            );
+        let members = facts.known.sources.by_cluster.iter();
+        for (cluster, _) in members.filter(|(_, read)| **read == Read::Unread) {
+            let detail = format!("the exports of {cluster}: its part stays as it is");
+            self.add(true, "not read", detail);
         }
         let Some(merged) = &facts.known.merged else { return };
         // The condition of an own export has the same sentences.
@@ -246,12 +244,6 @@ pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
         }
     };
     exports.iter().map(line).collect()
-}
-
-/// The members of which nothing is known about the name.
-pub(super) fn unread<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a ClusterId> {
-    let members = facts.known.sources.by_cluster.iter();
-    members.filter(|(_, read)| **read == Read::Unread).map(|(cluster, _)| cluster)
 }
 
 fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {

@@ -46,43 +46,38 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
-        self.deadline.until_stop(self.read_and_explain(cluster, registry, service)).await?
-    }
-
-    async fn read_and_explain(
-        &self,
-        cluster: &Cluster,
-        registry: &SharedRegistry,
-        service: &ServiceRef,
-    ) -> Result<Explanation, Error> {
-        let connection = &self.clients.connect(cluster).await?;
-        let read = connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
-        let explained = Box::pin(self.explain_clusterset(cluster, registry, service)).await;
-        let takes_part = explained.as_ref().is_some_and(|it| it.answer.takes_part());
-        let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
-        match read {
-            None if takes_part => {
-                explanation.add_fact(false, "service", "none of this name in this cluster");
+        let explained = async {
+            let connection = &self.clients.connect(cluster).await?;
+            let read =
+                connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
+            let explained = Box::pin(self.explain_clusterset(cluster, registry, service)).await;
+            let takes_part = explained.as_ref().is_some_and(|it| it.answer.takes_part());
+            let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
+            match read {
+                None if takes_part => {
+                    explanation.add_fact(false, "service", "none of this name in this cluster");
+                }
+                None => {
+                    explanation.add_fact(true, "service", "not found in the cluster");
+                    explanation.ok = false;
+                }
+                Some(read) if takes_part && !self.has_annotations(&read) => {
+                    explanation.add_address(&read, false);
+                }
+                Some(read) => {
+                    let world = self.world(cluster, connection, registry);
+                    self.explain_annotated((cluster, &world), &read, &mut explanation).await?;
+                }
             }
-            None => {
-                explanation.add_fact(true, "service", "not found in the cluster");
-                explanation.ok = false;
+            if let Some(Explained { answer, instances }) = explained {
+                if let Some((observed, plan)) = &instances {
+                    add_names(&mut explanation, registry, observed, plan).await;
+                }
+                explanation.add_clusterset(answer);
             }
-            Some(read) if takes_part && !self.has_annotations(&read) => {
-                explanation.add_address(&read, false);
-            }
-            Some(read) => {
-                let world = self.world(cluster, connection, registry);
-                self.explain_annotated((cluster, &world), &read, &mut explanation).await?;
-            }
-        }
-        if let Some(Explained { answer, instances }) = explained {
-            if let Some((observed, plan)) = &instances {
-                add_names(&mut explanation, registry, observed, plan).await;
-            }
-            explanation.add_clusterset(answer);
-        }
-        Ok(explanation)
+            Ok(explanation)
+        };
+        self.deadline.until_stop(explained).await?
     }
 
     fn has_annotations(&self, read: &Service) -> bool {
@@ -284,9 +279,6 @@ impl Display for ImportedLine {
     }
 }
 
-/// The endpoints that a cluster's import has, by source cluster.
-type Slices = BTreeSet<(Option<ClusterId>, IpAddr)>;
-
 /// Every endpoint of the name, and those that the import still has.
 fn endpoints(facts: &Facts<'_>, present: &Present, can_import: bool) -> Vec<ImportedLine> {
     let owner = &facts.joined.owner;
@@ -295,7 +287,8 @@ fn endpoints(facts: &Facts<'_>, present: &Present, can_import: bool) -> Vec<Impo
         let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::address);
         addresses.map(|address| (slice.source(), address))
     });
-    let mut in_import: Slices = in_slices.collect();
+    // By source cluster.
+    let mut in_import: BTreeSet<(Option<ClusterId>, IpAddr)> = in_slices.collect();
     let families = families(facts, present);
     let candidates = facts.members.candidates(facts.name, &facts.known.sources, &families);
     let mut lines: Vec<ImportedLine> = Vec::new();
@@ -360,16 +353,13 @@ fn fate(
             let detail = format!("in the import, and a sync would remove it: {absent}");
             (ImportFate::ToRemove, detail)
         }
-        (Some(absent), false) => (left_out(absent), format!("not in the import: {absent}")),
+        (Some(absent), false) => {
+            let is_meant = matches!(absent, Absent::NotReady | Absent::Terminating);
+            let fate = if is_meant { ImportFate::NotReady } else { ImportFate::LeftOut };
+            (fate, format!("not in the import: {absent}"))
+        }
     }
 }
 
 const UNREAD: (ImportFate, &str) =
     (ImportFate::LeftOut, "not in the import: the exports of its cluster could not be read");
-
-fn left_out(absent: Absent) -> ImportFate {
-    match absent {
-        Absent::NotReady | Absent::Terminating => ImportFate::NotReady,
-        _ => ImportFate::LeftOut,
-    }
-}
