@@ -190,7 +190,7 @@ impl Invocation<'_> {
             // The report has a warning about it already.
             Err(_) if !takes_part => None,
             Err(error) => Some(MultiClusterReport {
-                obstacles: vec![unreadable(&error, true)],
+                obstacles: vec![unread(&error)],
                 ..MultiClusterReport::default()
             }),
         }
@@ -214,7 +214,9 @@ impl Invocation<'_> {
             match kubernetes.objects(resource, &of_us).await {
                 Ok(list) => objects.add_list(resource, list),
                 // A cluster that was never a member need not let the function read its imports.
-                Err(error) => report.obstacles.push(unreadable(&error, takes_part)),
+                Err(error) => {
+                    report.obstacles.push(Obstacle { failed: takes_part, ..unread(&error) });
+                }
             }
         }
         let read =
@@ -241,10 +243,6 @@ async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes:
         Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-fn unreadable(error: &dyn std::error::Error, failed: bool) -> Obstacle {
-    Obstacle { failed, ..unread(error) }
 }
 
 impl Invocation<'_> {

@@ -348,8 +348,7 @@ impl EmptyServices {
 
     /// Whether every deletion was made.
     pub fn is_complete(&self) -> bool {
-        let counts = self.counts();
-        counts.failed == 0 && counts.undone == 0
+        self.deletions.iter().all(|deletion| deletion.result.is_made())
     }
 
     fn counts(&self) -> Counts {

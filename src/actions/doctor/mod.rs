@@ -24,7 +24,7 @@ use crate::model::{Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Peak};
 use crate::reconcile::Invocation;
-use crate::report::{Shorten, Word};
+use crate::report::{Shorten, Word, count};
 use crate::settings::Cluster;
 
 impl Invocation<'_> {
@@ -349,8 +349,7 @@ impl Display for Checkup {
         let failed = self.clusters.iter().flat_map(|cluster| &cluster.checks);
         match failed.filter(|check| check.outcome == CheckOutcome::Failed).count() {
             0 => writeln!(f, "all checks passed"),
-            1 => writeln!(f, "1 check failed"),
-            count => writeln!(f, "{count} checks failed"),
+            failed => writeln!(f, "{} failed", count(failed, "check")),
         }
     }
 }

@@ -21,7 +21,9 @@ use crate::import::plan::{EXCLUDED, OWNER_LABEL};
 use crate::kubernetes::access::{Rights, TO_EXPORT, TO_IMPORT, cluster_property};
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{ClusterArn, Flow, Member, Owner, Registry, Selection, join, join_or};
+use crate::model::{
+    ClusterArn, Flow, Member, Owner, Registry, Selection, ServiceRef, join, join_or,
+};
 use crate::publish::exports::{INSTALL, MAXIMUM, PublishedExports};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
@@ -158,21 +160,19 @@ fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut 
     } else {
         Check::ok("exports", detail)
     });
-    let problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
+    let mut problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
         let is_exported = matches!(outcome.of_run(), ExportOutcome::Exported(_));
         let (_, problem) = outcome.problem().filter(|_| !is_exported)?;
-        Some(format!("{service} is not exported: {problem}"))
+        Some((service, problem))
     });
-    let problems: Vec<String> = problems.collect();
-    let (listed, more) = problems.split_at(problems.len().min(LISTED));
-    for problem in listed {
-        let (service, _) = problem.split_once(" is not").unwrap_or((problem, ""));
-        let (namespace, name) = service.split_once('/').unwrap_or(("", service));
+    for (service, problem) in problems.by_ref().take(LISTED) {
+        let ServiceRef { namespace, name } = service;
+        let detail = format!("{service} is not exported: {problem}");
         let fix = format!("kubectl cloudmap explain service/{name} -n {namespace}");
-        checks.push(Check::note("exports", problem, fix));
+        checks.push(Check::note("exports", detail, fix));
     }
-    if !more.is_empty() {
-        let detail = format!("{} more are not exported", more.len());
+    if let more @ 1.. = problems.count() {
+        let detail = format!("{more} more are not exported");
         checks.push(Check::note("exports", detail, "kubectl cloudmap plan"));
     }
     checks.extend(check_ports(exported, joined));

@@ -7,6 +7,7 @@ use super::{
     ClustersetStatus, MemberStatus, RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status,
 };
 use crate::model::{ClusterArn, join, join_or};
+use crate::report::count;
 
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -33,8 +34,7 @@ impl Status {
         let parts = parts.map(|(count, party)| format!("{count} {party}"));
         let parts = join_or(parts, ", ", "no instances");
         let incomplete = if self.ok { "" } else { ", incomplete" };
-        let plural = if services.len() == 1 { "" } else { "s" };
-        format!("{} service{plural}{incomplete}: {parts}", services.len())
+        format!("{}{incomplete}: {parts}", count(services.len(), "service"))
     }
 
     /// A service's row under the headings.
