@@ -47,8 +47,6 @@ pub use turn::shuffle;
 const TURNS_SIDE_BY_SIDE: usize = 256;
 /// With more registrations than this a run takes longer than some seconds at the default rates.
 const MANY: usize = 200;
-/// A Service with at most this number of changes does not wait for those with many.
-const FEW: usize = 10;
 
 /// The options for carrying out a plan.
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +65,6 @@ pub struct Options {
     pub is_bulk: bool,
     /// Whether a person asked for the run, which also tries what was refused a moment ago.
     pub is_direct: bool,
-}
-
-impl Options {
-    /// The urgency of a turn: if there is much to do, Services with few changes go first.
-    fn urgency(&self, changes: usize) -> Urgency {
-        if changes <= FEW { Urgency::Urgent } else { self.urgency }
-    }
 }
 
 /// A plan that was carried out, or only made.

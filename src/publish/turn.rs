@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::{FutureExt, TryFutureExt};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, SetOnce};
 use tokio::time::Instant;
 
 use super::{Execution, Options};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
 use crate::model::{Outcome, Timestamp, fingerprint};
-use crate::publish::apply::{self, Calls, FRESH};
+use crate::publish::apply::{self, FRESH, TurnCalls};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
@@ -24,6 +24,8 @@ use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
 const BULK: Duration = Duration::from_secs(2);
 /// The same limit if this run has met another one.
 const CROWDED: Duration = Duration::from_secs(1);
+/// A Service with at most this number of changes does not wait for those with many: it goes first if there is much to do.
+const FEW: usize = 10;
 
 /// The turns of one run begin one after the other, by their first call and their urgency: many plans that were made at
 /// a time would be old again when they are due.
@@ -67,7 +69,9 @@ pub(super) async fn run<'a>(
         shell.turn.record_made(made);
     }
     let tried = shell.refusals(&shell.turn.open).iter().filter(|it| it.is_none()).count();
-    shell.options.urgency = options.urgency(tried);
+    if tried <= FEW {
+        shell.options.urgency = Urgency::Urgent;
+    }
     shell.cloud_map = shell.cloud_map.with(shell.options.urgency);
     // Many turns wait here at a time, so their futures are kept small.
     Box::pin(shell.run()).await;
@@ -180,14 +184,16 @@ impl Shell<'_> {
             let read = execution.read_endpoints(services);
             read.map_err(|error| Outcome::failed(chain(&error))).boxed()
         };
-        let calls = Calls {
+        let calls = TurnCalls {
             cloud_map: &self.cloud_map,
             results: &registry.results,
             deadline: self.options.deadline,
             observed: self.observed,
             look: &look,
+            turn: &self.turn,
+            is_free: SetOnce::new(),
         };
-        let made = apply::apply(calls, &self.turn, changes, token).await;
+        let made = apply::apply(&calls, changes, token).await;
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
             let answers = made

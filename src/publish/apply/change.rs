@@ -1,11 +1,16 @@
-//! One change, one call and its effect. Nothing is decided here: each answer only becomes the effect on the change. The
-//! calls that create and delete are in `service`.
+//! One change, one call and its effect, and the deletion of a service. Nothing is decided here: each answer only becomes
+//! the effect on the change. A service is created with the namespace that it needs, by calls of their own.
 
-use super::{Calls, Permitted, TurnCalls};
-use crate::cloud_map::{Accepted, Call, Class, Ended, Error, Permit};
-use crate::model::{NamespaceKind, Outcome, ServiceKey};
+use std::cell::Cell;
+
+use super::{Permitted, TurnCalls};
+use crate::cloud_map::{
+    Accepted, Call, Class, CloudMap, Created, Ended, Error, NewServiceId, Permit,
+};
+use crate::model::{NamespaceKind, NewService, Outcome, Place, ServiceKey};
 use crate::publish::passes::Effect;
 use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
+use crate::time::Deadline;
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
@@ -15,7 +20,7 @@ impl TurnCalls<'_> {
         match call {
             Some(permitted) => {
                 let made = self.make_call(change, permitted);
-                self.calls.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
+                self.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
             }
             None => Box::pin(self.make_place(change)).await,
         }
@@ -23,7 +28,7 @@ impl TurnCalls<'_> {
 
     /// Creates a namespace, or a service with the namespace that it needs.
     async fn make_place(&self, change: &Change) -> Effect {
-        let deadline = self.calls.deadline;
+        let deadline = self.deadline;
         if let Some(name) = change.missing_namespace() {
             let namespace = deadline.until_end(self.namespace(name)).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
@@ -35,6 +40,75 @@ impl TurnCalls<'_> {
         };
         let created = deadline.until_end(self.create(place, service)).await;
         created.unwrap_or_else(|_| late(change))
+    }
+
+    /// The reference of a namespace that was missing. All Services that need it share the result of its creation.
+    async fn namespace(&self, name: &str) -> Result<String, Effect> {
+        let deadline = self.deadline;
+        if !deadline.is_open() {
+            return Err(Effect::Is(Outcome::out_of_time()));
+        }
+        let (created, owner) = (&self.results.namespaces, &self.turn.observation.owner.id);
+        let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop).await;
+        arn.map_err(|error| match error.class {
+            Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
+            Class::NotFound => Effect::HeldBack(Reason::NamespaceInDeletion(name.to_owned())),
+            _ => failed(&error),
+        })
+    }
+
+    /// Creates a service, unless another turn of this invocation has created it since the read that the change rests on.
+    async fn create(&self, place: &Place, service: &NewService) -> Effect {
+        let (results, owner) = (self.results, &self.turn.observation.owner.id);
+        let NewService { namespace, name, .. } = service;
+        let created = || results.namespaces.reference(&namespace.name);
+        let Some(arn) = namespace.arn.clone().or_else(created) else {
+            return Effect::Is(Outcome::undone(
+                "its Cloud Map namespace does not exist".to_owned(),
+            ));
+        };
+        let is_own = Cell::new(false);
+        let creation = results.services.creation(&arn, name, owner, self.observed);
+        let created = creation.get_or_try_init(|| async {
+            is_own.set(true);
+            self.call_create(place, service, &arn).await.map(|arn| Created::now(arn, service))
+        });
+        match created.await {
+            Ok(created) if is_own.get() => Effect::Created(created.arn.clone()),
+            Ok(created) if created.is_as(service) => Effect::Exists(created.arn.clone()),
+            Ok(_) => Effect::Contested,
+            Err(effect) => effect,
+        }
+    }
+
+    /// The ARN of the service, or the effect if it was not created.
+    async fn call_create(
+        &self,
+        place: &Place,
+        service: &NewService,
+        namespace: &str,
+    ) -> Result<String, Effect> {
+        let (cloud_map, deadline) = (self.cloud_map, self.deadline);
+        let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
+            Ok(permit) if deadline.is_open() => permit,
+            _ => return Err(Effect::Is(Outcome::out_of_time())),
+        };
+        let owner = &self.turn.observation.owner.id;
+        let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
+        let created = created.map_err(|error| match error.class {
+            Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
+            Class::Invalid => Effect::HeldBack(Reason::InvalidInput(error.in_full())),
+            _ => failed(&error),
+        });
+        match created? {
+            NewServiceId::Created(arn) => Ok(arn),
+            NewServiceId::Exists(id) => {
+                if let Some(id) = id {
+                    self.results.services.note_existing(&place.key, id);
+                }
+                Err(Effect::Contested)
+            }
+        }
     }
 
     async fn make_call(&self, change: &Change, permitted: Permitted<'_>) -> Effect {
@@ -67,7 +141,7 @@ impl TurnCalls<'_> {
         change: &Change,
         arn: &str,
     ) -> Result<Option<Accepted>, Error> {
-        let cloud_map = self.calls.cloud_map;
+        let cloud_map = self.cloud_map;
         let accepted = match change {
             Change::CreateNamespace { .. } | Change::CreateService { .. } => return Ok(None),
             Change::NoteOnService { place, difference: Difference { attribute, .. }, text } => {
@@ -104,7 +178,7 @@ impl TurnCalls<'_> {
         let Change::Rewrite { place, instance, adopted: Some(adopted), .. } = change else {
             return None;
         };
-        let now = Box::pin(self.calls.cloud_map.instance(permit, arn, place, instance));
+        let now = Box::pin(self.cloud_map.instance(permit, arn, place, instance));
         match now.await {
             Ok(Some(now)) if now == adopted.present => None,
             Ok(_) => {
@@ -157,8 +231,8 @@ impl TurnCalls<'_> {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
-        let Calls { cloud_map, deadline, .. } = self.calls;
-        match cloud_map.wait(&operation, (call, kind), owner, deadline.stop).await {
+        let deadline = self.deadline;
+        match self.cloud_map.wait(&operation, (call, kind), owner, deadline.stop).await {
             Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
             // Cloud Map forgets operations: one that it does not know is not under way.
             Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,
@@ -203,12 +277,11 @@ pub(super) fn call_of(change: &Change) -> Option<Call> {
 
 /// The error of a namespace that could not be created is that of the change that creates it. The others are not made.
 fn without_namespace(change: &Change, effect: Effect) -> Effect {
-    match (change, effect) {
-        (Change::CreateNamespace { .. }, effect) => effect,
-        (_, Effect::Is(Outcome::Failed { .. })) => {
+    match effect {
+        Effect::Is(Outcome::Failed { .. }) if !matches!(change, Change::CreateNamespace { .. }) => {
             Effect::Is(Outcome::undone("its Cloud Map namespace does not exist"))
         }
-        (_, effect) => effect,
+        effect => effect,
     }
 }
 
@@ -217,6 +290,33 @@ fn late(change: &Change) -> Effect {
     Effect::Is(Outcome::failed(text))
 }
 
-pub(super) fn failed(error: &Error) -> Effect {
+fn failed(error: &Error) -> Effect {
     Effect::Is(Outcome::failed(error.in_full()))
+}
+
+/// Deletes a service, and returns the outcome.
+///
+/// # Errors
+/// Returns the reason if it is held back.
+pub async fn delete(
+    cloud_map: &CloudMap,
+    deadline: Deadline,
+    arn: &str,
+    place: &Place,
+) -> Result<Outcome, Reason> {
+    let permit = match deadline.until_stop(cloud_map.permit(Call::DeleteService)).await {
+        Ok(permit) if deadline.is_open() => permit,
+        _ => return Ok(Outcome::out_of_time()),
+    };
+    let deleted = deadline.until_end(cloud_map.delete_service(permit, arn, place)).await;
+    Ok(match deleted {
+        Ok(Ok(())) => Outcome::Applied,
+        // A missing service is the wanted result.
+        Ok(Err(error)) if error.class == Class::NotFound => Outcome::Applied,
+        Ok(Err(error)) if error.class == Class::InUse => return Err(Reason::ServiceInUse),
+        Ok(Err(error)) => Outcome::failed(error.in_full()),
+        Err(_) => {
+            Outcome::failed(format!("cannot delete {place}: Cloud Map did not answer in time"))
+        }
+    })
 }

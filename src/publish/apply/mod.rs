@@ -1,4 +1,4 @@
-//! Apply: makes the changes that a turn hands out, each by one call (`change`, with `service`). It plans nothing; if a
+//! Apply: makes the changes that a turn hands out, each by one call (`change`). It plans nothing; if a
 //! change could be wrong, the rule against it belongs in the plan.
 //!
 //! Registrations are made at the pace that the rate allows. One at a time waits for its token: the others do not grow old
@@ -6,7 +6,6 @@
 //! are read, so a cluster that answers late holds up no other.
 
 mod change;
-mod service;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +16,20 @@ use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
 use crate::cloud_map::{Admission, Call, CloudMap, Permit, SharedResults, Token};
-use crate::model::{Desired, InstanceKey, Outcome, ServiceKey};
+use crate::model::{Desired, InstanceKey, Outcome};
 use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};
 use crate::time::Deadline;
 
 use change::call_of;
-pub use service::delete;
+pub use change::delete;
 
 /// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
 /// calls.
 const SIDE_BY_SIDE: usize = 256;
 
-/// The parts that the calls of a run share.
-#[derive(Clone, Copy)]
-pub struct Calls<'a> {
+/// The calls of one turn.
+pub struct TurnCalls<'a> {
     pub cloud_map: &'a CloudMap,
     pub results: &'a SharedResults,
     /// No new call begins after this time.
@@ -40,36 +38,25 @@ pub struct Calls<'a> {
     pub observed: Instant,
     /// Reads the endpoints again that the changes are about.
     pub look: &'a Look<'a>,
+    pub turn: &'a Turn<'a>,
+    /// The answer to the first call: whether no other run was at the same instance.
+    pub is_free: SetOnce<bool>,
 }
 
 /// A read of Services with their endpoints.
 pub type Look<'a> = dyn Fn() -> BoxFuture<'a, Result<Desired, Outcome>> + Sync + 'a;
 
-/// The calls of one turn.
-struct TurnCalls<'a> {
-    calls: Calls<'a>,
-    turn: &'a Turn<'a>,
-    /// The ARN of every Cloud Map service that exists.
-    services: BTreeMap<ServiceKey, String>,
-    /// The answer to the first call: whether no other run was at the same instance.
-    is_free: SetOnce<bool>,
-}
-
 /// Makes changes of a turn, all by calls of one kind. They get their permits one after the other, so that only those
 /// under way take memory, and are made side by side. The first registration has its token if the turn has just begun.
 /// The others wait for the answer to it: if another run is at the Service, only that one meets it, and the rest is not
 /// made twice.
-pub async fn apply<'a>(
-    calls: Calls<'a>,
-    turn: &'a Turn<'a>,
+pub async fn apply(
+    of_turn: &TurnCalls<'_>,
     changes: Vec<Change>,
     token: Option<Token>,
 ) -> Vec<(Change, Effect)> {
-    let services = turn.observation.registry.services.iter();
-    let services = services.map(|(key, service)| (key.clone(), service.arn.clone())).collect();
-    let of_turn = &TurnCalls { calls, turn, services, is_free: SetOnce::new() };
-    let is_next = token.is_some();
-    let pace = Pace { is_next, has_begun: false, token, read: calls.observed, wanted: Ok(None) };
+    let (is_next, read) = (token.is_some(), of_turn.observed);
+    let pace = Pace { is_next, has_begun: false, token, read, wanted: Ok(None) };
     stream::unfold((changes.into_iter(), pace), |(mut changes, mut pace)| async move {
         let change = changes.next()?;
         let permitted = of_turn.permitted(&mut pace, &change).await;
@@ -136,10 +123,12 @@ impl TurnCalls<'_> {
         pace: &mut Pace,
         change: &Change,
     ) -> Result<Option<Permitted<'_>>, Effect> {
-        let Calls { cloud_map, deadline, .. } = self.calls;
+        let Self { cloud_map, deadline, .. } = self;
         let Some(call) = call_of(change) else { return Ok(None) };
         let key = &change.place().key;
-        let Some(arn) = self.services.get(key) else { return Err(self.turn.without_service(key)) };
+        let Some(service) = self.turn.observation.registry.services.get(key) else {
+            return Err(self.turn.without_service(key));
+        };
         let is_registration = change.stage() == Stage::Register;
         if is_registration && std::mem::replace(&mut pace.has_begun, true) {
             let _waiting = pace.is_next.then(|| cloud_map.plan(call));
@@ -147,22 +136,20 @@ impl TurnCalls<'_> {
                 return Err(Effect::Contested);
             }
         }
-        match deadline.until_stop(self.permit(pace, call, change)).await {
-            Ok(Ok((permit, admission))) if deadline.is_open() => {
-                Ok(Some(Permitted { call, arn, permit, admission }))
-            }
+        match deadline.until_stop(self.permit(pace, (call, &service.arn), change)).await {
+            Ok(Ok(permitted)) if deadline.is_open() => Ok(Some(permitted)),
             Ok(Err(effect)) => Err(effect),
             _ => Err(Effect::Is(Outcome::out_of_time())),
         }
     }
 
-    async fn permit(
-        &self,
+    async fn permit<'a>(
+        &'a self,
         pace: &mut Pace,
-        call: Call,
+        (call, arn): (Call, &'a str),
         change: &Change,
-    ) -> Result<(Permit<'_>, Option<Admission>), Effect> {
-        let Calls { cloud_map, results, look, .. } = self.calls;
+    ) -> Result<Permitted<'a>, Effect> {
+        let Self { cloud_map, results, look, .. } = self;
         pace.refuse(change)?;
         let token = match pace.token.take() {
             Some(token) => token,
@@ -182,6 +169,6 @@ impl TurnCalls<'_> {
             }
             _ => None,
         };
-        Ok((cloud_map.permit_with(token).await, admission))
+        Ok(Permitted { call, arn, permit: cloud_map.permit_with(token).await, admission })
     }
 }
