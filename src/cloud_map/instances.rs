@@ -154,18 +154,11 @@ impl CloudMap {
                 Ok::<_, Error>((id.clone(), self.get_instance(arn, id, action).await?))
             }
         });
-        match try_join_all(reads).await {
-            Ok(read) => {
-                let found = read.into_iter().filter_map(|(id, it)| Some((id, it?)));
-                service.instances = Some(found.collect());
-                (service.unreadable, service.is_denied) = (None, false);
-            }
-            Err(error) => {
-                service.instances = None;
-                service.is_denied = error.class == Class::Denied;
-                service.unreadable = Some(error.in_full());
-            }
-        }
+        let read = try_join_all(reads).await.map(|read| {
+            let instances = read.into_iter().filter_map(|(id, it)| Some((id, it?))).collect();
+            Some(Reading::Instances { instances, registered_by: BTreeSet::new() })
+        });
+        Reading::of(read).fill(service);
     }
 
     /// The attributes of one instance; `None` if it does not exist. The caller already has a permit, so only the rate

@@ -1,13 +1,12 @@
-//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `namespace` and `write` make one change
-//! each; `operation` waits for the operation that a change starts. Nothing here decides anything. Every call waits for
-//! a permit of its rate limit (`quota`).
+//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `write` makes one change each; `operation`
+//! waits for the operation that a change starts. Nothing here decides anything. Every call waits for a permit of its rate
+//! limit (`quota`).
 //!
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
 
 mod bucket;
 mod instances;
-mod namespace;
 mod operation;
 mod quota;
 mod read;
@@ -96,12 +95,13 @@ impl CloudMap {
 
     /// Counts a call that waits for something else first, so that no turn begins before it.
     pub fn plan(&self, call: Call) -> Waiting<'_> {
-        self.quotas.plan(call, self.urgency)
+        self.quotas.queues[&call].plan(self.urgency.later_calls())
     }
 
     /// Waits for a permit to make one call.
     pub async fn permit(&self, call: Call) -> Permit<'_> {
-        self.quotas.permit(call, self.urgency).await
+        let token = self.token(call).await;
+        self.permit_with(token).await
     }
 }
 

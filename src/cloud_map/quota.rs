@@ -21,7 +21,7 @@ use aws_smithy_runtime_api::client::retries::RequestAttempts;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::bucket::{Bucket, PriorityQueue, Token, Waiting};
+use super::bucket::{Bucket, PriorityQueue, Token};
 use crate::model::{Traffic, words};
 
 words! {
@@ -174,7 +174,7 @@ impl Urgency {
 /// The rate limits of one account in one Region.
 #[derive(Debug)]
 pub struct Quotas {
-    queues: BTreeMap<Call, Arc<PriorityQueue>>,
+    pub(super) queues: BTreeMap<Call, Arc<PriorityQueue>>,
     concurrency: Semaphore,
     /// The calls since the start of the process, including the retries of the SDK; the traffic of one invocation is a
     /// difference of two reads.
@@ -199,22 +199,12 @@ impl Quotas {
         Self { queues, concurrency: Semaphore::new(MAX_CONCURRENCY), calls, throttles }
     }
 
-    pub(super) async fn permit(&self, call: Call, urgency: Urgency) -> Permit<'_> {
-        let token = self.token(call, urgency.later_calls()).await;
-        self.permit_with(token).await
-    }
-
     /// The permit for a call that has its token.
     pub(super) async fn permit_with(&self, token: Token) -> Permit<'_> {
         // The semaphore is never closed, so there is no error to handle.
         let held = self.concurrency.acquire().await.ok();
         token.spend();
         Permit { _held: held }
-    }
-
-    /// Counts a call that waits for something else first, so that no turn begins before it.
-    pub(super) fn plan(&self, call: Call, urgency: Urgency) -> Waiting<'_> {
-        self.queues[&call].plan(urgency.later_calls())
     }
 
     /// Waits for the rate limit only, not for the concurrency limit.
@@ -306,7 +296,8 @@ mod tests {
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
         let (quotas, start) = (Quotas::new(share), Instant::now());
         let all = (0..calls).map(|_| async {
-            drop(quotas.permit(call, Urgency::Bulk).await);
+            let token = quotas.token(call, Urgency::Bulk.later_calls()).await;
+            drop(quotas.permit_with(token).await);
             quotas.record_success(call);
         });
         futures_util::future::join_all(all).await;

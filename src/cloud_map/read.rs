@@ -13,10 +13,7 @@ use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_servicediscovery::error::{BoxError, SdkError};
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
-use aws_sdk_servicediscovery::types::{
-    DnsConfig, DnsRecord, HealthCheckConfig, HealthStatus, HealthStatusFilter, NamespaceSummary,
-    NamespaceType, RecordType, Service, ServiceFilter, ServiceFilterName, ServiceSummary,
-};
+use aws_sdk_servicediscovery::types as api;
 use aws_smithy_async::future::pagination_stream::PaginationStream;
 use futures_util::stream::try_unfold;
 use futures_util::{Stream, TryStreamExt};
@@ -83,7 +80,8 @@ impl CloudMap {
         };
         let filter = of.map(|of| {
             let id = of.arn.clone().unwrap_or_else(|| of.id.clone());
-            ServiceFilter::builder().name(ServiceFilterName::NamespaceId).values(id).build()
+            let name = api::ServiceFilterName::NamespaceId;
+            api::ServiceFilter::builder().name(name).values(id).build()
         });
         let filter = filter.transpose().map_err(|error| Error::input(action.clone(), &error))?;
         let request = self.client.list_services().set_filters(filter.map(|filter| vec![filter]));
@@ -131,7 +129,7 @@ impl CloudMap {
         &self,
         id: &str,
         action: impl Fn() -> String,
-    ) -> Result<Option<Service>, Error> {
+    ) -> Result<Option<api::Service>, Error> {
         let _permit = self.permit(Call::GetService).await;
         let answer = self.client.get_service().id(id).send().await;
         match answer.map_err(|error| Error::new(action(), &error)) {
@@ -175,13 +173,13 @@ impl CloudMap {
         let action = format!("discover the instances of {}/{name}", namespace.name);
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
-        let call = call.health_status(HealthStatusFilter::All).max_results(MAX_RESULTS.into());
+        let call = call.health_status(api::HealthStatusFilter::All).max_results(MAX_RESULTS.into());
         let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
         let answer = answer.map_err(|error| Error::new(&action, &error))?;
         let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
         let health =
-            |it: Option<HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());
+            |it: Option<api::HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());
         let found =
             found.into_iter().filter_map(|it| Some((it.instance_id?, health(it.health_status))));
         Ok(found.collect())
@@ -194,10 +192,10 @@ fn repeated_token(call: Call) -> Error {
 }
 
 /// Returns `None` if the summary has no id, ARN or name.
-fn namespace(summary: NamespaceSummary) -> Option<ListedNamespace> {
+fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
     let services = summary.service_count.and_then(|count| count.try_into().ok());
     let kind = match summary.r#type {
-        Some(NamespaceType::Http) => NamespaceKind::Http,
+        Some(api::NamespaceType::Http) => NamespaceKind::Http,
         _ => NamespaceKind::Dns,
     };
     let http = summary.properties.and_then(|properties| properties.http_properties);
@@ -213,14 +211,14 @@ fn namespace(summary: NamespaceSummary) -> Option<ListedNamespace> {
 }
 
 /// A service with the account of its namespace; `None` if the summary has no ARN or name.
-fn owned_service(mut summary: ServiceSummary) -> Option<ListedService> {
+fn owned_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
     let owner = summary.resource_owner.take();
     service(summary).map(|service| ListedService { owner, service })
 }
 
 /// The summary that a list has of a service.
-fn summary(service: Service) -> ServiceSummary {
-    ServiceSummary::builder()
+fn summary(service: api::Service) -> api::ServiceSummary {
+    api::ServiceSummary::builder()
         .set_arn(service.arn)
         .set_name(service.name)
         .set_description(service.description)
@@ -233,12 +231,12 @@ fn summary(service: Service) -> ServiceSummary {
 }
 
 /// A service whose instances, health and tags are unread; `None` if the summary has no ARN or name.
-fn service(summary: ServiceSummary) -> Option<CloudMapService> {
-    let listed = || summary.dns_config.iter().flat_map(DnsConfig::dns_records);
-    let records = listed().map(DnsRecord::r#type).fold(Records::default(), with_record);
+fn service(summary: api::ServiceSummary) -> Option<CloudMapService> {
+    let listed = || summary.dns_config.iter().flat_map(api::DnsConfig::dns_records);
+    let records = listed().map(api::DnsRecord::r#type).fold(Records::default(), with_record);
     let is_http = records == Records::default();
     let ttls = listed().filter_map(|record| record.ttl().try_into().ok());
-    let policy = summary.dns_config.as_ref().and_then(DnsConfig::routing_policy);
+    let policy = summary.dns_config.as_ref().and_then(api::DnsConfig::routing_policy);
     Some(CloudMapService {
         kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
         ttls: ttls.collect(),
@@ -254,18 +252,18 @@ fn service(summary: ServiceSummary) -> Option<CloudMapService> {
     })
 }
 
-fn with_record(mut records: Records, kind: &RecordType) -> Records {
+fn with_record(mut records: Records, kind: &api::RecordType) -> Records {
     match kind {
-        RecordType::A => records.a = true,
-        RecordType::Aaaa => records.aaaa = true,
-        RecordType::Srv => records.srv = true,
-        RecordType::Cname => records.cname = true,
+        api::RecordType::A => records.a = true,
+        api::RecordType::Aaaa => records.aaaa = true,
+        api::RecordType::Srv => records.srv = true,
+        api::RecordType::Cname => records.cname = true,
         _ => {}
     }
     records
 }
 
-fn health_check(config: HealthCheckConfig) -> HealthCheck {
+fn health_check(config: api::HealthCheckConfig) -> HealthCheck {
     HealthCheck {
         kind: config.r#type.as_str().to_owned(),
         path: config.resource_path,

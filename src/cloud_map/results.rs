@@ -1,5 +1,6 @@
 //! The results of calls that all turns of an invocation share.
 //!
+//! - The namespaces that it has created or found, each at most once.
 //! - The Cloud Map services that it has created, so that the turns of several clusters that need the same one create it
 //!   once: an account may create five a second, and each refused creation costs reads besides.
 //! - The registrations of new instances that namespaces admit. No API reports the remaining capacity of a namespace, and a
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::namespace::NewNamespaces;
+use super::Error;
 use super::quota::MAX_CONCURRENCY;
 use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 
@@ -27,6 +28,24 @@ pub struct SharedResults {
     pub services: NewServices,
     /// The registrations that full namespaces admit.
     pub admissions: Admissions,
+}
+
+type CreatedNamespace = OnceCell<Result<String, Arc<Error>>>;
+
+/// The results of an invocation, by namespace name.
+#[derive(Debug, Default)]
+pub struct NewNamespaces(Mutex<BTreeMap<String, Arc<CreatedNamespace>>>);
+
+impl NewNamespaces {
+    pub(super) fn cell(&self, name: &str) -> Arc<CreatedNamespace> {
+        let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// The reference of a namespace that this invocation has created or found: its id, which serves as the ARN does.
+    pub fn reference(&self, name: &str) -> Option<String> {
+        self.cell(name).get()?.as_ref().ok().cloned()
+    }
 }
 
 /// The ARN of the namespace, the name and the owner in the tag.

@@ -1,19 +1,22 @@
 //! Registers and deregisters an instance; creates, updates and deletes a service: one call each, whose result is returned.
-//! The plan has decided whether the call may be made.
+//! Creates a missing HTTP namespace, and waits for it: the Services that need the same one share the result. The plan has
+//! decided whether the call may be made.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use aws_sdk_servicediscovery::error::{BuildError, ProvideErrorMetadata, SdkError};
+use aws_sdk_servicediscovery::operation::create_http_namespace::CreateHttpNamespaceError;
 use aws_sdk_servicediscovery::operation::create_service::CreateServiceError;
 use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstanceError;
 use aws_sdk_servicediscovery::operation::register_instance::RegisterInstanceError;
 use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
-use aws_sdk_servicediscovery::types::{
-    DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckCustomConfig,
-    HealthCheckType, RecordType, RoutingPolicy as ApiPolicy, ServiceChange, ServiceTypeOption,
-};
+use aws_sdk_servicediscovery::types as api;
+use tokio::time::Instant;
 
-use super::{CloudMap, Error, Permit};
+use super::operation::Ended;
+use super::results::NewNamespaces;
+use super::{Call, CloudMap, Error, Permit};
 use crate::model::{
     Attributes, HealthCheck, NamespaceKind, NewService, Place, Records, ServiceKind, ServiceUpdate,
     description,
@@ -97,10 +100,10 @@ impl CloudMap {
             (ServiceKind::Dns(records), _) => request.dns_config(
                 dns_config(records, service).map_err(|error| Error::input(failed(), &error))?,
             ),
-            (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(ServiceTypeOption::Http),
+            (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(api::ServiceTypeOption::Http),
             (ServiceKind::Http, NamespaceKind::Http) => request,
         };
-        let check = service.custom_health.then(|| HealthCheckCustomConfig::builder().build());
+        let check = service.custom_health.then(|| api::HealthCheckCustomConfig::builder().build());
         let request = request.set_health_check_custom_config(check);
         match request.send().await {
             Ok(created) => {
@@ -151,6 +154,97 @@ impl CloudMap {
         let action = || format!("delete the Cloud Map service {place}");
         deleted.map(|_| ()).map_err(|error| Error::new(action(), &error))
     }
+
+    /// The reference of the HTTP namespace `name`, which is created if it does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if the namespace could not be created or found before `until`; it is of class
+    /// [`super::Class::NotFound`] if the namespace is being deleted.
+    pub async fn ensure_namespace(
+        &self,
+        created: &NewNamespaces,
+        name: &str,
+        owner: &str,
+        until: Instant,
+    ) -> Result<String, Arc<Error>> {
+        let cell = created.cell(name);
+        let create = || async { self.create_namespace(name, owner, until).await.map_err(Arc::new) };
+        cell.get_or_init(create).await.clone()
+    }
+
+    /// The id comes from the operation or the refusal: a list may not show the namespace yet. The one of another client
+    /// is read, since it may be of another type, or gone. A refusal names the operation of that client, which may have
+    /// ended, or the namespace that has the name, also while it is being deleted.
+    async fn create_namespace(
+        &self,
+        name: &str,
+        owner: &str,
+        until: Instant,
+    ) -> Result<String, Error> {
+        use CreateHttpNamespaceError::{DuplicateRequest, NamespaceAlreadyExists};
+        let permit = self.permit(Call::CreateHttpNamespace).await;
+        let tags = self.new_tags(owner).map_err(|error| Error::input(creation_of(name), &error))?;
+        let request = self.client.create_http_namespace().name(name).set_tags(Some(tags));
+        let answer = request.description(description(owner)).send().await;
+        drop(permit);
+        let error = match answer {
+            Ok(accepted) => {
+                let missing = || Error::missing_member(creation_of(name), "OperationId");
+                let operation = accepted.operation_id.ok_or_else(missing)?;
+                return self.created_by(&operation, name, until).await;
+            }
+            Err(error) => error,
+        };
+        let of_another = match error.as_service_error() {
+            Some(DuplicateRequest(it)) if let Some(operation) = it.duplicate_operation_id() => {
+                self.created_by(operation, name, until).await?
+            }
+            Some(NamespaceAlreadyExists(it)) if let Some(id) = it.namespace_id() => id.to_owned(),
+            _ => return Err(Error::new(creation_of(name), &error)),
+        };
+        self.http_namespace(of_another, name).await
+    }
+
+    /// The id of the namespace that an operation has created.
+    async fn created_by(
+        &self,
+        operation: &str,
+        name: &str,
+        until: Instant,
+    ) -> Result<String, Error> {
+        let kind = (Call::CreateHttpNamespace, NamespaceKind::Http);
+        let problem = match self.wait(operation, kind, None, until).await? {
+            Ended::Success { namespace: Some(id) } => return Ok(id),
+            Ended::Success { namespace: None } => {
+                return Err(Error::missing_member(creation_of(name), "Targets"));
+            }
+            Ended::Fail { code, message } => format!("{code}: {message}"),
+            Ended::Pending => "the operation has not ended in time".to_owned(),
+        };
+        Err(Error::input(creation_of(name), &problem))
+    }
+
+    /// A namespace that another client created or creates, if it is of the type HTTP.
+    async fn http_namespace(&self, id: String, name: &str) -> Result<String, Error> {
+        let _permit = self.permit(Call::GetNamespace).await;
+        let read = self.client.get_namespace().id(&id).send().await;
+        let action_of_read = || format!("read the Cloud Map namespace {name} ({id})");
+        let read = read.map_err(|error| Error::new(action_of_read(), &error))?;
+        match read.namespace.and_then(|namespace| namespace.r#type) {
+            Some(api::NamespaceType::Http) => Ok(id),
+            Some(_) => Err(Error::input(
+                creation_of(name),
+                &format!(
+                    "{id} is a DNS namespace of that name since a moment ago, which the next run uses"
+                ),
+            )),
+            None => Err(Error::missing_member(action_of_read(), "Namespace")),
+        }
+    }
+}
+
+fn creation_of(namespace: &str) -> String {
+    format!("create the Cloud Map namespace {namespace}")
 }
 
 /// The operation that Cloud Map began, or the one that is in its way.
@@ -182,36 +276,38 @@ pub enum NewServiceId {
     Exists(Option<String>),
 }
 
-fn service_change(update: &ServiceUpdate) -> Result<ServiceChange, BuildError> {
+fn service_change(update: &ServiceUpdate) -> Result<api::ServiceChange, BuildError> {
     let records = dns_records(update.records, update.ttl)?;
-    let dns = DnsConfigChange::builder().set_dns_records(Some(records)).build()?;
+    let dns = api::DnsConfigChange::builder().set_dns_records(Some(records)).build()?;
     let check = update.health_check.as_ref().map(health_check).transpose()?;
-    let change = ServiceChange::builder().set_description(update.description.clone());
+    let change = api::ServiceChange::builder().set_description(update.description.clone());
     Ok(change.dns_config(dns).set_health_check_config(check).build())
 }
 
-fn health_check(check: &HealthCheck) -> Result<HealthCheckConfig, BuildError> {
-    HealthCheckConfig::builder()
-        .r#type(HealthCheckType::from(check.kind.as_str()))
+fn health_check(check: &HealthCheck) -> Result<api::HealthCheckConfig, BuildError> {
+    api::HealthCheckConfig::builder()
+        .r#type(api::HealthCheckType::from(check.kind.as_str()))
         .set_resource_path(check.path.clone())
         .set_failure_threshold(check.threshold)
         .build()
 }
 
-fn dns_config(records: Records, service: &NewService) -> Result<DnsConfig, BuildError> {
-    DnsConfig::builder()
-        .routing_policy(ApiPolicy::from(service.routing_policy.as_str()))
+fn dns_config(records: Records, service: &NewService) -> Result<api::DnsConfig, BuildError> {
+    api::DnsConfig::builder()
+        .routing_policy(api::RoutingPolicy::from(service.routing_policy.as_str()))
         .set_dns_records(Some(dns_records(records, service.ttl)?))
         .build()
 }
 
-fn dns_records(records: Records, ttl: u32) -> Result<Vec<DnsRecord>, BuildError> {
+fn dns_records(records: Records, ttl: u32) -> Result<Vec<api::DnsRecord>, BuildError> {
     let types = [
-        (records.a, RecordType::A),
-        (records.aaaa, RecordType::Aaaa),
-        (records.srv, RecordType::Srv),
-        (records.cname, RecordType::Cname),
+        (records.a, api::RecordType::A),
+        (records.aaaa, api::RecordType::Aaaa),
+        (records.srv, api::RecordType::Srv),
+        (records.cname, api::RecordType::Cname),
     ];
     let types = types.into_iter().filter_map(|(set, record)| set.then_some(record));
-    types.map(|record| DnsRecord::builder().r#type(record).ttl(i64::from(ttl)).build()).collect()
+    types
+        .map(|record| api::DnsRecord::builder().r#type(record).ttl(i64::from(ttl)).build())
+        .collect()
 }
