@@ -10,7 +10,7 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter, Write as _};
+use std::fmt::{self, Display, Formatter};
 
 use crate::model::{
     ClusterArn, GuardState, Selection, ServiceRef, SignedDuration, Timestamp, fingerprint,
@@ -136,40 +136,30 @@ impl Measure {
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }
 
+    /// The verdict on a loss. In a full sync, if a loss that was seen before is let pass, the rest is judged by itself.
+    /// Instances that could not be read may be lost as well: they are added if another loss exists.
     pub fn judge(
         self,
         run: &Circumstances<'_>,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
-        match self.extent {
-            Extent::Part => self.of_a_part(run, losses, sighting),
-            _ => self.of_everything(run, losses, sighting),
+        if self.extent == Extent::Part {
+            return self.of_a_part(run, losses, sighting);
         }
-    }
-
-    /// The verdict on a full sync. If a loss that was seen before is let pass, the rest is judged by itself. Instances
-    /// that could not be read may be lost as well: they are added if another loss exists.
-    fn of_everything(
-        self,
-        run: &Circumstances<'_>,
-        losses: &Losses,
-        sighting: Option<&Sighting>,
-    ) -> Option<Verdict> {
         let instances = self.instances;
         if !self.may_be_past(run, losses) {
             return None;
         }
         let first_seen = sighting.map(|sighting| sighting.first_seen);
+        let of_all = |state| Verdict::new(state, losses.clone(), instances, first_seen);
         if self.extent == Extent::Confirmed {
-            let passed = Verdict::pass(GuardState::Confirmed, losses, instances);
-            return Some(Verdict { first_seen, ..passed });
+            return Some(of_all(GuardState::Confirmed));
         }
         let aged = sighting.map(|sighting| (sighting, sighting.age(run.guard, run.now)));
         let (seen, new) = match aged {
             Some((_, Age::Early)) if self.is_past(run, losses) => {
-                let losses = losses.clone();
-                return Some(Verdict::hold(GuardState::Held, losses, instances, first_seen));
+                return Some(of_all(GuardState::Held));
             }
             Some((sighting, Age::Ripe)) => losses
                 .clone()
@@ -179,15 +169,15 @@ impl Measure {
         };
         let rest = Self { instances: instances.saturating_sub(total(&seen)), ..self };
         if rest.is_past(run, &new) {
-            let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(run.now));
+            let held = Verdict::new(GuardState::Held, new, rest.instances, Some(run.now));
             return Some(Verdict { passed: seen, is_new: true, ..held });
         }
         if rest.may_be_past(run, &new) {
             // No sighting: the complete loss is unknown, so a later look could not recognize it.
-            let held = Verdict::hold(GuardState::HeldUntilRead, new, rest.instances, None);
+            let held = Verdict::new(GuardState::HeldUntilRead, new, rest.instances, None);
             return Some(Verdict { passed: seen, unread: self.unread, ..held });
         }
-        Some(Verdict { first_seen, ..Verdict::pass(GuardState::Lifted, losses, instances) })
+        Some(of_all(GuardState::Lifted))
     }
 
     /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
@@ -203,32 +193,27 @@ impl Measure {
     ) -> Option<Verdict> {
         let instances = self.instances;
         if self.is_past(run, losses) || self.may_be_noted && total(losses) > 0 {
-            let losses = losses.clone();
-            return Some(Verdict::hold(GuardState::LeftToFullSync, losses, instances, None));
+            return Some(Verdict::new(GuardState::LeftToFullSync, losses.clone(), instances, None));
         }
         let sighting = sighting.filter(|sighting| sighting.age(run.guard, run.now) != Age::Stale);
         let mut held = losses.clone();
         held.retain(|service, loss| loss.was_held || sighting.is_some_and(|it| it.has(service)));
         let first_seen = sighting.map(|sighting| sighting.first_seen);
-        let verdict = Verdict::hold(GuardState::HeldByFullSync, held, instances, first_seen);
+        let verdict = Verdict::new(GuardState::HeldByFullSync, held, instances, first_seen);
         (!verdict.held.is_empty()).then_some(verdict)
     }
 }
 
 impl Verdict {
-    fn hold(
+    fn new(
         state: GuardState,
-        held: Losses,
+        losses: Losses,
         instances: usize,
         first_seen: Option<Timestamp>,
     ) -> Self {
-        let passed = Losses::default();
+        let none = Losses::default();
+        let (held, passed) = if state.holds() { (losses, none) } else { (none, losses) };
         Self { state, held, passed, instances, unread: 0, first_seen, is_new: false }
-    }
-
-    fn pass(state: GuardState, losses: &Losses, instances: usize) -> Self {
-        let (held, passed) = (Losses::default(), losses.clone());
-        Self { state, held, passed, instances, unread: 0, first_seen: None, is_new: false }
     }
 
     /// The verdict in words and numbers.
@@ -338,11 +323,6 @@ impl Sighting {
     pub fn has_seen(&self, service: &ServiceRef, loss: Loss) -> bool {
         self.left.get(&hash(service)).is_some_and(|left| loss.left >= *left)
     }
-
-    #[cfg(test)]
-    pub fn services(&self) -> usize {
-        self.left.len()
-    }
 }
 
 impl Guard {
@@ -375,12 +355,7 @@ fn hash(service: &ServiceRef) -> String {
 }
 
 fn entry(hash: &str, left: usize) -> String {
-    let mut entry = format!(" {hash}");
-    if left > 0 {
-        // Writing to a string cannot fail.
-        let _ = write!(entry, "+{left}");
-    }
-    entry
+    if left > 0 { format!(" {hash}+{left}") } else { format!(" {hash}") }
 }
 
 impl Display for Sighting {
@@ -464,7 +439,7 @@ mod sighting_tests {
         let sighting = Sighting::of(&many, Timestamp::UNIX_EPOCH);
         let text = sighting.to_string();
         assert!((1018..=1024).contains(&text.len()), "{}", text.len());
-        assert_eq!(sighting.services(), 143);
+        assert_eq!(sighting.left.len(), 143);
         let seen = many.iter().filter(|(service, loss)| sighting.has_seen(service, **loss));
         let least = seen.map(|(_, loss)| loss.lost).min();
         assert_eq!(least, Some(400 - 142));

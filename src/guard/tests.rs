@@ -119,6 +119,6 @@ fn sighting_that_is_as_long_as_an_attribute_may_be_has_all_services() {
         (0..count).map(loss).collect()
     };
     let sighting = |count| Sighting::of(&all(count), at("09:55"));
-    assert_eq!((sighting(143).to_string().len(), sighting(143).services()), (1024, 143));
-    assert_eq!((sighting(144).to_string().len(), sighting(144).services()), (1024, 143));
+    assert_eq!((sighting(143).to_string().len(), sighting(143).left.len()), (1024, 143));
+    assert_eq!((sighting(144).to_string().len(), sighting(144).left.len()), (1024, 143));
 }
