@@ -18,7 +18,7 @@ const READ_AGAIN: f64 = 1.0 / 3.0;
 const READ: f64 = 0.8;
 
 /// The instances in an answer of `ListInstances`, and the services in one of `ListServices`.
-const PAGE: usize = 100;
+pub(super) const PAGE: usize = 100;
 
 /// A number of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

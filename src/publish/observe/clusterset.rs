@@ -103,17 +103,21 @@ impl SharedRegistry {
         names: Option<&BTreeSet<ServiceRef>>,
         served: &Served,
     ) -> Result<ReadClusterset, Failure> {
-        let (mut registry, names) = match (self.known().await, names) {
-            (None, Some(names)) => (Registry::default(), Some(names)),
-            (Some(mut known), _) => {
-                let of_records = record::namespace(clusterset);
-                if known.namespaces.values().all(|it| it.name != of_records) {
-                    self.look_for_namespaces(&mut known).await?;
-                }
-                (known, None)
+        let of_records = record::namespace(clusterset);
+        let known = self.known().await;
+        let may_be_old = known.is_some() || names.is_some();
+        let (mut registry, names) = match (known, names) {
+            (Some(known), _) => (known, None),
+            (None, Some(names)) => {
+                let namespaces = self.some_namespaces().await?;
+                (Registry { namespaces, ..Registry::default() }, Some(names))
             }
             (None, None) => (self.read().await?, None),
         };
+        if may_be_old && registry.namespaces.values().all(|it| it.name != of_records) {
+            // It may have been created since they were listed.
+            self.look_for_namespaces(&mut registry).await?;
+        }
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
             served.leave_other_records_out(&mut registry, clusterset);
@@ -121,12 +125,6 @@ impl SharedRegistry {
             self.read_instances(&mut registry, &keys).await;
             return Ok(ReadClusterset { registry, has_all_members: true, earlier: None });
         };
-        registry.namespaces = self.some_namespaces().await?;
-        let of_records = record::namespace(clusterset);
-        if registry.namespaces.values().all(|it| it.name != of_records) {
-            // It may have been created since they were listed.
-            self.look_for_namespaces(&mut registry).await?;
-        }
         let (members, mut has_all_members) =
             self.members(clusterset, &registry.namespaces, served).await?;
         registry.services = members;
@@ -141,20 +139,19 @@ impl SharedRegistry {
         // An export step that this import rests on read its services after the objects of the import.
         let mut known = BTreeSet::new();
         if !served.overlays.is_empty() {
-            let mirror = self.memory().mirror();
-            let read = keys.iter().filter(|key| mirror.is_read_since(key, self.began));
+            let mirror = self.memory.mirror();
+            let read = keys.iter().filter(|key| mirror.read_since(key, self.began).is_some());
             known.extend(read.cloned());
         }
         if !served.is_fresh && !has_exports(&registry) {
             // No record exports these names, and lists of services are scarce.
             keys.retain(|key| known.contains(key) || self.may_exist(key));
         }
-        let now = self.memory().mirror().take_moment();
+        let now = self.memory.mirror().take_moment();
         let since = if served.overlays.is_empty() { now } else { self.began };
         self.services_at_least(&mut registry, &keys, since).await?;
-        let earlier = Some(known);
         served.leave_other_records_out(&mut registry, clusterset);
-        Ok(ReadClusterset { registry, has_all_members, earlier })
+        Ok(ReadClusterset { registry, has_all_members, earlier: Some(known) })
     }
 
     /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
@@ -167,13 +164,11 @@ impl SharedRegistry {
         registry: &mut Registry,
         clusterset: &ClustersetId,
     ) -> Result<(), Failure> {
-        let of_records = record::namespace(clusterset);
-        let named = |registry: &Registry, names: &BTreeSet<&str>| -> BTreeSet<String> {
-            let all = registry.namespaces.values();
-            let named = all.filter(|namespace| names.contains(namespace.name.as_str()));
+        let named = |registry: &Registry, names: &BTreeSet<String>| -> BTreeSet<String> {
+            let named = registry.namespaces.values().filter(|it| names.contains(&it.name));
             named.map(|namespace| namespace.id.clone()).collect()
         };
-        let records = named(registry, &BTreeSet::from([of_records.as_str()]));
+        let records = named(registry, &BTreeSet::from([record::namespace(clusterset)]));
         self.read_shared(registry, &records).await?;
         let keys = registry.services.keys().filter(|key| records.contains(&key.namespace));
         let instances = keys.flat_map(|key| registry.instances(key));
@@ -182,7 +177,6 @@ impl SharedRegistry {
                 Some(Owner::of(attributes)?.service_of(attributes)?.namespace)
             })
             .collect();
-        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let exported = named(registry, &names);
         self.read_shared(registry, &exported).await
     }
@@ -202,8 +196,7 @@ impl SharedRegistry {
         let ReadClusterset { registry, earlier, .. } = read;
         let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
         let namespaces: Vec<Namespace> = namespaces.cloned().collect();
-        let records = lacking.iter().map(|(_, cluster)| cluster).collect::<BTreeSet<_>>();
-        let records = records.into_iter().flat_map(|cluster| {
+        let records = lacking.iter().flat_map(|(_, cluster)| {
             namespaces.iter().map(|namespace| ServiceKey::new(namespace, cluster.as_str()))
         });
         let records: BTreeSet<ServiceKey> = records.collect();
@@ -221,7 +214,7 @@ impl SharedRegistry {
             }
             None if records.iter().any(|key| !registry.services.contains_key(key)) => {
                 // A member may have joined since.
-                let now = self.memory().mirror().take_moment();
+                let now = self.memory.mirror().take_moment();
                 for (key, service) in self.list_services(namespaces.iter(), now).await? {
                     registry.services.entry(key).or_insert(service);
                 }
@@ -255,8 +248,8 @@ impl SharedRegistry {
 
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
     fn may_exist(&self, key: &ServiceKey) -> bool {
-        let mirror = self.memory().mirror();
-        mirror.listed(key).is_some() || mirror.recent_services(&key.namespace, self.now()).is_none()
+        let mirror = self.memory.mirror();
+        mirror.listed(key).is_some() || mirror.recent_services(&key.namespace, self.now).is_none()
     }
 
     /// The services of the records of all members, without instances, and whether they were listed now.
@@ -268,7 +261,7 @@ impl SharedRegistry {
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
-        let recent = |it: &&Namespace| self.memory().mirror().recent_services(&it.id, self.now());
+        let recent = |it: &&Namespace| self.memory.mirror().recent_services(&it.id, self.now);
         if let Some(known) = all.iter().map(recent).collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
             let has =
@@ -277,7 +270,7 @@ impl SharedRegistry {
                 return Ok((known, false));
             }
         }
-        let now = self.memory().mirror().take_moment();
+        let now = self.memory.mirror().take_moment();
         Ok((self.list_services(all.into_iter(), now).await?, true))
     }
 
@@ -286,7 +279,7 @@ impl SharedRegistry {
     fn leave_importers_out(&self, registry: &mut Registry, served: &Served) -> bool {
         let all = registry.services.len();
         registry.services.retain(|key, service| {
-            let record = self.memory().cluster_record(key, self.now());
+            let record = self.memory.cluster_record(key, self.now);
             served.has(&service.name)
                 || !record.is_some_and(|it| ClusterRecord::says_only_imports(&it))
         });

@@ -93,19 +93,22 @@ impl Memory {
         Some(places.flat_map(|(_, keys)| keys).cloned().collect())
     }
 
-    /// Replaces the memory of a cluster, except for its entries under the `unread` keys.
+    /// Replaces the memory of a cluster, except for its entries under the `unread` keys. Without these it adds to it, if
+    /// that is complete.
     pub(super) fn keep_places(
         &self,
         owner: &Owner,
         places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
-        unread: &BTreeSet<ServiceKey>,
+        unread: Option<&BTreeSet<ServiceKey>>,
     ) {
         let mut known = self.known();
-        let all = known.places.entry(owner.clone()).or_default();
-        all.retain(|_, keys| {
-            keys.retain(|key| unread.contains(key));
-            !keys.is_empty()
-        });
+        if let Some(unread) = unread {
+            known.places.entry(owner.clone()).or_default().retain(|_, keys| {
+                keys.retain(|key| unread.contains(key));
+                !keys.is_empty()
+            });
+        }
+        let Some(all) = known.places.get_mut(owner) else { return };
         places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
     }
 
@@ -125,17 +128,6 @@ impl Memory {
         let known = self.known();
         let keys = known.places.values().flat_map(BTreeMap::values).flatten();
         keys.map(|key| key.namespace.clone()).collect()
-    }
-
-    /// Adds to the memory of a cluster, if that is complete.
-    pub(super) fn add_places(
-        &self,
-        owner: &Owner,
-        places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
-    ) {
-        if let Some(all) = self.known().places.get_mut(owner) {
-            places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
-        }
     }
 
     /// Whether a full sync found a moment ago that no removal is held in a cluster.

@@ -164,12 +164,8 @@ impl Mirror {
     /// The list of the services of a namespace has come to its end: those that it lacks are gone. Their number replaces
     /// Cloud Map's count, which may be older.
     pub fn end_list(&mut self, namespace: &str, start: Start) {
-        let is_gone = |key: &&ServiceKey| self.services[*key].seen.0 < start.0;
-        let gone: Vec<ServiceKey> = self.keys_of(namespace).filter(is_gone).cloned().collect();
-        for key in gone {
-            self.services.remove(&key);
-        }
-        let services = self.keys_of(namespace).count();
+        self.services.retain(|key, it| key.namespace != namespace || it.seen.0 >= start.0);
+        let services = self.entries_of(namespace).count();
         if let Some(count) = self.counts.get_mut(namespace) {
             count.services = Some(services);
         }
@@ -180,10 +176,9 @@ impl Mirror {
 
     /// Whether a list that began then, and has come to its end, shows as many services of a namespace as it must.
     pub fn has_all(&self, namespace: &str, start: Start) -> bool {
-        let is_shown = |key: &&ServiceKey| self.services[*key].seen.0 >= start.0;
+        let shown = self.entries_of(namespace).filter(|(_, entry)| entry.seen.0 >= start.0);
         let expected = self.counts.get(namespace).and_then(|count| count.services);
-        expected
-            .is_some_and(|expected| self.keys_of(namespace).filter(is_shown).count() >= expected)
+        expected.is_some_and(|expected| shown.count() >= expected)
     }
 
     /// Whether no list has come to its end yet.
@@ -316,22 +311,17 @@ impl Mirror {
         all.collect()
     }
 
-    /// Whether the instances of a service were read at or after a moment.
-    pub fn is_read_since(&self, key: &ServiceKey, since: Moment) -> bool {
-        self.read_since(key, since).is_some()
-    }
-
     /// The services of namespaces, with the instances of those that were read at or after a moment.
     pub fn services_since(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
-        let keys = namespaces.iter().flat_map(|id| self.keys_of(id));
-        keys.map(|key| (key.clone(), self.services[key].since(since))).collect()
+        let entries = namespaces.iter().flat_map(|id| self.entries_of(id));
+        entries.map(|(key, entry)| (key.clone(), entry.since(since))).collect()
     }
 
     /// The services of namespaces, with the instances of those that were ever read, and the time of the read if that
     /// began before a moment.
     pub fn services_of_any_age(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
-        let keys = namespaces.iter().flat_map(|id| self.keys_of(id));
-        keys.map(|key| (key.clone(), self.services[key].of_any_age(since))).collect()
+        let entries = namespaces.iter().flat_map(|id| self.entries_of(id));
+        entries.map(|(key, entry)| (key.clone(), entry.of_any_age(since))).collect()
     }
 
     /// The start of the last list of the services of a namespace.
@@ -346,13 +336,13 @@ impl Mirror {
 
     /// The entries of the services of a namespace in its last list.
     pub fn listed_services(&self, namespace: &str) -> Services {
-        let keys = self.keys_of(namespace);
-        keys.map(|key| (key.clone(), self.services[key].listed.clone())).collect()
+        let entries = self.entries_of(namespace);
+        entries.map(|(key, entry)| (key.clone(), entry.listed.clone())).collect()
     }
 
     /// Whether the last list of a namespace had no service.
     pub fn is_empty(&self, namespace: &str) -> bool {
-        self.lists.contains_key(namespace) && self.keys_of(namespace).next().is_none()
+        self.lists.contains_key(namespace) && self.entries_of(namespace).next().is_none()
     }
 
     /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
@@ -423,7 +413,7 @@ impl Mirror {
             return None;
         }
         let all = self.counts.get(namespace).and_then(|count| count.services).unwrap_or_default();
-        Some(all.saturating_sub(self.keys_of(namespace).count()).max(1))
+        Some(all.saturating_sub(self.entries_of(namespace).count()).max(1))
     }
 
     /// Whether GetService was denied a while ago.
@@ -435,11 +425,10 @@ impl Mirror {
         self.denied = Some(now);
     }
 
-    fn keys_of(&self, namespace: &str) -> impl Iterator<Item = &ServiceKey> + use<'_> {
+    fn entries_of(&self, namespace: &str) -> impl Iterator<Item = (&ServiceKey, &Entry)> + use<'_> {
         let (namespace, name) = (namespace.to_owned(), String::new());
         let first = ServiceKey { namespace: namespace.clone(), name };
-        let keys = self.services.range(first..).map(|(key, _)| key);
-        keys.take_while(move |key| key.namespace == namespace)
+        self.services.range(first..).take_while(move |(key, _)| key.namespace == namespace)
     }
 }
 

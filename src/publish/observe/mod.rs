@@ -3,11 +3,13 @@
 //! (`part`) with the help of the process's `memory` and `mirror`, and a turn reads again the data that its open changes
 //! rest on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
 //! service that cannot be read is marked, and nothing is changed in it. `records` and `clusterset` read the records of
-//! members, and what imports rest on. `drift` finds the Services that a change by another party concerns.
+//! members, and what imports rest on. `lookup` also finds the Services that
+//! a change by another party concerns.
 
 mod budget;
 mod clusterset;
-mod drift;
+mod lists;
+mod lookup;
 mod memory;
 mod mirror;
 mod part;
@@ -30,7 +32,7 @@ use crate::publish::plan::{Extent, Observation, Rules};
 
 pub use budget::ReadLimit;
 pub use clusterset::{ReadClusterset, Served};
-pub use drift::{Changed, Concerned};
+pub use lookup::{Changed, Concerned};
 pub use memory::Memory;
 pub use registry::SharedRegistry;
 pub use whole::{First, Lack, ReadCluster, read_notes};
@@ -138,7 +140,7 @@ impl World<'_> {
         {
             self.complete(&mut part).await?;
             self.read_what_the_plan_rests_on(selection, &mut part).await?;
-            let is_quiet = self.registry.memory().is_quiet(&self.owner, self.now);
+            let is_quiet = self.registry.memory.is_quiet(&self.owner, self.now);
             // The note about a loss that a full sync holds may be on any instance of the cluster.
             if is_quiet || !part.would_lose() {
                 self.remember(&part, false);
@@ -198,7 +200,7 @@ impl World<'_> {
         if observation.extent != Extent::Part {
             let is_quiet = !holds && observation.is_quiet();
             let quiet = is_quiet.then_some(self.now);
-            self.registry.memory().keep_quiet(&self.owner, quiet);
+            self.registry.memory.keep_quiet(&self.owner, quiet);
         }
     }
 
@@ -207,7 +209,7 @@ impl World<'_> {
         // What could not be read, and something of ours was seen in before.
         let services = observed.registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {
-            service.was_ours = self.registry.memory().known().ours.contains(&service.arn);
+            service.was_ours = self.registry.memory.known().ours.contains(&service.arn);
         }
         if self.owner.flow == Flow::Annotations {
             let asked = observed.ttls_asked();
@@ -263,7 +265,7 @@ impl World<'_> {
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
         let mut keys = observation.tags_of_unread();
-        let (memory, registry) = (self.registry.memory(), &mut observation.registry);
+        let (memory, registry) = (&self.registry.memory, &mut observation.registry);
         keys.retain(|key| {
             let Some(service) = registry.services.get_mut(key) else { return false };
             let known = memory.known().others.get(&service.arn).cloned();

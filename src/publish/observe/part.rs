@@ -23,7 +23,7 @@ impl World<'_> {
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Option<Observation>, Error> {
-        let places = self.registry.memory().places(&self.owner, selection);
+        let places = self.registry.memory.places(&self.owner, selection);
         if !namespaces.is_empty() && places.is_none() {
             // Only the marks of instances show which Services are gone from a namespace.
             return Ok(None);
@@ -60,7 +60,7 @@ impl World<'_> {
     /// Whether a Service claims nothing, and is known to have had no instance.
     fn is_unknown(&self, observation: &Observation, service: &ServiceRef) -> bool {
         let selection = Selection::service(service.clone());
-        let places = self.registry.memory().places(&self.owner, &selection);
+        let places = self.registry.memory.places(&self.owner, &selection);
         observation.desired.claims(service).is_none() && places.is_some_and(|it| it.is_empty())
     }
 
@@ -85,7 +85,7 @@ impl World<'_> {
         }
         observation.expect_namespaces();
         let mut read = BTreeSet::new();
-        let places = self.registry.memory().places(&self.owner, selection);
+        let places = self.registry.memory.places(&self.owner, selection);
         // A new process does not know in which services an ended export had instances.
         let named = |flow| (flow == Flow::Exports).then_some(selection.names()).flatten();
         let named = named(self.owner.flow).filter(|_| places.is_none());
@@ -130,14 +130,11 @@ impl World<'_> {
         });
         let marks = observed.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
-        let (memory, owner) = (self.registry.memory(), &self.owner);
+        let (memory, owner) = (&self.registry.memory, &self.owner);
         let ours = observed.seen_as_ours().map(|service| service.arn.clone());
         memory.known().ours.extend(ours);
-        if is_whole {
-            memory.keep_places(owner, claims.chain(marks), &observed.unread_keys());
-        } else {
-            memory.add_places(owner, claims.chain(marks));
-        }
+        let unread = is_whole.then(|| observed.unread_keys());
+        memory.keep_places(owner, claims.chain(marks), unread.as_ref());
     }
 
     /// Reads again the data that a removal rests on: the named Cloud Map services, then the Services themselves with

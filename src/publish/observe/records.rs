@@ -155,7 +155,7 @@ impl SharedRegistry {
         service: &mut CloudMapService,
         ids: &BTreeSet<String>,
     ) {
-        let own = self.memory().cluster_record(key, self.now());
+        let own = self.memory.cluster_record(key, self.now);
         let mut ids = ids.clone();
         match &own {
             None => _ = ids.insert(CLUSTER_RECORD.to_owned()),
@@ -182,13 +182,13 @@ impl SharedRegistry {
 
     /// The record of a member about itself is read again when it is needed.
     pub fn forget_cluster_record(&self, key: &ServiceKey) {
-        self.memory().keep_cluster_record(key, None, self.now());
+        self.memory.keep_cluster_record(key, None, self.now);
     }
 
     fn remember_member(&self, key: &ServiceKey, service: &CloudMapService) {
         if let Some(records) = &service.instances {
             let record = records.get(CLUSTER_RECORD);
-            self.memory().keep_cluster_record(key, record, self.now());
+            self.memory.keep_cluster_record(key, record, self.now);
         }
     }
 }

@@ -2,9 +2,6 @@
 //! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
 //! older is read first (`lookup`, `lists`), so all clusters share what one of them has read.
 
-mod lists;
-mod lookup;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -28,28 +25,30 @@ pub(super) type Failure = Arc<cloud_map::Error>;
 pub struct SharedRegistry {
     /// The client that reads and writes it.
     pub cloud_map: CloudMap,
-    only: Vec<NamespaceReference>,
-    memory: Arc<Memory>,
-    now: Timestamp,
-    /// The start of the invocation among the reads of the process.
+    pub(super) only: Vec<NamespaceReference>,
+    /// The memory of the process about it.
+    pub(super) memory: Arc<Memory>,
+    /// The start of the invocation.
+    pub(super) now: Timestamp,
+    /// The same among the reads of the process.
     pub(super) began: Moment,
     pub(super) budget: Budget,
     /// Whether a list of all services takes longer than the invocation has time for, once that is known.
-    by_turns: OnceLock<bool>,
+    pub(super) by_turns: OnceLock<bool>,
     /// The namespaces of which no list has come to its end, with the number of their services that it has not shown.
     unlisted: std::sync::Mutex<BTreeMap<String, usize>>,
     /// The namespaces with which full syncs begin.
-    at_first: OnceCell<Result<Namespaces, Failure>>,
+    pub(super) at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
     read: OnceCell<Result<Namespaces, Failure>>,
     /// One list at a time: lists of services are scarce, two a second, and all requests during one share the next one.
-    listing: Mutex<()>,
+    pub(super) listing: Mutex<()>,
     /// The account of the registry, if it is known.
     pub(super) account: OnceLock<String>,
     /// The ids of the namespaces in which something of ours was seen before this invocation.
     seen: BTreeSet<String>,
     /// The ids of other accounts' namespaces that were read because claims name them.
-    shared: Mutex<BTreeSet<String>>,
+    pub(super) shared: Mutex<BTreeSet<String>>,
     /// The results of the calls that change it, for all clusters that are kept in it.
     pub results: SharedResults,
     /// The TTLs that the clusters of this invocation ask for.
@@ -102,18 +101,13 @@ impl SharedRegistry {
     }
 
     /// Whether a namespace is read even if no claim names it.
-    fn is_read_whole(&self, namespace: &Namespace) -> bool {
+    pub(super) fn is_read_whole(&self, namespace: &Namespace) -> bool {
         !self.is_of_other(namespace) || !self.only.is_empty() || self.seen.contains(&namespace.id)
     }
 
     /// Whether another account shares a namespace with this one.
-    fn is_of_other(&self, namespace: &Namespace) -> bool {
+    pub(super) fn is_of_other(&self, namespace: &Namespace) -> bool {
         namespace.is_of_other(self.account.get().map(String::as_str))
-    }
-
-    /// The start of the invocation.
-    pub(super) fn now(&self) -> Timestamp {
-        self.now
     }
 
     /// Whether the budget of this invocation allows a read of the instances of a service.
@@ -137,11 +131,6 @@ impl SharedRegistry {
 
     pub(super) fn claims(&self) -> MutexGuard<'_, BTreeMap<Member, Owner>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The memory of the process about it.
-    pub(super) fn memory(&self) -> &Memory {
-        &self.memory
     }
 
     /// Remembers services, by their ARNs, in which this process registered.
@@ -181,14 +170,17 @@ impl SharedRegistry {
         Some(self.read_of(self.read.get()?.clone().ok()?).await)
     }
 
-    /// These namespaces with their services, as this invocation has read them.
+    /// These namespaces with their services, as this invocation has read them, and with those of the namespaces of other
+    /// accounts that were read because claims name them.
     async fn read_of(&self, namespaces: Namespaces) -> Registry {
         let whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let whole = whole.map(|it| it.id.clone()).collect();
         let services = self.services_of(&whole);
         let (account, unlisted) = (self.account.get().cloned(), self.unlisted().clone());
-        let read = Registry { namespaces, services, unlisted, account, ..Registry::default() };
-        self.with_shared(read).await
+        let mut read = Registry { namespaces, services, unlisted, account, ..Registry::default() };
+        let shared = self.shared.lock().await;
+        read.services.extend(self.services_of(&shared));
+        read
     }
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
@@ -198,7 +190,7 @@ impl SharedRegistry {
     }
 
     /// The services of namespaces, as this invocation has read them, and older ones if it has left some out.
-    fn services_of(&self, namespaces: &BTreeSet<String>) -> Services {
+    pub(super) fn services_of(&self, namespaces: &BTreeSet<String>) -> Services {
         let mirror = self.memory.mirror();
         if self.budget.has_left() {
             mirror.services_of_any_age(namespaces, self.began)
@@ -208,15 +200,8 @@ impl SharedRegistry {
     }
 
     /// The namespaces of which no list has come to its end.
-    fn unlisted(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+    pub(super) fn unlisted(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
         self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds the namespaces of other accounts that were read because claims name them.
-    async fn with_shared(&self, mut registry: Registry) -> Registry {
-        let shared = self.shared.lock().await;
-        registry.services.extend(self.services_of(&shared));
-        registry
     }
 
     /// Reads the named services again into `registry`, including those that were not there before. The owner of these
@@ -298,7 +283,7 @@ impl SharedRegistry {
 }
 
 /// Those of `keys` under which there is no service in `registry`.
-fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
+pub(super) fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
     keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
 }
 

@@ -31,13 +31,10 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         let (desired, registry) = match cluster {
             None => tokio::join!(self.all_claims(), self.registry.read()),
-            Some(cluster) => {
+            Some(ReadCluster { desired, read }) => {
                 let registry = self.registry.read().await;
-                let desired = match cluster.recent() {
-                    Some(desired) => Ok(desired),
-                    None => self.all_claims().await,
-                };
-                (desired, registry)
+                let is_recent = read.elapsed() < STANDS;
+                (if is_recent { Ok(desired) } else { self.all_claims().await }, registry)
             }
         };
         let mut observation = self.observation(selection, desired?, registry?);
@@ -147,9 +144,12 @@ impl World<'_> {
     /// # Errors
     /// Returns an error if the cluster could not be read, or the namespaces.
     pub async fn observe_first(&self) -> Result<Option<First>, Error> {
-        let places = self.registry.memory().places(&self.owner, &Selection::Everything);
-        if places.is_none() && self.registry.count_services().await? <= FEW {
-            return Ok(None);
+        let places = self.registry.memory.places(&self.owner, &Selection::Everything);
+        if places.is_none() {
+            self.registry.first_namespaces().await?;
+            if self.registry.memory.mirror().all_and_unseen(None).0 <= FEW {
+                return Ok(None);
+            }
         }
         let read = Instant::now();
         let (desired, registry) = tokio::join!(self.all_claims(), self.registry.remembered());
@@ -239,25 +239,12 @@ pub struct ReadCluster {
     read: Instant,
 }
 
-impl ReadCluster {
-    /// The claims, if they may still be used.
-    pub(super) fn recent(self) -> Option<Desired> {
-        (self.read.elapsed() < STANDS).then_some(self.desired)
-    }
-}
-
 impl SharedRegistry {
-    /// The number of services in all namespaces, as far as Cloud Map has counted them.
-    async fn count_services(&self) -> Result<usize, Failure> {
-        self.first_namespaces().await?;
-        Ok(self.memory().mirror().all_and_unseen(None).0)
-    }
-
     /// The namespaces that exist, with the services that this process has read in them, whenever that was.
     async fn remembered(&self) -> Result<Registry, Failure> {
         let namespaces = self.first_namespaces().await?;
         let ids = namespaces.keys().cloned().collect();
-        let mut services = self.memory().mirror().services_since(&ids, Moment::default());
+        let mut services = self.memory.mirror().services_since(&ids, Moment::default());
         // One that was never read, and had no instance in the list, is read first if something is missing in it.
         services.retain(|_, it| {
             it.unreadable.is_some() || it.instances.is_some() || it.instance_count == 0

@@ -1,20 +1,30 @@
 //! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process.
+//!
+//! A change by another party names a Cloud Map service by its id, which the mirror has or which is read. It concerns the
+//! Services of clusters that claim the name or have instances there: as far as this process has seen, and as the marks of
+//! its instances show. Any other is left to the next full sync.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use tokio::task::yield_now;
 
-use super::{Failure, SharedRegistry, missing};
-use crate::cloud_map::{Class, SIDE_BY_SIDE};
-use crate::model::{CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey};
-use crate::publish::observe::mirror::{Moment, Namespaces};
+use super::SharedRegistry;
+use super::mirror::{Moment, Namespaces};
+use super::registry::{Failure, missing};
+use crate::cloud_map::{Class, SIDE_BY_SIDE, Urgency};
+use crate::clusterset::id::EXPORT_RECORD;
+use crate::error::chain;
+use crate::model::{
+    CloudMapService, ClusterArn, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
+    ServiceRef,
+};
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
-    pub(in crate::publish::observe) async fn some_namespaces(&self) -> Result<Namespaces, Failure> {
+    pub(super) async fn some_namespaces(&self) -> Result<Namespaces, Failure> {
         let remembered = self.memory.mirror().recent_namespaces(self.now);
         match remembered {
             Some(namespaces) => Ok(namespaces),
@@ -23,9 +33,7 @@ impl SharedRegistry {
     }
 
     /// The namespaces with which the full syncs of all clusters begin.
-    pub(in crate::publish::observe) async fn first_namespaces(
-        &self,
-    ) -> Result<Namespaces, Failure> {
+    pub(super) async fn first_namespaces(&self) -> Result<Namespaces, Failure> {
         self.at_first.get_or_init(|| self.some_namespaces()).await.clone()
     }
 
@@ -51,17 +59,14 @@ impl SharedRegistry {
 
     /// Whether one of these namespaces shows no service in a list of this invocation: it may be empty or gone, and Cloud
     /// Map's lists do not tell these apart.
-    pub(in crate::publish::observe) fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
+    pub(super) fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
         let mirror = self.memory.mirror();
         ids.iter().any(|id| mirror.is_listed_since(id, self.began) && mirror.is_empty(id))
     }
 
     /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
     /// instances.
-    pub(in crate::publish::observe) async fn look_for_namespaces(
-        &self,
-        registry: &mut Registry,
-    ) -> Result<(), Failure> {
+    pub(super) async fn look_for_namespaces(&self, registry: &mut Registry) -> Result<(), Failure> {
         let namespaces = self.list_namespaces().await?;
         registry.services.retain(|key, _| namespaces.contains_key(&key.namespace));
         let unknown = |id: &String| !registry.namespaces.contains_key(id);
@@ -72,7 +77,7 @@ impl SharedRegistry {
     }
 
     /// Reads those of the named namespaces into `registry` that are read only because a claim names them.
-    pub(in crate::publish::observe) async fn read_shared(
+    pub(super) async fn read_shared(
         &self,
         registry: &mut Registry,
         named: &BTreeSet<String>,
@@ -90,7 +95,7 @@ impl SharedRegistry {
 
     /// Reads the services under `keys` into `registry`, with their instances. A service that is not in memory, or is in
     /// memory and gone, is looked up in the lists of services.
-    pub(in crate::publish::observe) async fn read_services(
+    pub(super) async fn read_services(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -100,7 +105,7 @@ impl SharedRegistry {
     }
 
     /// The same with instances that were read at or after a moment.
-    pub(in crate::publish::observe) async fn services_at_least(
+    pub(super) async fn services_at_least(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -117,7 +122,7 @@ impl SharedRegistry {
 
     /// Puts the services under `keys` that `registry` lacks into it, with their instances, from lists and reads of this
     /// invocation.
-    pub(in crate::publish::observe) async fn read_unknown(
+    pub(super) async fn read_unknown(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -135,7 +140,7 @@ impl SharedRegistry {
     }
 
     /// Puts the entries of services into `registry`, from memory if it has them.
-    pub(in crate::publish::observe) async fn recall(
+    pub(super) async fn recall(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -148,14 +153,13 @@ impl SharedRegistry {
                 None => _ = unknown.insert(key.clone()),
             }
         }
-        self.look_up(registry, &unknown, self.began).await?;
-        Ok(())
+        self.look_up(registry, &unknown, self.began).await.map(drop)
     }
 
     /// Puts the entries of services into `registry` from lists that began at or after a moment, with the instances that
     /// this invocation has read. If the lists go by turns, a service that was seen is read by its id, and any other is as the
     /// last whole list shows. Returns whether there was a new list.
-    pub(in crate::publish::observe) async fn look_up(
+    pub(super) async fn look_up(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -182,12 +186,12 @@ impl SharedRegistry {
     }
 
     /// Whether no list of this run has shown a service that an earlier one did.
-    pub(in crate::publish::observe) fn is_old(&self, key: &ServiceKey) -> bool {
+    pub(super) fn is_old(&self, key: &ServiceKey) -> bool {
         self.memory.mirror().arn_of_old(key, self.began).is_some()
     }
 
     /// Puts the entries of services that no list of this run has shown into `registry`, without instances.
-    pub(in crate::publish::observe) async fn renew_entries(
+    pub(super) async fn renew_entries(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -240,4 +244,90 @@ impl SharedRegistry {
 fn matches(reference: &NamespaceReference, namespace: &Namespace) -> bool {
     let text = reference.to_string();
     namespace.arn.as_ref() == Some(&text) || [&namespace.id, &namespace.name].contains(&&text)
+}
+
+/// Changed services, each with the ids of the instances that the changes name.
+pub type Changed = BTreeMap<ServiceKey, BTreeSet<String>>;
+/// Services, each with its cluster.
+pub type Concerned = BTreeSet<(ClusterArn, ServiceRef)>;
+
+impl SharedRegistry {
+    /// The services with these ids that this process has seen. What was read of them is old.
+    pub fn seen(&self, ids: &BTreeSet<&str>) -> BTreeMap<String, ServiceKey> {
+        let mut mirror = self.memory.mirror();
+        let seen = mirror.keys_of_ids(|id| ids.contains(id));
+        mirror.outdate(seen.values());
+        seen
+    }
+
+    /// Reads the services with these ids, and the instances of those of which this process knows nothing.
+    pub async fn find(&self, ids: &[&str]) -> BTreeMap<String, ServiceKey> {
+        let mut found = Registry::default();
+        let mut keys = BTreeMap::new();
+        let cloud_map = self.cloud_map.with(Urgency::Rest);
+        let reads = ids.iter().map(|id| async { (*id, cloud_map.service_of_id(id).await) });
+        let reads: Vec<_> = stream::iter(reads).buffered(ids.len().max(1)).collect().await;
+        let mut services = Vec::new();
+        for (id, read) in reads {
+            match read {
+                Ok(read) => services.extend(read.map(|(namespace, it)| (id, namespace, it))),
+                Err(error) => {
+                    let error = chain(&error);
+                    tracing::info!("a changed service is left to the next full sync: {error}");
+                }
+            }
+        }
+        if services.is_empty() {
+            return keys;
+        }
+        let namespaces = self.some_namespaces().await.unwrap_or_default();
+        let start = (self.memory.mirror().take_moment(), self.now);
+        for (id, namespace, service) in services {
+            let Some(namespace) = namespaces.get(&namespace) else { continue };
+            let key = ServiceKey::new(namespace, &service.name);
+            self.memory.known().others.remove(&service.arn);
+            self.memory.mirror().keep_entry(&key, &service, start);
+            keys.insert(id.to_owned(), key.clone());
+            if self.last_read(&key).is_some_and(|it| it.instances.is_none()) {
+                found.services.insert(key, service);
+            }
+        }
+        // Of others the marks are needed.
+        self.memory.for_each_place(|_, _, key| _ = found.services.remove(key));
+        let unread = found.services.keys().cloned().collect();
+        self.read_instances(&mut found, &unread).await;
+        keys
+    }
+
+    /// The Services that changed services concern. Of the records of a member, which are all in one service, those that the
+    /// changes name.
+    pub fn concerned(&self, changed: &Changed, owner: &str) -> BTreeMap<ServiceKey, Concerned> {
+        let mut concerned: BTreeMap<ServiceKey, Concerned> = BTreeMap::new();
+        let mut add = |key: &ServiceKey, cluster: &ClusterArn, service: &ServiceRef| {
+            let all = concerned.entry(key.clone()).or_default();
+            all.insert((cluster.clone(), service.clone()));
+        };
+        self.memory.for_each_place(|of, service, key| {
+            if changed.contains_key(key) {
+                add(key, &of.cluster, service);
+            }
+        });
+        for (key, named) in changed {
+            let instances = self.last_read(key).and_then(|it| it.instances).unwrap_or_default();
+            let is_meant = |id: &String| !id.starts_with(EXPORT_RECORD) || named.contains(id);
+            for (_, attributes) in instances.iter().filter(|(id, _)| is_meant(id)) {
+                if let Some(of) = Owner::of(attributes).filter(|of| of.id == owner)
+                    && let Some(service) = of.service_of(attributes).filter(ServiceRef::can_exist)
+                {
+                    add(key, &of.cluster, &service);
+                }
+            }
+        }
+        concerned
+    }
+
+    /// A service as this process has read it last.
+    fn last_read(&self, key: &ServiceKey) -> Option<CloudMapService> {
+        self.memory.mirror().service(key, Moment::default())
+    }
 }

@@ -19,12 +19,14 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::sync::mpsc;
 use tokio::try_join;
 
-use super::{Failure, SharedRegistry};
+use super::SharedRegistry;
+use super::budget::PAGE;
+use super::mirror::{LeftList, Moment, Services, Start};
+use super::registry::Failure;
 use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread, Urgency};
 use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, NewService, ServiceKey};
-use crate::publish::observe::mirror::{LeftList, Moment, Services, Start};
 
 /// The list of all services did not become a list of each namespace.
 enum ListProblem {
@@ -38,7 +40,7 @@ impl SharedRegistry {
     /// The services of namespaces, with the instances of those that have any, as they were read in this invocation. The
     /// instances are read while the lists go on, since the lists take longer with more namespaces. The records of a
     /// member are read even if the list counts none: the count may be late, and without records all its exports end.
-    pub(in crate::publish::observe) async fn read_namespaces(
+    pub(super) async fn read_namespaces(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {
@@ -51,7 +53,7 @@ impl SharedRegistry {
             // A namespace that is listed a second time shows its services again.
             let begun = Mutex::new(BTreeSet::new());
             let filled = |key: &ServiceKey, service: &CloudMapService| {
-                let is_read = self.memory.mirror().is_read_since(key, self.began);
+                let is_read = self.memory.mirror().read_since(key, self.began).is_some();
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_record = of_records.contains(key.namespace.as_str());
                 let is_filled = service.held() > 0 || is_record;
@@ -83,7 +85,7 @@ impl SharedRegistry {
     }
 
     /// The services of namespaces, listed at or after a moment, without instances.
-    pub(in crate::publish::observe) async fn list_services(
+    pub(super) async fn list_services(
         &self,
         namespaces: impl Iterator<Item = &Namespace> + Clone,
         since: Moment,
@@ -321,9 +323,6 @@ impl SharedRegistry {
         mirror.note_created(key, created, (began, self.now));
     }
 }
-
-/// The most services of a page.
-const PAGE: usize = 100;
 
 /// Whether one list of all services, with GetService for the `unseen` ones of which the namespace is unknown, takes less
 /// time at the account's rates than a list of each of these namespaces, or as long by fewer calls. `services` are those of
