@@ -18,6 +18,7 @@
 //! signs of that controller. `records` are those of a member.
 
 mod outcome;
+mod own;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,9 +159,8 @@ impl Exporting<'_> {
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
             return Ok(PublishedExports { report, claimed, overlay, outcomes });
         };
-        if let Some(export) =
-            Finalized::of(&observation.desired).as_ref().and_then(Finalized::first)
-        {
+        let finalized = Finalized::of(&observation.desired);
+        if let Some(export) = finalized.iter().flat_map(|it| it.exports.keys()).next() {
             let sign = format!("ServiceExport {export} has its finalizer");
             return Err(Refused::AnotherController(sign));
         }

@@ -254,7 +254,7 @@ const FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finalized {
     /// All finalizers of each.
-    exports: BTreeMap<ServiceRef, Vec<String>>,
+    pub(super) exports: BTreeMap<ServiceRef, Vec<String>>,
 }
 
 impl Finalized {
@@ -264,10 +264,6 @@ impl Finalized {
         let found = desired.finalizers.iter().filter(|(_, all)| is_of_aws(all));
         let exports: BTreeMap<_, _> = found.map(|(it, all)| (it.clone(), all.clone())).collect();
         (!exports.is_empty()).then_some(Self { exports })
-    }
-
-    pub fn first(&self) -> Option<&ServiceRef> {
-        self.exports.keys().next()
     }
 
     /// The commands that take the finalizer off: one for each namespace, and one for each export that has others, too.

@@ -4,11 +4,10 @@
 //! Records under an id that the cluster had before go once everything has its record under the present id: at no time is
 //! an export without one.
 
-mod own;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::outcome::{Refused, failures};
+use super::own;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::metadata;
@@ -27,22 +26,22 @@ use crate::report::ClusterReport;
 pub const MAXIMUM: usize = 999;
 
 /// Records by their ids, each with its Service.
-type RecordsById = BTreeMap<String, (ServiceRef, Attributes)>;
+pub(super) type RecordsById = BTreeMap<String, (ServiceRef, Attributes)>;
 
 /// The records that a member has in Cloud Map.
 pub(super) struct Kept<'w> {
-    world: &'w World<'w>,
-    member: &'w Member,
-    observation: Observation,
-    key: ServiceKey,
+    pub(super) world: &'w World<'w>,
+    pub(super) member: &'w Member,
+    pub(super) observation: Observation,
+    pub(super) key: ServiceKey,
     /// The name of the Cloud Map service: the cluster id.
     name: ServiceName,
     /// Whether the member only imports.
     pub(super) only_imports: bool,
     /// The records under other ids of the member.
-    former: Registry,
+    pub(super) former: Registry,
     /// The outcome of the first record of the cluster if it is not certain.
-    failure: Option<ExportOutcome>,
+    pub(super) failure: Option<ExportOutcome>,
 }
 
 /// The result of writing records.
@@ -166,7 +165,7 @@ impl<'w> Kept<'w> {
     }
 
     /// Changes records, and knows them then as they are. Also returns the outcomes of those that failed.
-    async fn change(
+    pub(super) async fn change(
         &mut self,
         wanted: RecordsById,
         ended: BTreeSet<ServiceRef>,
@@ -175,8 +174,7 @@ impl<'w> Kept<'w> {
         if wanted.is_empty() && ended.is_empty() {
             return Default::default();
         }
-        let mut records = self.records(wanted);
-        records.ended = ended;
+        let records = WantedRecords { ended, ..self.records(wanted) };
         let mut published = self.apply(&records, options).await;
         let failures = failures(&published);
         let services = &mut self.observation.registry.services;
@@ -192,14 +190,14 @@ impl<'w> Kept<'w> {
         (published.report, failures)
     }
 
-    fn records(&self, wanted: RecordsById) -> WantedRecords {
+    pub(super) fn records(&self, wanted: RecordsById) -> WantedRecords {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
         let (name, ended) = (self.name.clone(), BTreeSet::new());
         WantedRecords { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
     }
 
-    async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
+    pub(super) async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
         if records.wanted.contains_key(CLUSTER_RECORD) {
             self.world.registry.forget_cluster_record(&self.key);
         }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Kept, RecordsById};
+use super::outcome::Refused;
+use super::records::{Kept, RecordsById};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::record::{self, ClusterRecord};
@@ -11,7 +12,6 @@ use crate::model::attributes::SIGHTING;
 use crate::model::{
     Attributes, Member, Policy, Registry, Selection, ServiceRef, SignedDuration, Timestamp,
 };
-use crate::publish::exports::outcome::Refused;
 use crate::publish::observe::World;
 use crate::publish::plan::{DeregisterReason, Observation, WantedRecords, no_service};
 use crate::publish::{Execution, Options, Task};
@@ -28,7 +28,7 @@ impl Kept<'_> {
     ///
     /// # Errors
     /// As for [`Self::write_own`].
-    pub(in crate::publish::exports) async fn introduce(
+    pub(super) async fn introduce(
         &mut self,
         selection: &Selection,
         options: Options,
@@ -45,7 +45,7 @@ impl Kept<'_> {
     ///
     /// # Errors
     /// Returns the holder of the id if its record came after the read: of two new clusters that state one id, in one run.
-    pub(in crate::publish::exports) async fn write_own(
+    pub(super) async fn write_own(
         &mut self,
         selection: &Selection,
         options: Options,
@@ -98,11 +98,7 @@ impl Kept<'_> {
     }
 
     /// Writes a note about a loss of imports to the record of the cluster, or takes it off.
-    pub(in crate::publish::exports) async fn note(
-        &self,
-        text: Option<String>,
-        options: Options,
-    ) -> ClusterReport {
+    pub(super) async fn note(&self, text: Option<String>, options: Options) -> ClusterReport {
         let only_imports = self.present().is_some_and(|present| present.only_imports);
         let mut wanted = self.own_record(only_imports, options.now);
         let taken_off = if text.is_none() { vec![SIGHTING] } else { Vec::new() };
@@ -114,10 +110,7 @@ impl Kept<'_> {
     }
 
     /// The Services with a record under another id of the member that are not exported any more.
-    pub(in crate::publish::exports) fn ended_under_former_ids(
-        &self,
-        observed: &Observation,
-    ) -> BTreeSet<ServiceRef> {
+    pub(super) fn ended_under_former_ids(&self, observed: &Observation) -> BTreeSet<ServiceRef> {
         let Self { world, former, .. } = self;
         let records = former.services.keys().flat_map(|key| former.instances(key));
         let services = records.filter_map(|(_, record)| world.owner.service_of(record));
@@ -127,7 +120,7 @@ impl Kept<'_> {
     /// Takes the records under other ids away, those of exports first, or plans it. That of an export that `has_none`
     /// under the present id, and is to have one, stays, and those of an importing function are moved by the one that
     /// publishes. Instances that the policy leaves under such an id count by its records.
-    pub(in crate::publish::exports) async fn take_former_away(
+    pub(super) async fn take_former_away(
         &mut self,
         has_none: impl Fn(&ServiceRef) -> bool,
         options: Options,
