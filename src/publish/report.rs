@@ -69,18 +69,18 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
         }
     }
     held_back.extend(refusals);
-    let (placed, unplaced): (Vec<_>, Vec<_>) =
-        held_back.into_iter().partition(|held_back| held_back.place.is_some());
-    for line in placed {
-        if let Some(place) = line.place.clone() {
-            at(&mut services, &place).held_back.push(line.into());
+    let mut unplaced = Vec::new();
+    for line in held_back {
+        match line.place.clone() {
+            Some(place) => at(&mut services, &place).held_back.push(line.into()),
+            None => unplaced.push(line.into()),
         }
     }
     let mut report = ClusterReport {
         cluster: cluster.to_owned(),
         guard: plan.guard.as_deref().map(GuardReport::from),
         services: services.into_values().collect(),
-        held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
+        held_back: unplaced,
         ..ClusterReport::default()
     };
     report.counts = Counts::of(&report);

@@ -216,8 +216,7 @@ impl<'a> Turn<'a> {
 
     /// Removes and returns the changes that are made next: those of the first stage that has any.
     pub(super) fn take_due(&mut self) -> Option<Vec<Change>> {
-        let is_contested = |stage| self.contested.iter().any(|change| change.stage() == stage);
-        if is_contested(Stage::Create) {
+        if self.contested.iter().any(|change| change.stage() == Stage::Create) {
             // The registrations there are planned again, on the instances that exist now.
             return None;
         }
