@@ -2,16 +2,15 @@
 //! Creates a missing HTTP namespace, and waits for it: the Services that need the same one share the result. The plan has
 //! decided whether the call may be made.
 
+use std::error::Error as StdError;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use aws_sdk_servicediscovery::error::{BuildError, ProvideErrorMetadata, SdkError};
-use aws_sdk_servicediscovery::operation::create_http_namespace::CreateHttpNamespaceError;
-use aws_sdk_servicediscovery::operation::create_service::CreateServiceError;
-use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstanceError;
-use aws_sdk_servicediscovery::operation::register_instance::RegisterInstanceError;
-use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
 use aws_sdk_servicediscovery::types as api;
+use aws_sdk_servicediscovery::types::error::{
+    DuplicateRequest, NamespaceAlreadyExists, ServiceAlreadyExists,
+};
 use tokio::time::Instant;
 
 use super::operation::Ended;
@@ -48,12 +47,8 @@ impl CloudMap {
         self.reported.forget(service, instance);
         let owned = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let answer = request.set_attributes(Some(owned.collect())).send().await;
-        let duplicate = |error: &RegisterInstanceError| match error {
-            RegisterInstanceError::DuplicateRequest(it) => it.duplicate_operation_id.clone(),
-            _ => None,
-        };
         let action = || format!("register {instance} in {place}");
-        accepted(answer.map(|it| it.operation_id), duplicate, action)
+        accepted(answer.map(|it| it.operation_id), action)
     }
 
     /// # Errors
@@ -67,12 +62,8 @@ impl CloudMap {
     ) -> Result<Accepted, Error> {
         let request = self.client.deregister_instance().service_id(service).instance_id(instance);
         let answer = request.send().await;
-        let duplicate = |error: &DeregisterInstanceError| match error {
-            DeregisterInstanceError::DuplicateRequest(it) => it.duplicate_operation_id.clone(),
-            _ => None,
-        };
         let action = || format!("deregister {instance} from {place}");
-        accepted(answer.map(|it| it.operation_id), duplicate, action)
+        accepted(answer.map(|it| it.operation_id), action)
     }
 
     /// Creates a service in the namespace with the ARN `namespace`.
@@ -111,11 +102,11 @@ impl CloudMap {
                 let arn = arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"));
                 arn.map(NewServiceId::Created)
             }
-            Err(error) => match error.as_service_error() {
-                Some(CreateServiceError::ServiceAlreadyExists(exists)) => {
-                    Ok(NewServiceId::Exists(exists.service_id.clone()))
+            Err(error) => match refusal(&error) {
+                Some(ServiceAlreadyExists { service_id, .. }) => {
+                    Ok(NewServiceId::Exists(service_id.clone()))
                 }
-                _ => Err(Error::new(failed(), &error)),
+                None => Err(Error::new(failed(), &error)),
             },
         }
     }
@@ -135,11 +126,7 @@ impl CloudMap {
         let action = || format!("update the Cloud Map service {place}");
         let change = service_change(update).map_err(|error| Error::input(action(), &error))?;
         let answer = self.client.update_service().id(arn).service(change).send().await;
-        let duplicate = |error: &UpdateServiceError| match error {
-            UpdateServiceError::DuplicateRequest(it) => it.duplicate_operation_id.clone(),
-            _ => None,
-        };
-        accepted(answer.map(|it| it.operation_id), duplicate, action)
+        accepted(answer.map(|it| it.operation_id), action)
     }
 
     /// # Errors
@@ -181,7 +168,6 @@ impl CloudMap {
         owner: &str,
         until: Instant,
     ) -> Result<String, Error> {
-        use CreateHttpNamespaceError::{DuplicateRequest, NamespaceAlreadyExists};
         let permit = self.permit(Call::CreateHttpNamespace).await;
         let tags = self.new_tags(owner).map_err(|error| Error::input(creation_of(name), &error))?;
         let request = self.client.create_http_namespace().name(name).set_tags(Some(tags));
@@ -195,11 +181,9 @@ impl CloudMap {
             }
             Err(error) => error,
         };
-        let of_another = match error.as_service_error() {
-            Some(DuplicateRequest(it)) if let Some(operation) = it.duplicate_operation_id() => {
-                self.created_by(operation, name, until).await?
-            }
-            Some(NamespaceAlreadyExists(it)) if let Some(id) = it.namespace_id() => id.to_owned(),
+        let of_another = match (duplicate_of(&error), refusal(&error)) {
+            (Some(operation), _) => self.created_by(operation, name, until).await?,
+            (None, Some(NamespaceAlreadyExists { namespace_id: Some(id), .. })) => id.clone(),
             _ => return Err(Error::new(creation_of(name), &error)),
         };
         self.http_namespace(of_another, name).await
@@ -250,21 +234,30 @@ fn creation_of(namespace: &str) -> String {
 /// The operation that Cloud Map began, or the one that is in its way.
 fn accepted<E, R>(
     answer: Result<Option<String>, SdkError<E, R>>,
-    duplicate: impl Fn(&E) -> Option<String>,
     action: impl Fn() -> String,
 ) -> Result<Accepted, Error>
 where
-    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+    E: StdError + ProvideErrorMetadata + Send + Sync + 'static,
     R: Debug + Send + Sync + 'static,
 {
     match answer {
         Ok(Some(operation)) => Ok(Accepted::Operation(operation)),
         Ok(None) => Err(Error::input(action(), &"Cloud Map returned no operation")),
-        Err(error) => match error.as_service_error().and_then(duplicate) {
-            Some(operation) => Ok(Accepted::Busy(operation)),
+        Err(error) => match duplicate_of(&error) {
+            Some(operation) => Ok(Accepted::Busy(operation.to_owned())),
             None => Err(Error::new(action(), &error)),
         },
     }
+}
+
+/// The operation on the same object that a refusal names.
+fn duplicate_of<E: StdError + 'static, R>(error: &SdkError<E, R>) -> Option<&str> {
+    refusal(error).and_then(DuplicateRequest::duplicate_operation_id)
+}
+
+/// The refusal of this kind: the error of each call has it as its source.
+fn refusal<T: StdError + 'static, E: StdError + 'static, R>(error: &SdkError<E, R>) -> Option<&T> {
+    error.as_service_error()?.source()?.downcast_ref()
 }
 
 /// The answer to the creation of a service.
