@@ -173,10 +173,8 @@ impl Shell<'_> {
 
     async fn apply(&mut self, changes: Vec<Change>, token: Option<(Call, Token)>) {
         let registry = self.execution.registry;
-        let of_registration = |(call, token)| (call == Call::RegisterInstance).then_some(token);
-        let token = token
-            .and_then(of_registration)
-            .filter(|_| first_call(&changes) == Some(Call::RegisterInstance));
+        let first = first_call(&changes).filter(|first| *first == Call::RegisterInstance);
+        let token = token.filter(|(call, _)| first == Some(*call)).map(|(_, token)| token);
         let services: BTreeSet<_> = changes.iter().map(|it| self.turn.service(it)).collect();
         let execution = self.execution;
         let look = || {
