@@ -145,10 +145,8 @@ impl CloudMap {
     /// recorded in the service, as by [`CloudMap::read_instances`].
     pub async fn read_some(&self, service: &mut CloudMapService, ids: &BTreeSet<String>) {
         let reads = ids.iter().map(|id| {
-            let (arn, action) = (
-                &service.arn,
-                format!("get the instance {id} of Cloud Map service {}", service.name),
-            );
+            let arn = &service.arn;
+            let action = format!("get the instance {id} of Cloud Map service {}", service.name);
             async move {
                 let _permit = self.permit(Call::GetInstance).await;
                 Ok::<_, Error>((id.clone(), self.get_instance(arn, id, action).await?))
@@ -240,10 +238,7 @@ impl CloudMap {
     /// Reads the health of the instances of the services under `keys` into `registry`. A service that cannot be read is
     /// marked as unreadable; the others are read.
     pub async fn read_health(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let read = async |service: &CloudMapService| match self
-            .health(&service.arn, &service.name)
-            .await
-        {
+        let read = async |it: &CloudMapService| match self.health(&it.arn, &it.name).await {
             Ok(known) => KnownHealth::Read(known),
             Err(error) => KnownHealth::Unreadable(error.in_full()),
         };

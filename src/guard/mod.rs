@@ -120,19 +120,17 @@ pub struct Measure {
 impl Measure {
     /// Whether a loss exceeds the limits. A single Service that was read may lose all its instances.
     pub fn is_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
-        let guard = run.guard;
         let excused = match self.extent {
             Extent::Part => losses.len() <= 1,
             _ => is_of_one_that_was_read(losses),
         };
-        guard.is_passed_by(total(losses), self.instances) && !excused
+        run.guard.is_passed_by(total(losses), self.instances) && !excused
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
     fn may_be_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
         let (lost, unread) = (total(losses), self.unread);
-        let guard = run.guard;
-        let together = guard.is_passed_by(lost + unread, self.instances + unread);
+        let together = run.guard.is_passed_by(lost + unread, self.instances + unread);
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }
 

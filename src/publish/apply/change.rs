@@ -63,9 +63,7 @@ impl TurnCalls<'_> {
         let NewService { namespace, name, .. } = service;
         let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
-            return Effect::Is(Outcome::undone(
-                "its Cloud Map namespace does not exist".to_owned(),
-            ));
+            return Effect::Is(Outcome::undone("its Cloud Map namespace does not exist"));
         };
         let is_own = Cell::new(false);
         let creation = results.services.creation(&arn, name, owner, self.observed);

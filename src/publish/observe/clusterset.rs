@@ -264,8 +264,7 @@ impl SharedRegistry {
         let recent = |it: &&Namespace| self.memory.mirror().recent_services(&it.id, self.now);
         if let Some(known) = all.iter().map(recent).collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
-            let has =
-                |member: &ClusterId| known.values().any(|service| service.name == member.as_str());
+            let has = |member: &ClusterId| known.values().any(|it| it.name == member.as_str());
             if !served.is_fresh && served.members.keys().all(has) {
                 return Ok((known, false));
             }

@@ -188,10 +188,8 @@ impl SharedRegistry {
         let is_first = self.memory.mirror().has_no_list();
         // It is listed after all others, which may leave no page.
         let mut has_page = of.is_some_and(|it| self.is_of_other(it));
-        let (start, from) = match left {
-            Some((start, from)) => (start, Some(from)),
-            None => ((self.memory.mirror().take_moment(), self.now), None),
-        };
+        let (start, from) = left.unzip();
+        let start = start.unwrap_or_else(|| (self.memory.mirror().take_moment(), self.now));
         let mut pages = pin!(self.cloud_map.services(of, from).map_err(ListProblem::List)?);
         loop {
             if by_turns && !std::mem::take(&mut has_page) && !self.budget.spend_page(is_first) {

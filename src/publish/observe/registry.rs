@@ -146,12 +146,11 @@ impl SharedRegistry {
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
             let namespaces = self.first_namespaces().await?;
-            let whole = namespaces.values().filter(|it| self.is_read_whole(it));
-            let services = self.read_namespaces(whole).await?;
+            let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
+            let services = self.read_namespaces(whole.clone()).await?;
             // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist again
             // under another id.
             let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
-            let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
             let all_have_services = whole.all(has_services);
             let account = self.account.get().cloned();
             let mut registry = Registry { namespaces, services, account, ..Registry::default() };

@@ -63,8 +63,7 @@ impl World<'_> {
         };
         let mut observation = self.observation(selection, desired, Registry::default());
         observation.expect_namespaces();
-        let services = observation.desired.services.keys().cloned().collect();
-        self.read_endpoints(&mut observation.desired, &services).await?;
+        observation.desired = self.observe_endpoints(observation.desired).await?;
         Ok(observation.decided(selection))
     }
 
@@ -156,8 +155,7 @@ impl World<'_> {
         let observation = self.observation(&Selection::Everything, desired?, registry?);
         let mut observation = Observation { extent: Extent::Part, ..observation };
         observation.expect_namespaces();
-        let services = observation.desired.services.keys().cloned().collect();
-        self.read_endpoints(&mut observation.desired, &services).await?;
+        observation.desired = self.observe_endpoints(observation.desired).await?;
         let mut seen = observation.decided(&Selection::Everything);
         let mut missing = Missing::of(&seen);
         let known = &seen.registry;
