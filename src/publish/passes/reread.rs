@@ -64,9 +64,10 @@ impl Turn<'_> {
     /// The scope that the open changes rest on.
     fn reread(&self) -> RereadScope {
         let others = [&self.contested, &self.outdated, &self.refused].into_iter().flatten();
-        let open: Vec<Change> = self.open.iter().chain(others).cloned().collect();
-        let services = self.observation.services_of_turn(&self.services, &open, self.is_part);
-        RereadScope::of(&self.observation.holders, &services, &open)
+        let open = self.open.iter().chain(others);
+        let (services, is_part) = (&self.services, self.is_part);
+        let services = self.observation.services_of_turn(services, open.clone(), is_part);
+        RereadScope::of(&self.observation.holders, &services, open)
     }
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
@@ -235,13 +236,13 @@ impl Observation {
 
     /// The Services that a turn of these changes is about. In a targeted sync these include the Services with instances
     /// under the names that it registers, since one of these may be displaced.
-    pub(super) fn services_of_turn(
+    pub(super) fn services_of_turn<'a>(
         &self,
         services: &BTreeSet<ServiceRef>,
-        changes: &[Change],
+        changes: impl Iterator<Item = &'a Change>,
         is_part: bool,
     ) -> BTreeSet<ServiceRef> {
-        let registered = changes.iter().filter(|it| is_part && it.stage() == Stage::Register);
+        let registered = changes.filter(|it| is_part && it.stage() == Stage::Register);
         let displaced = registered.flat_map(|change| self.marked_services(&change.place().key));
         services.iter().cloned().chain(displaced).collect()
     }

@@ -73,9 +73,9 @@ impl<'a> Turn<'a> {
             let (extent, judged) = (Extent::Remainder, judged.cloned());
             (None, Observation { extent, judged, ..observation.clone() })
         } else {
-            let all: Vec<Change> = changes.values().flatten().cloned().collect();
-            let concerned = observation.services_of_turn(&services, &all, is_part);
-            let scope = RereadScope::of(&observation.holders, &concerned, &all);
+            let all = changes.values().flatten();
+            let concerned = observation.services_of_turn(&services, all.clone(), is_part);
+            let scope = RereadScope::of(&observation.holders, &concerned, all);
             let narrow = scope.narrow(observation);
             (Some(scope.keys), narrow)
         };

@@ -15,7 +15,7 @@ use std::fmt;
 use std::slice::from_ref;
 
 use super::change::{Change, Difference};
-use super::instance::{beyond_limits, carry_over, foreign, is_ecs, likely_owner, may_be_ecs};
+use super::instance::{beyond_limits, carry_over, has_marks, is_ecs, likely_owner, may_be_ecs};
 use super::observation::Observation;
 use super::plan;
 use super::present::{Present, assign_shared};
@@ -185,19 +185,12 @@ impl Adoption {
         if may_be_ecs(instance, present) {
             return Err(NotAdopted::MaybeEcs);
         }
-        let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
-        match (&self.owner, foreign(instance, present, owner)) {
-            (Some(id), _) => {
-                let is_former = owner.formerly(id).owns(present);
-                is_former
-                    .then(|| Former::Owner(id.clone()))
-                    .ok_or_else(|| NotAdopted::NotOf(id.clone()))
-            }
-            (None, Some(_)) if self.exports && is_of_a_clusterset(present) => {
-                Err(NotAdopted::Exported)
-            }
-            (None, Some(kind)) if !marked => Ok(Former::Unmarked(kind)),
-            (None, _) => Err(NotAdopted::Marked),
+        match &self.owner {
+            Some(id) if owner.formerly(id).owns(present) => Ok(Former::Owner(id.clone())),
+            Some(id) => Err(NotAdopted::NotOf(id.clone())),
+            None if self.exports && is_of_a_clusterset(present) => Err(NotAdopted::Exported),
+            None if has_marks(present) => Err(NotAdopted::Marked),
+            None => Ok(Former::Unmarked(likely_owner(instance, present))),
         }
     }
 }
@@ -222,29 +215,21 @@ pub struct ExportAdoption {
     pub recorded: BTreeSet<ServiceRef>,
 }
 
-/// Whether an instance without our marks is an endpoint of the member, as AWS's controller registers it.
-fn is_of_aws(
-    id: &str,
-    attributes: &Attributes,
-    (cluster, clusterset): (&ClusterId, &ClustersetId),
-) -> bool {
-    let is_marked = attributes.keys().any(|key| key.starts_with(MARK_PREFIX));
-    if is_marked || is_ecs(id, attributes) || may_be_ecs(id, attributes) {
-        return false;
-    }
-    let instance = read(attributes, clusterset).ok().flatten();
-    instance.is_some_and(|instance| instance.cluster == *cluster)
-}
-
 impl Observation {
-    /// The instances of AWS's controller for the member under a name.
+    /// The endpoints of the member under a name that AWS's controller registered, so that they have no marks of ours.
     fn of_aws<'a>(
         &'a self,
         key: &ServiceKey,
-        member: (&'a ClusterId, &'a ClustersetId),
+        (cluster, clusterset): (&'a ClusterId, &'a ClustersetId),
     ) -> impl Iterator<Item = (&'a String, &'a Attributes)> {
-        let instances = self.registry.instances(key);
-        instances.filter(move |(id, attributes)| is_of_aws(id, attributes, member))
+        let is_of_member = move |attributes| {
+            let instance = read(attributes, clusterset).ok().flatten();
+            instance.is_some_and(|instance| instance.cluster == *cluster)
+        };
+        self.registry.instances(key).filter(move |(id, attributes)| {
+            let may_be_of_aws = !has_marks(attributes) && !is_ecs(id, attributes);
+            may_be_of_aws && !may_be_ecs(id, attributes) && is_of_member(attributes)
+        })
     }
 
     /// An export under whose name AWS's controller registered instances for the same cluster waits until they are
@@ -390,15 +375,9 @@ impl Plan {
 
     /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
     fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
-        for (service, mut changes) in of_sync.changes {
-            changes.retain(|change| {
-                let duplicate = matches!(
-                    change,
-                    Change::Deregister { because: DeregisterReason::Duplicate, .. }
-                );
-                duplicate && among(&change.place().key)
-            });
-            self.changes.entry(service).or_default().extend(changes);
+        let is_duplicate = |change: &Change| matches!(change, Change::Deregister { place, because: DeregisterReason::Duplicate, .. } if among(&place.key));
+        for (service, removals) in of_sync.only(is_duplicate).changes {
+            self.changes.entry(service).or_default().extend(removals);
         }
     }
 }

@@ -122,7 +122,7 @@ pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
     let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
     if Flow::of(attributes) == Some(Flow::Exports) {
         Foreign::Export
-    } else if has(MARK_PREFIX) {
+    } else if has_marks(attributes) {
         Foreign::OtherCluster
     } else if is_ecs(id, attributes) {
         Foreign::Ecs
@@ -148,7 +148,12 @@ pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
 /// Whether ECS may have registered the instance: its id is a UUID, as those of tasks were for years, and other tools may
 /// use such ids, too.
 pub fn may_be_ecs(id: &str, attributes: &Attributes) -> bool {
-    is_uuid(id) && !attributes.keys().any(|key| key.starts_with(MARK_PREFIX))
+    is_uuid(id) && !has_marks(attributes)
+}
+
+/// Whether an instance has marks of this function, of any owner.
+pub fn has_marks(attributes: &Attributes) -> bool {
+    attributes.keys().any(|key| key.starts_with(MARK_PREFIX))
 }
 
 /// The marker that the AWS MCS controller writes into its instances, before its version.

@@ -192,9 +192,8 @@ impl Plan {
     pub(in crate::publish::plan) fn add_namespaces(&mut self) {
         let mut added = BTreeMap::new();
         for (service, changes) in &self.changes {
-            let missing =
-                changes.iter().filter_map(|change| Some((change, change.missing_namespace()?)));
-            for (change, name) in missing {
+            for change in changes {
+                let Some(name) = change.missing_namespace() else { continue };
                 added.entry(name.to_owned()).or_insert((service.clone(), change.place().clone()));
             }
         }

@@ -76,10 +76,11 @@ impl Missing {
 
     /// The data to read before they are made; `None` if there are none.
     pub fn scope(&self, observation: &Observation) -> Option<RereadScope> {
-        let changes: Vec<Change> = self.0.values().flatten().cloned().collect();
+        let changes = self.0.values().flatten();
         // A Service with a mistake in its annotations keeps the names under which the read finds it.
         let services = self.0.keys().chain(observation.holders.unclear());
-        (!changes.is_empty()).then(|| RereadScope::of(&observation.holders, services, &changes))
+        changes.clone().next()?;
+        Some(RereadScope::of(&observation.holders, services, changes))
     }
 }
 
@@ -87,16 +88,13 @@ impl Plan {
     /// The registrations of new instances, with the Cloud Map services that they need, without all else. A rewrite rests on
     /// the records of its service, which may be others than the process remembers.
     #[must_use]
-    pub fn additions_alone(self) -> Self {
-        let mut changes = self.changes;
-        changes.retain(|_, all| all.iter().all(|it| it.stage() > Stage::CreateNamespace));
+    pub fn additions_alone(mut self) -> Self {
+        self.changes.retain(|_, all| all.iter().all(|it| it.stage() > Stage::CreateNamespace));
         let is_addition =
             |it: &Change| matches!(it, Change::CreateService { .. } | Change::Register { .. });
-        for of_service in changes.values_mut() {
-            of_service.retain(is_addition);
-        }
-        changes.retain(|_, of_service| of_service.iter().any(|it| it.stage() == Stage::Register));
-        Self { changes, ..Self::default() }
+        let mut additions = self.only(is_addition);
+        additions.changes.retain(|_, all| all.iter().any(|it| it.stage() == Stage::Register));
+        additions
     }
 
     /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
@@ -137,11 +135,11 @@ impl RereadScope {
     pub fn of<'a>(
         holders: &Holders,
         services: impl IntoIterator<Item = &'a ServiceRef>,
-        changes: &'a [Change],
+        changes: impl Iterator<Item = &'a Change> + Clone,
     ) -> Self {
-        let marked = changes.iter().filter_map(Change::loses);
+        let marked = changes.clone().filter_map(Change::loses);
         let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
-        let changed = changes.iter().map(|change| change.place().key.clone());
+        let changed = changes.map(|change| change.place().key.clone());
         let held = services.iter().flat_map(|service| {
             let claims = holders.claims(service).into_iter().flatten();
             claims.filter(|key| holders.holds(key, service))
@@ -184,8 +182,7 @@ impl RereadScope {
             namespaces: namespaces.collect(),
             services: concerned,
             unannotated: unannotated.collect(),
-            exports: BTreeMap::new(),
-            finalizers: BTreeMap::new(),
+            ..Desired::default()
         };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
         let narrow = Observation::new(owner, rules, observation.now, registry);
@@ -245,8 +242,7 @@ impl Observation {
 
     /// The services that the changes of a turn rest on, and that were not read in this run.
     fn old(&self, turn: &InTurn) -> BTreeSet<ServiceKey> {
-        let changes: Vec<Change> = turn.values().flatten().cloned().collect();
-        let scope = RereadScope::of(&self.holders, turn.keys(), &changes);
+        let scope = RereadScope::of(&self.holders, turn.keys(), turn.values().flatten());
         let is_old = |key: &ServiceKey| {
             let service = self.registry.services.get(key);
             service.is_some_and(|service| !service.is_current())
@@ -341,9 +337,10 @@ fn pairs<'a>(
         let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
         let registered = changes.iter().filter(|it| it.stage() == Stage::Register);
         let shared = registered.map(|change| renamed.get(&change.place().key));
+        // Their registrations must come before some of the changes.
+        let awaited = changes.iter().filter_map(Change::waits_for).flat_map(WaitsFor::services);
         let crowded = oldest_of_crowds(service, holders);
-        let others =
-            waits_for(changes).chain(crowded).chain(beside.chain(shared).flatten().copied());
+        let others = awaited.chain(crowded).chain(beside.chain(shared).flatten().copied());
         pairs.extend(others.map(|other| (service, other)));
     }
     pairs
@@ -380,15 +377,6 @@ fn new_names<'a>(
     let renamed: BTreeSet<&ServiceRef> = waits.filter_map(WaitsFor::renamed).collect();
     let claims = |service| holders.claims(service).into_iter().flatten();
     renamed.into_iter().flat_map(|it| claims(it).map(move |key| (it, key))).collect()
-}
-
-/// The Services with registrations that must come before some of the changes.
-fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
-    let waiting = changes.iter().filter_map(|change| match change {
-        Change::Deregister { waits_for, .. } => waits_for.as_deref(),
-        _ => None,
-    });
-    waiting.flat_map(|waits_for| waits_for.services())
 }
 
 #[cfg(test)]

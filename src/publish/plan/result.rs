@@ -54,6 +54,16 @@ impl Plan {
         self.held_back.push(HeldBack { service: service.clone(), place, reason });
     }
 
+    /// Some of the changes, without all else.
+    pub(super) fn only(self, stays: impl Fn(&Change) -> bool) -> Self {
+        let mut changes = self.changes;
+        for of_service in changes.values_mut() {
+            of_service.retain(&stays);
+        }
+        changes.retain(|_, of_service| !of_service.is_empty());
+        Self { changes, ..Self::default() }
+    }
+
     /// The plan with its changes and lines in their order.
     pub(super) fn in_order(mut self) -> Self {
         for changes in self.changes.values_mut() {
@@ -68,9 +78,9 @@ impl Plan {
     pub(super) fn note_foreign(&mut self, observation: &Observation) {
         let Observation { holders, affected, .. } = observation;
         let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
-        let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
-        let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
-        let keys: BTreeSet<ServiceKey> = claimed.into_iter().cloned().chain(changed).collect();
+        let changed = self.changes.values().flatten().map(|change| &change.place().key);
+        let keys = claimed.map(|(key, _)| key).chain(changed);
+        let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
         for key in keys {
             let place = Place::of(&key, &observation.registry);
             let unchanged = self.unchanged.entry(place).or_default();

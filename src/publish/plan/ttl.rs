@@ -19,8 +19,7 @@ use crate::model::{
 
 /// Whether an update of a service, or a remark on it, depends on its tags.
 pub fn depends_on_tags(service: &CloudMapService, own: Option<u32>, owner: &Owner) -> bool {
-    let ttl = Ttl::of(service, own, owner);
-    ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
+    Ttl::of(service, own, owner).is_some()
 }
 
 /// The update that a service needs by the TTL that the cluster itself requests, and remarks on it.
@@ -33,7 +32,6 @@ pub fn update(
     owner: &Owner,
 ) -> Result<(Option<ServiceUpdate>, Option<ServiceNote>), Reason> {
     let ttl = Ttl::of(service, own, owner);
-    let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
     let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
         return Ok((None, None));
     };
@@ -81,7 +79,7 @@ pub fn remarks(
 }
 
 /// The requests for the TTL of an existing service.
-pub struct Ttl<'a> {
+struct Ttl<'a> {
     service: &'a CloudMapService,
     own: Option<u32>,
     /// The other clusters of this installation with instances under the name.
@@ -90,21 +88,18 @@ pub struct Ttl<'a> {
 
 impl<'a> Ttl<'a> {
     /// The TTL that the holder of a name requests, and the other clusters that share it; `None` if the service has no
-    /// records.
-    pub fn of(service: &'a CloudMapService, own: Option<u32>, owner: &Owner) -> Option<Self> {
+    /// records, or if these have the TTL that they should have.
+    fn of(service: &'a CloudMapService, own: Option<u32>, owner: &Owner) -> Option<Self> {
         if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
             return None;
         }
-        Some(Self { service, own, others: other_clusters(service, owner) })
-    }
-
-    /// Whether the records have another TTL than this cluster requests.
-    pub fn differs_from_own(&self) -> bool {
-        self.own.is_some_and(|own| self.service.ttls != BTreeSet::from([own]))
+        let ttl = Self { service, own, others: other_clusters(service, owner) };
+        let differs_from_own = own.is_some_and(|own| service.ttls != BTreeSet::from([own]));
+        (differs_from_own || ttl.change().is_some()).then_some(ttl)
     }
 
     /// The TTL to set; `None` if it stays.
-    pub fn change(&self) -> Option<u32> {
+    fn change(&self) -> Option<u32> {
         let asked = &self.service.ttls_asked;
         let others = self.others.iter().filter_map(|other| *asked.get(other)?);
         let smallest = self.own.into_iter().chain(others).min()?;
@@ -117,7 +112,7 @@ impl<'a> Ttl<'a> {
     }
 
     /// The note if this cluster does not get the TTL that it requests, since other clusters share the service.
-    pub fn note(&self, change: Option<u32>) -> Option<ServiceNote> {
+    fn note(&self, change: Option<u32>) -> Option<ServiceNote> {
         let (wanted, ttls) = (self.own?, &self.service.ttls);
         let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
         let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
@@ -172,12 +167,7 @@ impl Plan {
     /// what each of them asks for.
     #[must_use]
     pub fn updates_alone(self) -> Self {
-        let mut changes = self.changes;
-        for of_service in changes.values_mut() {
-            of_service.retain(|change| change.stage() == Stage::Update);
-        }
-        changes.retain(|_, of_service| !of_service.is_empty());
-        Self { changes, ..Self::default() }
+        self.only(|change| change.stage() == Stage::Update)
     }
 
     /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other

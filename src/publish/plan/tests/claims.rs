@@ -156,7 +156,7 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
-    let again = RereadScope::of(&holders, [&web], &changes);
+    let again = RereadScope::of(&holders, [&web], changes.iter());
     assert_eq!(again.keys, [key("dns/new"), key("dns/old"), key("dns/web")].into());
     assert_eq!(again.services, [named("shop/renamed"), web].into());
     let narrow = again.narrow(&world.observed(&Selection::Everything));
@@ -176,7 +176,7 @@ fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
             .http("own", []);
     let (holders, young) = (Holders::decide(&world.0), named("shop/young"));
     let changes = world.plan().changes[&young].clone();
-    let again = RereadScope::of(&holders, [&young], &changes);
+    let again = RereadScope::of(&holders, [&young], changes.iter());
     assert_eq!(again.keys, [key("http/own")].into());
     let narrow = again.narrow(&world.observed(&Selection::Everything));
     assert!(narrow.desired.services.keys().eq([&young]));

@@ -125,7 +125,7 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let holders = Holders::decide(&world.0);
     let changes = at(seen(world.clone()), NOW + minutes(10)).plan().changes;
     let (service, changes) = changes.into_iter().next().expect("the loss passes");
-    let again = RereadScope::of(&holders, [&service], &changes);
+    let again = RereadScope::of(&holders, [&service], changes.iter());
     let narrow = again.narrow(&world.observed(&Selection::Everything));
     let second = plan(&narrow.reread(&again));
     assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
