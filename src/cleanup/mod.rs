@@ -70,7 +70,7 @@ impl Invocation<'_> {
         let Some(known) = known else { return report };
         let mut candidates = deletable(&known, claimed);
         candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
-        let unclear = claimed.unclear().into_iter().map(|service| {
+        let unclear = claimed.unclear.iter().map(|service| {
             format!(
                 "the claims of Service {service} are unknown, since its annotations are invalid"
             )

@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 
 use super::observation::Observation;
-use super::reason::Reason;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
@@ -42,27 +41,15 @@ pub fn initial(attributes: &Attributes) -> Health {
     stated.unwrap_or(Health::Healthy)
 }
 
-/// Whether the health of the Service's instances is reported to a Cloud Map service.
-///
-/// # Errors
-/// Returns the reason if the Service requests it and the Cloud Map service has no custom health check.
-pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
-    match (claims.health, has_check) {
-        (HealthSource::Membership, _) => Ok(false),
-        (HealthSource::Custom, false) => Err(Reason::NoCustomHealth),
-        (HealthSource::Custom, true) => Ok(true),
-    }
-}
-
 impl Observation {
     /// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
     /// `health: custom`, or if the health of one was reported before.
     pub fn health_needed(&self, affected: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
         let holders = &self.holders;
-        let wants = |key: &ServiceKey, service: &CloudMapService| {
+        let wants = |key: &ServiceKey| {
             let asking = holders.asking(key, affected).into_iter();
             let mut claims = asking.filter_map(|holder| self.desired.claims(holder));
-            claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
+            claims.any(|it| it.publish && it.health == HealthSource::Custom)
         };
         let written = |attributes: &Attributes| {
             let marked = self.owner.service_of(attributes);
@@ -71,7 +58,7 @@ impl Observation {
         let services = self.registry.services.iter();
         let needed = services.filter(|(key, service)| {
             let mut ours = self.registry.instances(key).map(|(_, attributes)| attributes);
-            let wanted = wants(key, service);
+            let wanted = wants(key);
             service.custom_health && ours.any(|it| written(it) || wanted && self.owner.owns(it))
         });
         needed.map(|(key, _)| key.clone()).collect()

@@ -45,14 +45,6 @@ impl Policy {
     }
 }
 
-/// The most instances to keep or register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Maximum {
-    pub count: usize,
-    /// The source of the number.
-    pub set_by: SetBy,
-}
-
 words! {
     /// The source of a maximum.
     pub enum SetBy {
@@ -61,13 +53,6 @@ words! {
         /// A rule of the installation's `NAME_POLICY`.
         NamePolicy = "maxInstances of NAME_POLICY",
     }
-}
-
-/// The smaller of the annotated number and the allowed number.
-pub fn smallest(annotated: Option<usize>, allowed: Option<usize>) -> Option<Maximum> {
-    let annotated = annotated.map(|count| Maximum { count, set_by: SetBy::Annotation });
-    let allowed = allowed.map(|count| Maximum { count, set_by: SetBy::NamePolicy });
-    annotated.into_iter().chain(allowed).min()
 }
 
 /// The reason why a Service may not claim a name.
@@ -135,7 +120,11 @@ impl Observation {
         let namespace = self.registry.namespaces.get(&key.namespace);
         let allows = |rule: &Rule| namespace.is_some_and(|it| rule.allows(it, &key.name));
         match rule {
-            Some(rule) if !allows(rule) => Err(denial(rule, &service.namespace)),
+            Some(rule) if !allows(rule) => Err(Denial::OtherNames {
+                namespace: service.namespace.clone(),
+                names: list(&rule.names),
+                places: list(&rule.cloud_map_namespaces),
+            }),
             rule => Ok(NamePermit { rule }),
         }
     }
@@ -156,14 +145,6 @@ impl Observation {
         let denial =
             || Denial::NoRule { namespace: namespace.clone(), cluster: cluster.name().to_owned() };
         first.map(Some).ok_or_else(denial)
-    }
-}
-
-fn denial(rule: &Rule, namespace: &str) -> Denial {
-    Denial::OtherNames {
-        namespace: namespace.to_owned(),
-        names: list(&rule.names),
-        places: list(&rule.cloud_map_namespaces),
     }
 }
 

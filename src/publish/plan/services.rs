@@ -67,12 +67,6 @@ impl Observation {
         self.ours(key).next().is_some()
     }
 
-    /// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
-    pub fn refusal(&self, kind: ServiceKind) -> Option<Reason> {
-        let has_records = matches!(kind, ServiceKind::Dns(_));
-        (has_records && self.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
-    }
-
     /// Whether instances of ours may be registered in an existing service.
     ///
     /// # Errors
@@ -219,8 +213,8 @@ pub struct Claimed {
     misfits: BTreeSet<ServiceKey>,
     /// Names, in lower case, that are claimed in a namespace that was not found.
     names: BTreeSet<String>,
-    /// Services with invalid annotations, so that their claims are unknown.
-    unclear: BTreeSet<String>,
+    /// The Services with invalid annotations, which may claim any name. While there is one, no service is deleted.
+    pub unclear: BTreeSet<String>,
     leaving: Leaving,
 }
 
@@ -263,11 +257,6 @@ impl Claimed {
         self.unclear.extend(other.unclear);
         self.leaving.extend(other.leaving);
         self
-    }
-
-    /// The Services with invalid annotations, which may claim any name. While there is one, no service is deleted.
-    pub fn unclear(&self) -> Vec<&str> {
-        self.unclear.iter().map(String::as_str).collect()
     }
 
     fn may_be_claimed(&self, key: &ServiceKey) -> bool {

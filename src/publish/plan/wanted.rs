@@ -11,14 +11,22 @@ use super::instance::{Identity, hash_of, new_id};
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::ServiceNote;
-use super::rules::{Maximum, SetBy, smallest};
+use super::rules::SetBy;
 use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, NewService, PublishedService,
-    ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, NewService,
+    PublishedService, ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
 };
+
+/// The most instances to keep or register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Maximum {
+    pub count: usize,
+    /// The source of the number.
+    pub set_by: SetBy,
+}
 
 /// The instances that a Cloud Map service should have for one holder of the name.
 #[derive(Clone, Debug)]
@@ -120,9 +128,12 @@ impl WantedInstances<'_> {
         health::initial(attributes) == Health::Healthy || !self.ready
     }
 
-    /// The most instances to keep or register, and its source.
+    /// The smaller of the annotated number and the allowed number.
     pub fn maximum(&self) -> Option<Maximum> {
-        smallest(self.template.claims.maximum, self.template.permit.maximum())
+        let maximum = |count, set_by| Some(Maximum { count: count?, set_by });
+        let annotated = maximum(self.template.claims.maximum, SetBy::Annotation);
+        let allowed = maximum(self.template.permit.maximum(), SetBy::NamePolicy);
+        annotated.into_iter().chain(allowed).min()
     }
 
     /// # Errors
@@ -155,10 +166,11 @@ impl WantedInstances<'_> {
     /// Adds the instances of the endpoints.
     fn add_endpoints(&mut self, observation: &Observation, has_check: bool) {
         let template @ InstanceTemplate { published, claims, .. } = self.template;
-        let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
-            self.held_back.push(reason);
-            false
-        });
+        let requests_health = claims.health == HealthSource::Custom;
+        let custom = requests_health && has_check;
+        if requests_health && !has_check {
+            self.held_back.push(Reason::NoCustomHealth);
+        }
         let mut held_back = BTreeSet::new();
         for endpoint in published.endpoints.iter().flatten() {
             let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
@@ -229,10 +241,7 @@ impl Observation {
         let (published, claims) = self.claims_of(holder)?;
         let existing = self.registry.services.get(key);
         existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
-        let create = match existing {
-            Some(_) => None,
-            None => self.new_service(key, holders),
-        };
+        let create = existing.is_none().then(|| self.new_service(key, holders)).flatten();
         let created = create.as_ref().map(|it| (it.kind, it.custom_health));
         let (kind, has_check) = existing
             .map(|it| (it.kind, it.custom_health))
@@ -240,6 +249,7 @@ impl Observation {
             .unwrap_or((ServiceKind::Http, false));
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
         let template = InstanceTemplate { kind, is_checked, published, claims, permit };
+        let is_refused = matches!(kind, ServiceKind::Dns(_)) && self.rules.lacks_dns_rights;
         let mut wanted = WantedInstances {
             holder: holder.clone(),
             create,
@@ -250,7 +260,7 @@ impl Observation {
             unclear: BTreeSet::new(),
             ready: false,
             beyond_maximum: BTreeMap::new(),
-            refused: self.refusal(kind),
+            refused: is_refused.then_some(Reason::DnsNotAllowed),
             held_back: template.remarks(),
             template,
         };

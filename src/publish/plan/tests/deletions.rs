@@ -113,7 +113,7 @@ fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
 fn a_service_whose_annotations_say_nothing_usable_is_named() {
     let world = world([]).service(service("shop/api", "http/api").mistaken());
     let claimed = Claimed::of(&world.0, world.plan().leaving());
-    assert_eq!(claimed.unclear(), ["shop/api of cluster blue"]);
+    assert_eq!(claimed.unclear, ["shop/api of cluster blue".to_owned()].into());
 }
 
 #[test]

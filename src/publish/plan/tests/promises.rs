@@ -156,7 +156,7 @@ fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
 pub fn is_custom(observation: &Observation, service: &PublishedService, key: &ServiceKey) -> bool {
     let there = observation.registry.services.get(key).map(|service| service.custom_health);
     let checked = there.unwrap_or_else(|| is_created_with_check(observation, key));
-    service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, checked) == Ok(true))
+    service.claims.as_ref().is_ok_and(|claims| claims.health == HealthSource::Custom && checked)
 }
 
 /// Whether the oldest holder of a name asks for a custom health check.
