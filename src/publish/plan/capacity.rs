@@ -34,7 +34,8 @@ struct Fitting<'a> {
 struct WaitingRegistration {
     /// The Service with the turn in which it is registered.
     service: ServiceRef,
-    register: Change,
+    instance: String,
+    attributes: Attributes,
 }
 
 /// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
@@ -56,7 +57,9 @@ impl Fitting<'_> {
                 if free > 0 && (!is_full || *freed > 0) {
                     free -= 1;
                     *freed = freed.saturating_sub(1);
-                    self.plan.changes.entry(pending.service).or_default().push(pending.register);
+                    let WaitingRegistration { service, instance, attributes } = pending;
+                    let register = Change::Register { place: place.clone(), instance, attributes };
+                    self.plan.changes.entry(service).or_default().push(register);
                 } else {
                     without.push(pending);
                 }
@@ -100,14 +103,14 @@ impl Fitting<'_> {
             self.observation.registry.capacity.refusal(&place.key).is_some()
                 || *count > self.observation.free_places(&place.key)
         });
-        let is_pending = |change: &mut Change| {
-            matches!(change, Change::Register { .. }) && counts.contains_key(change.place())
-        };
+        let is_pending = |change: &mut Change| matches!(change, Change::Register { place, .. } if counts.contains_key(place));
         let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
         for (service, changes) in &mut self.plan.changes {
-            for register in changes.extract_if(.., is_pending) {
-                let pending = places.entry(register.place().clone()).or_default();
-                pending.push(WaitingRegistration { service: service.clone(), register });
+            for change in changes.extract_if(.., is_pending) {
+                let Change::Register { place, instance, attributes } = change else { continue };
+                let pending =
+                    WaitingRegistration { service: service.clone(), instance, attributes };
+                places.entry(place).or_default().push(pending);
             }
         }
         for (place, pending) in &mut places {
@@ -131,20 +134,14 @@ impl Fitting<'_> {
         for pending in pending {
             let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
             let displaced = own.or((!surplus.is_empty()).then_some(0)).map(|it| surplus.remove(it));
-            match (displaced, pending) {
-                (
-                    Some(Change::Deregister { instance, marked, address, because, .. }),
-                    WaitingRegistration {
-                        service,
-                        register: Change::Register { instance: newcomer, attributes, .. },
-                    },
-                ) => {
-                    let exchange = Exchange { newcomer, marked, address, because };
-                    let change = self.rewritten(place, (instance, attributes), exchange);
-                    self.plan.changes.entry(service).or_default().push(change);
-                }
-                (_, pending) => refused.push(pending),
-            }
+            let Some(Change::Deregister { instance, marked, address, because, .. }) = displaced
+            else {
+                refused.push(pending);
+                continue;
+            };
+            let exchange = Exchange { newcomer: pending.instance, marked, address, because };
+            let change = self.rewritten(place, (instance, pending.attributes), exchange);
+            self.plan.changes.entry(pending.service).or_default().push(change);
         }
         refused
     }
@@ -255,9 +252,7 @@ impl Observation {
         let registry = &self.registry;
         let mut services: BTreeMap<Place, usize> = BTreeMap::new();
         for (key, service) in &registry.services {
-            let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
-            let known = service.instances.as_ref().map_or(listed, |it| it.len());
-            *services.entry(Place::of(key, registry)).or_default() += known;
+            *services.entry(Place::of(key, registry)).or_default() += service.held();
         }
         for change in plan.changes.values().flatten() {
             if let Change::Register { place, .. } = change {
@@ -291,9 +286,8 @@ impl Observation {
 /// In the order of names, `api` with 100 new pods would get all of 10 free places, and `web` with 2 would not be found at
 /// all. By turns, each of them gets its first instance before any gets a second.
 fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> usize) {
-    pending.sort_by_cached_key(|WaitingRegistration { service, register }| {
-        let instance = register.instance().unwrap_or_default();
-        (hash_of(instance).to_owned(), service.clone(), instance.to_owned())
+    pending.sort_by_cached_key(|WaitingRegistration { service, instance, .. }| {
+        (hash_of(instance).to_owned(), service.clone(), instance.clone())
     });
     let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
     pending.sort_by_cached_key(|pending| {
