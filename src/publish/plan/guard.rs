@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::change::{Change, Stage};
 use super::mark::NotePlace;
 use super::observation::Observation;
-use super::reason::{HeldBack, Reason};
+use super::reason::Reason;
 use super::removals::WaitsFor;
 use super::result::Plan;
 use crate::guard::{
@@ -139,11 +139,9 @@ fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
 /// One line for each Service and Cloud Map service.
 fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     let stay = held.iter().filter_map(|it| Some((it.loses()?.clone(), it.place().clone())));
-    let stay = count_each(stay);
-    plan.held_back.extend(stay.into_iter().map(|((service, place), instances)| {
-        let reason = Reason::Guard { instances, status: status.clone() };
-        HeldBack { service, place: Some(place), reason }
-    }));
+    for ((service, place), instances) in count_each(stay) {
+        plan.hold_back(&service, &place, Reason::Guard { instances, status: status.clone() });
+    }
 }
 
 /// The input of the second judgement. Registrations that offset a loss are made before any removal, and Cloud Map can

@@ -15,7 +15,7 @@ use super::removals::DeregisterReason;
 use super::result::Plan;
 use crate::model::attributes::ORPHANED;
 use crate::model::{
-    ClusterArn, Existence, Flow, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,
+    ClusterArn, Existence, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,
 };
 
 /// The number of names of Cloud Map services that a sentence lists.
@@ -23,11 +23,9 @@ const NAMED: usize = 3;
 
 /// Every owner in the marks of instances of this installation: a cluster with one of the flows.
 pub fn marked_owners(registry: &Registry, owner_id: &str) -> BTreeSet<Owner> {
-    let keys = registry.services.keys();
-    let all = keys.flat_map(|key| registry.instances(key).map(|(_, attributes)| attributes));
-    let flows = [Flow::Annotations, Flow::Exports];
-    all.flat_map(|it| flows.into_iter().filter_map(|flow| Owner::marked(owner_id, flow, it)))
-        .collect()
+    let all = registry.services.keys().flat_map(|key| registry.instances(key));
+    let owners = all.filter_map(|(_, attributes)| Owner::of(attributes));
+    owners.filter(|owner| owner.id == owner_id).collect()
 }
 
 /// The services of a Cloud Map in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.
@@ -81,11 +79,7 @@ impl Orphans {
     /// Decides the step for the instances that belong to the observation's owner.
     pub fn of(observation: &Observation, existence: Existence) -> Self {
         let registry = &observation.registry;
-        let places = registry
-            .services
-            .keys()
-            .map(|key| (Place::of(key, registry), observation.ours(key).count()));
-        let places: Vec<(Place, usize)> = places.filter(|(_, count)| *count > 0).collect();
+        let keys = registry.services.keys().filter(|key| observation.has_ours(key));
         let noted = observation.orphaned_since();
         let rules = &observation.rules;
         let after = rules.purge_dead_clusters_after.filter(|_| rules.policy == Policy::Sync);
@@ -105,8 +99,8 @@ impl Orphans {
         Self {
             cluster: observation.owner.cluster.clone(),
             existence,
-            instances: places.iter().map(|(_, count)| count).sum(),
-            names: places.iter().map(|(place, _)| place.to_string()).collect(),
+            instances: keys.clone().map(|key| observation.ours(key).count()).sum(),
+            names: keys.map(|key| Place::of(key, registry).to_string()).collect(),
             since,
             purged_from,
             step,
@@ -141,7 +135,7 @@ impl OrphanStep {
     pub fn plan(self, observation: &Observation) -> Plan {
         match self {
             Self::Leave => Plan::default(),
-            Self::Note => note(observation),
+            Self::Note => observation.note_time().in_order(),
             Self::TakeNoteBack => {
                 let mut plan = Plan::default();
                 observation.take_notes_back(&mut plan);
@@ -160,6 +154,16 @@ impl Observation {
         }
     }
 
+    /// Notes the time, on one instance if one has room.
+    fn note_time(&self) -> Plan {
+        let mut plan = Plan::default();
+        let at = self.place_for_time().filter(|_| self.orphaned_since().is_none());
+        if let Some(at) = at {
+            self.put_note(&at, (ORPHANED, Some(&self.now.to_string())), &mut plan);
+        }
+        plan
+    }
+
     /// The place for the time. It prefers an instance that keeps its health when it is registered again.
     fn place_for_time(&self) -> Option<NotePlace> {
         let text = self.now.to_string();
@@ -175,17 +179,6 @@ impl Observation {
         let times = notes.filter_map(|(_, text)| text.parse::<Timestamp>().ok());
         times.filter(|time| *time <= self.now).max()
     }
-}
-
-/// Notes the time, on one instance if one has room.
-fn note(observation: &Observation) -> Plan {
-    let mut plan = Plan::default();
-    if observation.orphaned_since().is_none()
-        && let Some(at) = observation.place_for_time()
-    {
-        observation.put_note(&at, (ORPHANED, Some(&observation.now.to_string())), &mut plan);
-    }
-    plan.in_order()
 }
 
 impl fmt::Display for Orphans {

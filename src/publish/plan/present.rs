@@ -78,8 +78,8 @@ impl<'a> Present<'a> {
 
     /// Whether any instance has this id.
     fn is_used(&self, id: &str) -> bool {
-        let mut instances = self.service.iter().filter_map(|service| service.instances.as_ref());
-        instances.any(|instances| instances.contains_key(id))
+        let instances = self.service.and_then(|service| service.instances.as_ref());
+        instances.is_some_and(|instances| instances.contains_key(id))
     }
 
     /// The known health of an instance of ours.

@@ -408,19 +408,21 @@ impl Reason {
     /// are of both; `None` in all other cases.
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
         let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
-        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
-        let addresses: Vec<&str> = addresses.collect();
-        let [address] = addresses.as_slice() else { return None };
-        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
+        let ((Some(address), None) | (None, Some(address))) =
+            (attributes.get(IPV4), attributes.get(IPV6))
+        else {
+            return None;
+        };
+        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: address.to_owned() })
     }
 }
 
-pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds";
+const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds";
 
-pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
+const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
 
 /// The reason why a name that some Services would share is not shared.
-pub(super) fn not_shared(alone: Option<&FirstNames>) -> String {
+fn not_shared(alone: Option<&FirstNames>) -> String {
     alone.map_or_else(String::new, |alone| {
         format!(
             "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
@@ -429,7 +431,7 @@ pub(super) fn not_shared(alone: Option<&FirstNames>) -> String {
 }
 
 /// An address that is not written as one, and the form that would be right.
-pub(super) fn malformed_address(text: &str) -> String {
+fn malformed_address(text: &str) -> String {
     let right = match without_leading_zeros(text) {
         Some(meant) => format!("leading zeros have several meanings; write it as {meant}"),
         None => "write an address such as 10.1.0.5 or fd00::5".to_owned(),
@@ -438,7 +440,7 @@ pub(super) fn malformed_address(text: &str) -> String {
 }
 
 /// The records that an empty service of ours has and should have, and the way to them.
-pub(super) fn records_misfit(fitting: ServiceKind, delete: Option<&str>) -> String {
+fn records_misfit(fitting: ServiceKind, delete: Option<&str>) -> String {
     let deleted = match delete {
         Some(command) => format!("it is empty, so delete it: {command}"),
         None => {
@@ -452,7 +454,7 @@ pub(super) fn records_misfit(fitting: ServiceKind, delete: Option<&str>) -> Stri
 }
 
 /// The time of the next attempt for a registration without capacity, and the instance that stays until then.
-pub(super) fn until_next(old: Option<&String>) -> String {
+fn until_next(old: Option<&String>) -> String {
     match old {
         Some(old) => format!(
             "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
@@ -462,10 +464,9 @@ pub(super) fn until_next(old: Option<&String>) -> String {
 }
 
 /// The number of instances that stay, as a phrase.
-pub(super) fn stay(instances: usize) -> String {
-    if instances == 1 {
-        "1 instance stays".to_owned()
-    } else {
-        format!("{instances} instances stay")
+fn stay(instances: usize) -> String {
+    match instances {
+        1 => "1 instance stays".to_owned(),
+        _ => format!("{instances} instances stay"),
     }
 }
