@@ -375,7 +375,11 @@ impl Plan {
 
     /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
     fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
-        let is_duplicate = |change: &Change| matches!(change, Change::Deregister { place, because: DeregisterReason::Duplicate, .. } if among(&place.key));
+        let duplicate = DeregisterReason::Duplicate;
+        let is_duplicate = |change: &Change| {
+            let Change::Deregister { place, because, .. } = change else { return false };
+            *because == duplicate && among(&place.key)
+        };
         for (service, removals) in of_sync.only(is_duplicate).changes {
             self.changes.entry(service).or_default().extend(removals);
         }

@@ -161,7 +161,9 @@ impl Fitting<'_> {
         for (turn, changes) in &mut self.plan.changes {
             for change in changes.extract_if(.., may_be_displaced) {
                 let instance = change.instance().unwrap_or_default().to_owned();
-                let noted = is_noted(self.observation.registry.instance(&place.key, &instance));
+                let present = self.observation.registry.instance(&place.key, &instance);
+                let noted = present
+                    .is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED));
                 let waits = change.waits_for().is_some();
                 candidates.push(((noted, waits, turn.clone(), instance), change));
             }
@@ -296,10 +298,6 @@ fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> us
         *count += 1;
         *count
     });
-}
-
-fn is_noted(attributes: Option<&Attributes>) -> bool {
-    attributes.is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED))
 }
 
 /// Whether a change removes an instance that only waits for the registrations under the new name of its Service.

@@ -174,7 +174,8 @@ impl Comparing<'_> {
     fn stays(&self, id: &String, wanted: &WantedInstances, is_marked: bool) -> bool {
         let identity = &self.present.ours[id].identity;
         let mut unclear = self.all.iter().flat_map(|wanted| &wanted.unclear);
-        is_marked && wanted.template.permit.allows_all(identity) && wanted.keeps_surplus()
+        let keeps_surplus = wanted.keeps_all() || wanted.keeps_last_set();
+        is_marked && wanted.template.permit.allows_all(identity) && keeps_surplus
             || unclear.any(|unclear| identity.addresses().any(|it| it == *unclear))
     }
 

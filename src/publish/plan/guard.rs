@@ -29,7 +29,7 @@ use crate::guard::{
     Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting, Verdict,
 };
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, GuardState, Owner, ServiceRef, count_each};
+use crate::model::{Attributes, GuardState, ServiceRef, count_each};
 impl Observation {
     fn circumstances(&self) -> Circumstances<'_> {
         let (guard, cluster) = (self.rules.guard, &self.owner.cluster);
@@ -169,19 +169,22 @@ impl GuardBaseline {
         let before = count_each(observation.all_marked_services().map(|(_, service)| service));
         Some(Self { measure, before, sighting: observation.recall_sighting() })
     }
+}
 
-    /// Records that an instance passed in place from one Service to another: clients still find it.
-    pub fn pass_on(&mut self, owner: &Owner, from: &Attributes, to: &Attributes) {
-        if let (Some(from), Some(to)) = (owner.service_of(from), owner.service_of(to))
-            && from != to
-            && let Some(before) = self.before.get_mut(&from)
+impl Observation {
+    /// An instance that passes in place to another Service is no loss of the former one: clients still find it.
+    pub fn pass_on(&mut self, change: &Change) {
+        let service_of = |attributes: &Attributes| self.owner.service_of(attributes);
+        if let Change::Rewrite { place, instance, attributes, exchange: None, .. } = change
+            && let Some(judged) = &mut self.judged
+            && let Some(from) = self.registry.instance(&place.key, instance).and_then(service_of)
+            && service_of(attributes).is_some_and(|to| to != from)
+            && let Some(before) = Arc::make_mut(judged).before.get_mut(&from)
         {
             *before = before.saturating_sub(1);
         }
     }
-}
 
-impl Observation {
     /// The sighting that an earlier run stored; of several the oldest. If a loss was noted on a Cloud Map service,
     /// since no instance had room, and one has room since, a second note would begin the wait anew.
     fn recall_sighting(&self) -> Option<Sighting> {
@@ -348,19 +351,12 @@ impl Offset<'_> {
     /// Whether a removal counts: its wait may end in this run. When all registrations are done, only removals that wait
     /// for nothing count; the others are judged in the pass in which their wait has ended.
     fn counts(self, waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
-        match self {
-            Self::Registered(_) => waits_for.is_none(),
-            Self::Planned | Self::Nothing => may_end(waits_for, marked, plan),
+        match (self, waits_for) {
+            (_, None) => true,
+            (Self::Registered(_), Some(_)) => false,
+            (_, Some(WaitsFor::FirstRegistration)) => registers(marked, plan),
+            (_, Some(other)) => other.services().into_iter().any(|it| registers(it, plan)),
         }
-    }
-}
-
-/// Whether the wait of a removal may end in this run.
-fn may_end(waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
-    match waits_for {
-        None => true,
-        Some(WaitsFor::FirstRegistration) => registers(marked, plan),
-        Some(other) => other.services().into_iter().any(|service| registers(service, plan)),
     }
 }
 

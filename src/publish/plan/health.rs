@@ -89,9 +89,3 @@ pub fn as_it_is(
     }
     again
 }
-
-/// The health in the attributes, if we report the health of this instance and it differs from `present`.
-pub fn difference(attributes: &Attributes, present: Health) -> Option<Health> {
-    let wanted = initial(attributes);
-    (attributes.contains_key(HEALTH) && wanted != present).then_some(wanted)
-}

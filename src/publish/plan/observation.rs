@@ -141,17 +141,6 @@ impl Observation {
             _ => {}
         }
     }
-
-    /// An instance that passes to another Service and stays where it can be found is no loss of the former one.
-    fn pass_on(&mut self, change: &Change) {
-        let Change::Rewrite { place, instance, attributes, exchange: None, .. } = change else {
-            return;
-        };
-        let Some(from) = self.registry.instance(&place.key, instance) else { return };
-        if let Some(judged) = &mut self.judged {
-            Arc::make_mut(judged).pass_on(&self.owner, from, attributes);
-        }
-    }
 }
 
 impl MarkedInstance<'_> {

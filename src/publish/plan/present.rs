@@ -64,7 +64,8 @@ impl<'a> Present<'a> {
     /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
     /// exchange in a full namespace. Returns `None` if none is free.
     pub fn spare_id(&self, wanted_id: &str) -> Option<String> {
-        self.ids_from(wanted_id).find(|id| !self.is_used(id))
+        let used = self.service.and_then(|service| service.instances.as_ref());
+        self.ids_from(wanted_id).find(|id| !used.is_some_and(|used| used.contains_key(id)))
     }
 
     /// An id, then the id for the endpoint of our instance that has the first id, and so on.
@@ -74,12 +75,6 @@ impl<'a> Present<'a> {
             Some(new_id(self.owner, &self.owner.service_of(attributes)?, identity))
         };
         successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
-    }
-
-    /// Whether any instance has this id.
-    fn is_used(&self, id: &str) -> bool {
-        let instances = self.service.and_then(|service| service.instances.as_ref());
-        instances.is_some_and(|instances| instances.contains_key(id))
     }
 
     /// The known health of an instance of ours.
@@ -93,10 +88,13 @@ impl<'a> Present<'a> {
         !self.ours[id].attributes.contains_key(HEALTH) || self.health(id) == Health::Healthy
     }
 
-    /// The health to report, if it differs from the known one and that could be read.
+    /// The health in the attributes, if we report the health of this instance, and it differs from the known one and that
+    /// could be read.
     pub fn health_to_report(&self, id: &String, attributes: &Attributes) -> Option<Health> {
-        let wanted = health::difference(attributes, self.health(id));
-        wanted.filter(|_| self.health_unreadable().is_none())
+        let wanted = health::initial(attributes);
+        let is_read = self.health_unreadable().is_none();
+        let differs = attributes.contains_key(HEALTH) && wanted != self.health(id);
+        (is_read && differs).then_some(wanted)
     }
 
     /// The reason why the health of the instances could not be read.

@@ -408,12 +408,11 @@ impl Reason {
     /// are of both; `None` in all other cases.
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
         let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
-        let ((Some(address), None) | (None, Some(address))) =
-            (attributes.get(IPV4), attributes.get(IPV6))
-        else {
-            return None;
+        let addresses = match (attributes.get(IPV4), attributes.get(IPV6)) {
+            (Some(address), None) | (None, Some(address)) => address.to_owned(),
+            _ => return None,
         };
-        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: address.to_owned() })
+        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses })
     }
 }
 

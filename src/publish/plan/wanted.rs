@@ -142,12 +142,7 @@ impl WantedInstances<'_> {
         self.refused.clone().map_or(Ok(self), Err)
     }
 
-    /// Whether instances stay that no endpoint requests.
-    pub fn keeps_surplus(&self) -> bool {
-        self.keeps_all() || self.keeps_last_set()
-    }
-
-    /// Whether they stay since there may be more endpoints than were read.
+    /// Whether instances that no endpoint requests stay since there may be more endpoints than were read.
     pub fn keeps_all(&self) -> bool {
         self.template.claims.publish && self.template.published.truncated
     }
