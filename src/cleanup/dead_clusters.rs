@@ -125,10 +125,8 @@ impl Invocation<'_> {
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
-            let (observed, mut orphans) =
-                self.decide(observed, registry, Existence::Exists).await?;
-            orphans.moved_to = Some(kept.registry.to_string());
-            return Ok(Some((observed, orphans)));
+            let (observed, orphans) = self.decide(observed, registry, Existence::Exists).await?;
+            return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let existence = existence.unwrap_or(Existence::NotAsked);
         if known.is_some() && existence != Existence::Gone {

@@ -44,19 +44,15 @@ const PART: usize = 4;
 
 impl Fitting<'_> {
     fn fit(&mut self) {
-        let capacity = &self.observation.registry.capacity;
-        let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
+        let mut capacity = self.observation.registry.capacity.clone();
         for (place, pending) in self.take_pending() {
             let is_full = capacity.refusal(&place.key).is_some();
             let mut free = self.observation.free_places(&place.key);
             let mut without = Vec::new();
             for pending in pending {
-                let freed = freed
-                    .entry((pending.service.clone(), place.key.namespace.clone()))
-                    .or_insert_with(|| capacity.freed(&pending.service, &place.key));
-                if free > 0 && (!is_full || *freed > 0) {
+                if free > 0 && (!is_full || capacity.freed(&pending.service, &place.key) > 0) {
                     free -= 1;
-                    *freed = freed.saturating_sub(1);
+                    capacity.take(&pending.service, &place.key);
                     let WaitingRegistration { service, instance, attributes } = pending;
                     let register = Change::Register { place: place.clone(), instance, attributes };
                     self.plan.changes.entry(service).or_default().push(register);

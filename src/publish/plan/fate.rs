@@ -1,14 +1,13 @@
 //! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
 //! missing. It is read off a plan and its input, and decides nothing.
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
+use super::instance::Identity;
 use super::observation::Observation;
 use super::result::Plan;
-use crate::model::attributes::{IPV4, IPV6, PORT};
+use crate::model::attributes::PORT;
 use crate::model::{
     Attributes, Endpoint, Namespace, NamespaceKind, Place, PublishedService, Records, ServiceKind,
     ServiceRef,
@@ -105,13 +104,12 @@ fn fate(
 }
 
 fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
-    let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key)?.parse().ok());
-    let mut addresses = addresses.filter(|it: &IpAddr| endpoint.addresses().any(|own| own == *it));
+    let mut addresses = Identity::of(attributes, false).addresses();
     let ports: Vec<String> = endpoint.ports.values().map(u16::to_string).collect();
     let port = attributes
         .get(PORT)
         .is_none_or(|port| ports.is_empty() || ports.iter().any(|it| it == port));
-    port && addresses.next().is_some()
+    port && addresses.any(|it| endpoint.addresses().any(|own| own == it))
 }
 
 /// A hostname that ends with the name of the namespace, and pods that listen at another port than the Service, of which

@@ -55,7 +55,7 @@ impl InstanceTemplate<'_> {
         if publishable.is_empty() {
             return fit;
         }
-        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
+        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
         let carried = self.addresses(&publishable);
         let mut unclear = publishable;
         if !fit.held_back.is_empty() {
@@ -65,8 +65,16 @@ impl InstanceTemplate<'_> {
         for port in self.ports(endpoint) {
             match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
                 Ok((addresses, port)) => {
-                    let mut attributes =
-                        attributes(&marks.write(owner), &addresses, port, endpoint, owner);
+                    let texts = [
+                        (IPV4, addresses.ipv4.map(|address| address.to_string())),
+                        (IPV6, addresses.ipv6.map(|address| address.to_string())),
+                        (PORT, port.map(|port| port.to_string())),
+                        (AVAILABILITY_ZONE, endpoint.zone.clone()),
+                        (REGION, Some(owner.cluster.region().to_owned())),
+                    ];
+                    let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text?)));
+                    let mut attributes = marks.clone();
+                    attributes.extend(texts);
                     attributes.extend(&self.annotated_attributes());
                     let port = port.filter(|_| self.tells_ports_apart());
                     fit.instances.push((Identity { port, ..addresses }, attributes));
@@ -170,25 +178,6 @@ impl InstanceTemplate<'_> {
     }
 }
 
-fn attributes(
-    marks: &Attributes,
-    addresses: &Identity,
-    port: Option<u16>,
-    endpoint: &Endpoint,
-    owner: &Owner,
-) -> Attributes {
-    let texts = [
-        (IPV4, addresses.ipv4.map(|address| address.to_string())),
-        (IPV6, addresses.ipv6.map(|address| address.to_string())),
-        (PORT, port.map(|port| port.to_string())),
-        (AVAILABILITY_ZONE, endpoint.zone.clone()),
-        (REGION, Some(owner.cluster.region().to_owned())),
-    ];
-    let mut attributes = marks.clone();
-    attributes.extend(texts.into_iter().filter_map(|(key, text)| Some((key, text?))));
-    attributes
-}
-
 /// The longest list of ports in a report, in characters.
 const MOST_PORTS: usize = 300;
 
@@ -198,22 +187,21 @@ impl InstanceTemplate<'_> {
     pub(super) fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
         let annotated = &self.claims.ports;
         let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
-        let targets = annotated.iter().take(served).map(|reference| {
-            let port = self.published.port(reference);
-            let target = port.and_then(|port| endpoint.ports.get(&port.name));
-            target.map(|target| Some(*target)).ok_or_else(|| self.no_such_port(reference))
-        });
+        let targets = annotated.iter().take(served).map(|port| self.target(endpoint, port));
         if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
+    }
+
+    fn target(&self, endpoint: &Endpoint, port: &PortReference) -> Result<Option<u16>, Reason> {
+        let named = self.published.port(port);
+        let target = named.and_then(|named| endpoint.ports.get(&named.name));
+        target.map(|target| Some(*target)).ok_or_else(|| self.no_such_port(port))
     }
 
     /// The port of a Service without the annotation: its only port, if the Cloud Map service needs one.
     fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
         let Some(needed_by) = self.needs_port() else { return Ok(None) };
         match self.published.ports.as_slice() {
-            [port] => match endpoint.ports.get(&port.name) {
-                Some(target) => Ok(Some(*target)),
-                None => Err(self.no_such_port(&PortReference::Number(port.number))),
-            },
+            [port] => self.target(endpoint, &PortReference::Number(port.number)),
             ports => Err(Reason::PortNeeded { needed_by, ports: ports.len() }),
         }
     }

@@ -238,10 +238,8 @@ impl Observation {
         existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
         let create = existing.is_none().then(|| self.new_service(key, holders)).flatten();
         let created = create.as_ref().map(|it| (it.kind, it.custom_health));
-        let (kind, has_check) = existing
-            .map(|it| (it.kind, it.custom_health))
-            .or(created)
-            .unwrap_or((ServiceKind::Http, false));
+        let existing_kind = existing.map(|it| (it.kind, it.custom_health));
+        let (kind, has_check) = existing_kind.or(created).unwrap_or((ServiceKind::Http, false));
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
         let template = InstanceTemplate { kind, is_checked, published, claims, permit };
         let is_refused = matches!(kind, ServiceKind::Dns(_)) && self.rules.lacks_dns_rights;
