@@ -44,7 +44,7 @@ pub fn adopt(observation: &Observation, adoption: &Adoption, is_first: bool) -> 
             continue;
         }
         let place = Place::of(key, registry);
-        match observation.wanted_to_adopt(key, holders.holders(key)) {
+        match observation.wanted_to_adopt(key) {
             Ok(all) => {
                 for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
                     let all = all.iter().filter(|wanted| asking.contains(&&wanted.holder));
@@ -81,12 +81,8 @@ pub fn adopt(observation: &Observation, adoption: &Adoption, is_first: bool) -> 
 
 impl Observation {
     /// The instances that the holders of a name request, if registrations are possible there: an adoption is one.
-    fn wanted_to_adopt(
-        &self,
-        key: &ServiceKey,
-        holders: &[ServiceRef],
-    ) -> Result<Vec<WantedInstances<'_>>, Reason> {
-        let mut all = self.wanted(key, holders)?;
+    fn wanted_to_adopt(&self, key: &ServiceKey) -> Result<Vec<WantedInstances<'_>>, Reason> {
+        let mut all = self.wanted(key)?;
         let present = Present::of(self, key, &all);
         assign_shared(&mut all, &present);
         let service = &self.registry.services[key];
@@ -260,6 +256,23 @@ impl Observation {
         let found = held.filter(|(key, _)| self.of_aws(key, member).next().is_some());
         found.map(|(_, holder)| holder.clone()).collect()
     }
+
+    /// The attributes of an instance after its adoption: those that a sync registers for its endpoint, so that the next
+    /// one finds no difference, or its own if no endpoint asks for it.
+    fn adopted(
+        &self,
+        name: &ServiceRef,
+        wanted: Option<&WantedInstances<'_>>,
+        present: &Attributes,
+    ) -> Result<Attributes, NotAdopted> {
+        if present.contains_key(EC2_INSTANCE) {
+            return Err(NotAdopted::Ec2Instance);
+        }
+        let mut marked = present.clone();
+        marked.extend(&Marks { service: name.clone(), pod: None }.write(&self.owner));
+        let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
+        within_limits(asked.map_or(marked.clone(), |asked| carry_over(&marked, asked)))
+    }
 }
 
 /// Plans the adoption of all instances that AWS's controller registered for the member.
@@ -290,25 +303,6 @@ pub fn adopt_exports(observation: &Observation, adoption: &ExportAdoption) -> Pl
         }
     }
     plan.adopted_on(observation)
-}
-
-impl Observation {
-    /// The attributes of an instance after its adoption: those that a sync registers for its endpoint, so that the next
-    /// one finds no difference, or its own if no endpoint asks for it.
-    fn adopted(
-        &self,
-        name: &ServiceRef,
-        wanted: Option<&WantedInstances<'_>>,
-        present: &Attributes,
-    ) -> Result<Attributes, NotAdopted> {
-        if present.contains_key(EC2_INSTANCE) {
-            return Err(NotAdopted::Ec2Instance);
-        }
-        let mut marked = present.clone();
-        marked.extend(&Marks { service: name.clone(), pod: None }.write(&self.owner));
-        let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
-        within_limits(asked.map_or(marked.clone(), |asked| carry_over(&marked, asked)))
-    }
 }
 
 /// Plans the adoption of everything that belongs to `former`: another installation for the same cluster.

@@ -127,7 +127,7 @@ impl Plan {
             let place = Place::of(key, &observation.registry);
             let ready = asking.iter().try_for_each(|it| observation.must_be_adopted(key, it));
             let ready = ready.and_then(|()| observation.fits(key));
-            match ready.and_then(|()| observation.wanted(key, holders.holders(key))) {
+            match ready.and_then(|()| observation.wanted(key)) {
                 Ok(wanted) => {
                     let mut compared = compare(observation, key, wanted);
                     for service in asking {

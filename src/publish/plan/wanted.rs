@@ -2,7 +2,6 @@
 //! from the claim and the endpoints of each Service. If there is no capacity for all, the present ones have priority.
 
 use std::borrow::Cow;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -61,12 +60,9 @@ impl WantedInstances<'_> {
     /// Adds an instance. Pods on the host's network share their address, so they are one instance with the best health
     /// of them. If one of them has a second address, its attributes are used.
     pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
-        let known = match self.instances.entry(id) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                new.insert(instance);
-                return;
-            }
+        let Some(known) = self.instances.get_mut(&id) else {
+            self.instances.insert(id, instance);
+            return;
         };
         let best = health::initial(&known.1).min(health::initial(&instance.1));
         for (_, attributes) in [&mut *known, &mut instance] {
@@ -214,11 +210,8 @@ impl Observation {
     ///
     /// # Errors
     /// Returns the reason if nothing can be registered there.
-    pub fn wanted(
-        &self,
-        key: &ServiceKey,
-        holders: &[ServiceRef],
-    ) -> Result<Vec<WantedInstances<'_>>, Reason> {
+    pub fn wanted(&self, key: &ServiceKey) -> Result<Vec<WantedInstances<'_>>, Reason> {
+        let holders = self.holders.holders(key);
         holders.iter().map(|holder| self.wanted_by_holder(key, holder, holders)).collect()
     }
 
