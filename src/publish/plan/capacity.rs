@@ -99,7 +99,10 @@ impl Fitting<'_> {
             self.observation.registry.capacity.refusal(&place.key).is_some()
                 || *count > self.observation.free_places(&place.key)
         });
-        let is_pending = |change: &mut Change| matches!(change, Change::Register { place, .. } if counts.contains_key(place));
+        let is_pending = |change: &mut Change| {
+            let is_new = matches!(change, Change::Register { .. });
+            is_new && counts.contains_key(change.place())
+        };
         let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
         for (service, changes) in &mut self.plan.changes {
             for change in changes.extract_if(.., is_pending) {
@@ -298,13 +301,9 @@ fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> us
 
 /// Whether a change removes an instance that only waits for the registrations under the new name of its Service.
 fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
-    let Some(WaitsFor::NewName(renamed) | WaitsFor::HolderAndNewName { renamed, .. }) =
-        change.waits_for()
-    else {
-        return false;
-    };
+    let renamed = change.waits_for().and_then(WaitsFor::renamed);
     let same_namespace = change.place().key.namespace == new.key.namespace;
-    renamed == service && same_namespace && change.marked() == Some(service)
+    renamed == Some(service) && same_namespace && change.marked() == Some(service)
 }
 
 /// A service or namespace with a number of instances near its quota or above it.

@@ -46,22 +46,16 @@ impl Observation {
     /// `health: custom`, or if the health of one was reported before.
     pub fn health_needed(&self, affected: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
         let holders = &self.holders;
-        let wants = |key: &ServiceKey| {
+        let with_check = self.registry.services.iter().filter(|(_, service)| service.custom_health);
+        let needed = with_check.map(|(key, _)| key).filter(|key| {
             let asking = holders.asking(key, affected).into_iter();
             let mut claims = asking.filter_map(|holder| self.desired.claims(holder));
-            claims.any(|it| it.publish && it.health == HealthSource::Custom)
-        };
-        let written = |attributes: &Attributes| {
-            let marked = self.owner.service_of(attributes);
-            attributes.contains_key(HEALTH) && marked.is_some_and(|it| affected.contains(&it))
-        };
-        let services = self.registry.services.iter();
-        let needed = services.filter(|(key, service)| {
-            let mut ours = self.registry.instances(key).map(|(_, attributes)| attributes);
-            let wanted = wants(key);
-            service.custom_health && ours.any(|it| written(it) || wanted && self.owner.owns(it))
+            let wanted = claims.any(|it| it.publish && it.health == HealthSource::Custom);
+            self.marked(key).any(|it| {
+                wanted || it.attributes.contains_key(HEALTH) && affected.contains(&it.service)
+            })
         });
-        needed.map(|(key, _)| key.clone()).collect()
+        needed.cloned().collect()
     }
 }
 

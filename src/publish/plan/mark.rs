@@ -119,15 +119,11 @@ impl Observation {
     /// Takes over the guard's notes on instances that an earlier plan of the run has left open, unless the plan has
     /// one.
     pub fn keep_notes(&self, open: &[Change], plan: &mut Plan) {
-        let noted = |change: &Change| match change {
-            Change::Rewrite { place, instance, attributes, differences, .. } => {
-                let mut differences = differences.iter();
-                let is_noted =
-                    differences.any(|it| it.attribute == SIGHTING && it.wanted.is_some());
-                let text = attributes.get(SIGHTING).filter(|_| is_noted)?.to_owned();
-                Some((InstanceKey::new(&place.key, instance), text))
-            }
-            _ => None,
+        let noted = |change: &Change| {
+            let Change::Rewrite { attributes, differences, .. } = change else { return None };
+            let is_noted = |it: &Difference| it.attribute == SIGHTING && it.wanted.is_some();
+            let text = attributes.get(SIGHTING).filter(|_| differences.iter().any(is_noted))?;
+            Some((change.instance_key()?, text.to_owned()))
         };
         if plan.changes.values().flatten().any(|it| noted(it).is_some()) {
             return;

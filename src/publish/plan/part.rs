@@ -218,10 +218,8 @@ impl Observation {
             let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
             let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
             let mut keys = holders.claims(service).into_iter().flatten();
-            let only = BTreeSet::from([service.clone()]);
-            let marked = |key: &ServiceKey| self.marked_services(key).collect::<BTreeSet<_>>();
-            let alone = |key: &ServiceKey| marked(key) == only;
-            exclusive && clear && keys.all(alone)
+            let is_alone = |key| self.marked_services(key).all(|marked| marked == *service);
+            exclusive && clear && keys.all(|key| self.has_ours(key) && is_alone(key))
         })
     }
 

@@ -333,14 +333,14 @@ impl Reason {
     /// address that is never published is not missing, and an endpoint beyond the maximum is not requested.
     fn facts(&self) -> (&'static str, bool, MendedBy) {
         use MendedBy::{Others, Owner, Retry};
+        use UnresolvedNamespace::{Ambiguous, Missing};
         match self {
             Self::BadAnnotation(_) => ("BadAnnotation", true, Owner),
-            Self::Namespace(UnresolvedNamespace::Missing { .. }) => {
-                ("NamespaceMissing", true, Owner)
+            Self::Namespace(Missing { .. }) => ("NamespaceMissing", true, Owner),
+            Self::Namespace(Ambiguous { is_left: true, .. }) => {
+                ("NamespaceAmbiguous", true, Others)
             }
-            Self::Namespace(UnresolvedNamespace::Ambiguous { is_left, .. }) => {
-                ("NamespaceAmbiguous", true, if *is_left { Others } else { Owner })
-            }
+            Self::Namespace(Ambiguous { .. }) => ("NamespaceAmbiguous", true, Owner),
             Self::DomainConflict { .. } => ("DomainConflict", true, Owner),
             Self::NotAllowed(_) => ("NotAllowed", true, Owner),
             Self::TooManyNames { .. } => ("TooManyNames", true, Owner),

@@ -259,10 +259,6 @@ impl Claimed {
         self
     }
 
-    fn may_be_claimed(&self, key: &ServiceKey) -> bool {
-        self.keys.contains(key) || self.names.contains(&key.name.to_ascii_lowercase())
-    }
-
     /// Whether none of the instances that were read in a service stays.
     fn leaves(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
         let mut instances = service.instances.iter().flatten();
@@ -282,8 +278,9 @@ impl Plan {
 /// to stay in them.
 pub fn deletable(registry: &Registry, claimed: &Claimed) -> BTreeSet<ServiceKey> {
     let services = registry.services.iter().filter(|(key, service)| {
-        let readable = service.unreadable.is_none();
-        readable && !claimed.may_be_claimed(key) && claimed.leaves(key, service)
+        let in_lower_case = key.name.to_ascii_lowercase();
+        let may_be_claimed = claimed.keys.contains(key) || claimed.names.contains(&in_lower_case);
+        service.unreadable.is_none() && !may_be_claimed && claimed.leaves(key, service)
     });
     services.map(|(key, _)| key.clone()).collect()
 }
