@@ -34,8 +34,8 @@ use apply::{Applied, Made, apply};
 use guard::Run;
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, FailedWrite, Importer, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel,
-    Plan, Present, Read, Reason, Tally, Unexpected, Write,
+    Basis, EXCLUDED, FailedWrite, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel, Plan,
+    Present, Read, Reason, Tally, Unexpected, Write,
 };
 use sources::{Allows, Members};
 
@@ -374,15 +374,12 @@ impl ImportRun<'_> {
     fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
         let Importing { kubernetes, owner, member, objects, now, takes_over, policy, .. } =
             self.importing;
-        let importer = Importer {
-            cluster: member.cluster.clone(),
-            families: families.to_vec(),
-            refused: kubernetes.refused_fields(*now),
-            declares_slice_objects: objects.declares_slice_objects,
-        };
         decide(&Basis {
             owner,
-            importer: &importer,
+            importer: &member.cluster,
+            available: families,
+            refused: &kubernetes.refused_fields(*now),
+            declares_slice_objects: objects.declares_slice_objects,
             service: &self.name,
             namespace: self.importing.namespace(&self.name.namespace),
             merged: self.exports.merged.as_ref().map(|merged| &merged.service),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::plan::{
     DerivedService, Metadata, NamespaceState, OwnerLabel, Present, SOURCE_CLUSTER, ServiceImport,
-    Slice, SliceEndpoint, Unexpected, name_of,
+    Slice, Unexpected, name_of,
 };
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
@@ -170,7 +170,7 @@ impl Objects {
                 let (Some(import), Ok(slice)) = (import, slice) else { continue };
                 let Some(cluster) = slice.source() else { continue };
                 let part = standing.entry((ServiceRef::new(&derived.namespace, import), cluster));
-                part.or_default().extend(slice.endpoints.iter().filter_map(SliceEndpoint::address));
+                part.or_default().extend(slice.addresses());
             }
         }
         standing

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::error::chain;
 use crate::import::OwnRecord;
-use crate::import::plan::{Absent, Present, Read, SliceEndpoint};
+use crate::import::plan::{Absent, Present, Read};
 use crate::import::sources::{Candidate, Members, MergedName};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::{self, is_headless};
@@ -283,10 +283,8 @@ impl Display for ImportedLine {
 fn endpoints(facts: &Facts<'_>, present: &Present, can_import: bool) -> Vec<ImportedLine> {
     let owner = &facts.joined.owner;
     let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
-    let in_slices = own.flat_map(|slice| {
-        let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::address);
-        addresses.map(|address| (slice.source(), address))
-    });
+    let in_slices =
+        own.flat_map(|slice| slice.addresses().map(|address| (slice.source(), address)));
     // By source cluster.
     let mut in_import: BTreeSet<(Option<ClusterId>, IpAddr)> = in_slices.collect();
     let families = families(facts, present);

@@ -17,7 +17,14 @@ use crate::model::{
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
     pub owner: &'a OwnerLabel,
-    pub importer: &'a Importer,
+    /// The importing cluster.
+    pub importer: &'a ClusterId,
+    /// The families that its Services can have, its own primary one first. Without those that the API server refused.
+    pub available: &'a [Family],
+    /// The fields that its API server refuses.
+    pub refused: &'a BTreeSet<RefusedField>,
+    /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
+    pub declares_slice_objects: bool,
     pub service: &'a ServiceRef,
     pub namespace: NamespaceState,
     /// All exports of the name, merged, as far as they were read. `None` if there are none.
@@ -40,18 +47,6 @@ pub struct FailedWrite {
     pub kind: Kind,
     /// The message of the API server.
     pub message: String,
-}
-
-/// The importing cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Importer {
-    pub cluster: ClusterId,
-    /// The families that its Services can have, its own primary one first. Without those that the API server refused.
-    pub families: Vec<Family>,
-    /// The fields that its API server refuses.
-    pub refused: BTreeSet<RefusedField>,
-    /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
-    pub declares_slice_objects: bool,
 }
 
 /// The state of the namespace of the import in the importing cluster.
@@ -269,7 +264,7 @@ impl<'a> Basis<'a> {
 /// name, the part of this one stays, too.
 pub fn hold(basis: &Basis<'_>) -> Sources {
     let mut sources = basis.sources.clone();
-    let leaves = |cluster: &ClusterId| basis.merged.is_some() && *cluster == basis.importer.cluster;
+    let leaves = |cluster: &ClusterId| basis.merged.is_some() && cluster == basis.importer;
     let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
     for cluster in holders(basis).into_iter().filter(stay) {
         let exported = sources.exported(&cluster);

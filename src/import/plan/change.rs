@@ -295,10 +295,6 @@ pub(super) fn describe_ports(ports: &[ExportedPort]) -> String {
     join_or(ports.iter().map(describe), " ", "no ports")
 }
 
-pub(super) fn describe_families(families: &[Family]) -> String {
-    join(families, " ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

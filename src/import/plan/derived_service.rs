@@ -12,7 +12,7 @@ use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::present::{DerivedService, ServiceSpec, Texts};
 use crate::clusterset::id;
 use crate::model::{
-    ClustersetService, ExportedPort, Family, ImportType, Properties, SessionAffinity,
+    ClustersetService, ExportedPort, Family, ImportType, Properties, SessionAffinity, join,
 };
 
 /// The derived Service of an import.
@@ -96,8 +96,7 @@ impl<'a> Derived<'a> {
             body["spec"]["clusterIPs"] = json!(self.kept_ips);
         }
         let (ports, families) = (&self.last.ports, &self.last.families);
-        let detail =
-            format!("{}, {}", change::describe_families(families), change::describe_ports(ports));
+        let detail = format!("{}, {}", join(families, " "), change::describe_ports(ports));
         change::creation(Stage::AddPorts, object, body, detail)
     }
 }
@@ -136,7 +135,7 @@ fn families_of_import(
     present: Option<&DerivedService>,
 ) -> Vec<Family> {
     let present = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
-    let available = with_others(present, &basis.importer.families);
+    let available = with_others(present, basis.available);
     let wanted = match service.families.as_slice() {
         [] if present.is_empty() => available.get(..1).unwrap_or_default(),
         [] => present,
@@ -152,6 +151,8 @@ fn last_spec(
     present: Option<&DerivedService>,
 ) -> ServiceSpec {
     let own = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
+    let present_ports = present.map(|it| it.spec.ports.as_slice()).unwrap_or_default();
+    let is_present = are_same(present_ports, &service.ports);
     let kept = if families.is_empty() { own } else { own.get(..1).unwrap_or_default() };
     let families = with_others(kept, families);
     let affinity = service.properties.session_affinity;
@@ -162,16 +163,11 @@ fn last_spec(
     ServiceSpec {
         kind: "ClusterIP".to_owned(),
         selector: Texts::new(),
-        ports: last_ports(service, present.map(|it| it.spec.ports.as_slice()).unwrap_or_default()),
+        ports: if is_present { present_ports.to_vec() } else { service.ports.clone() },
         family_policy: Some(policy_for(&families).to_owned()),
         families,
         properties: Properties { session_affinity, ..service.properties.clone() },
     }
-}
-
-fn last_ports(service: &ClustersetService, present: &[ExportedPort]) -> Vec<ExportedPort> {
-    let is_present = are_same(present, &service.ports);
-    if is_present { present.to_vec() } else { service.ports.clone() }
 }
 
 fn policy_for(families: &[Family]) -> &'static str {

@@ -130,8 +130,6 @@ pub enum Absent {
     NotReady,
     #[error("its pod is terminating")]
     Terminating,
-    #[error("its address is loopback, link-local, multicast, unspecified or IPv4-mapped")]
-    NotPublishable,
     #[error("it has none of the ports of its Service")]
     NoPort,
     #[error("no port of the import leads to it")]

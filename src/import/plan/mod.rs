@@ -36,8 +36,7 @@ use derived_service::Derived;
 use present::holders_of;
 
 pub use basis::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, Importer, NamespaceState, PortKey, Read,
-    Sources, hold,
+    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, PortKey, Read, Sources, hold,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use endpoint_slices::ahead;
@@ -68,9 +67,8 @@ impl Plan {
 pub fn plan(basis: &Basis<'_>) -> Plan {
     let standing = refused::standing(basis);
     if !standing.is_empty() {
-        let refused = basis.importer.refused.difference(&standing).cloned().collect();
-        let importer = Importer { refused, ..basis.importer.clone() };
-        let plan = plan_without(&Basis { importer: &importer, ..*basis });
+        let refused = basis.refused.difference(&standing).cloned().collect();
+        let plan = plan_without(&Basis { refused: &refused, ..*basis });
         let mut patched = plan.changes.iter().filter(|it| it.write == Write::Patch);
         if !patched.any(|it| standing.iter().any(|field| field.kind == it.object.kind.as_str())) {
             return plan;
@@ -110,7 +108,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     let derived = Derived::of(basis, &as_kind(Kind::Service));
     let has_ip = derived.as_ref().is_some_and(|it| !it.families.is_empty());
     let obstacle = (service.kind == ImportType::ClusterSetIp && !has_ip).then(|| {
-        let (exported, available) = (service.families.clone(), basis.importer.families.clone());
+        let (exported, available) = (service.families.clone(), basis.available.to_vec());
         Reason::IpFamilyNotSupported { exported, available }
     });
     let ready = service_import::ready(basis, service, obstacle.as_ref());
@@ -288,7 +286,7 @@ pub(super) fn with_additions(
     if let Some(merged) = merged {
         add_ports(&mut kept.ports, &merged.ports);
         kept.clusters.clone_from(&merged.clusters);
-        if !basis.importer.families.iter().any(|family| kept.families.contains(family)) {
+        if !basis.available.iter().any(|family| kept.families.contains(family)) {
             kept.families.clone_from(&merged.families);
         }
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::basis::{Basis, Exported, Read, Sources};
 use super::change::{Change, Content, Kind, Stage, Write};
 use super::derived_service::Derived;
-use super::present::{DerivedService, ServiceImport, SliceEndpoint};
+use super::present::{DerivedService, ServiceImport, Slice, SliceEndpoint};
 use super::{
     Intent, NamespaceState, Plan, Reason, as_it_is, endpoint_slices, holders, with_additions,
 };
@@ -66,8 +66,7 @@ impl Allowed {
 /// The endpoints of a cluster that are in no slice yet. All others stay as they are there.
 fn without_present(basis: &Basis<'_>, cluster: &ClusterId, exported: &Exported) -> Exported {
     let slices = basis.slices().filter(|slice| slice.source().as_ref() == Some(cluster));
-    let endpoints = slices.flat_map(|slice| &slice.endpoints);
-    let present: BTreeSet<IpAddr> = endpoints.filter_map(SliceEndpoint::address).collect();
+    let present: BTreeSet<IpAddr> = slices.flat_map(Slice::addresses).collect();
     let new = exported.endpoints.iter().filter(|it| !present.contains(&it.address));
     Exported { endpoints: Arc::new(new.cloned().collect()), ..exported.clone() }
 }
@@ -179,7 +178,7 @@ impl Tally {
         let after = after(basis, &before);
         let ends = after.is_none() && basis.import().is_some();
         let ready = &after.unwrap_or_default();
-        let own = &basis.importer.cluster;
+        let own = basis.importer;
         let others = |ready: &Ready| count(ready, |cluster| cluster != own);
         let counted = |ready: &Ready| count(ready, |it| it != own && !passed.contains(it));
         let mut lost = counted(&before).saturating_sub(counted(ready));
@@ -218,7 +217,8 @@ fn after(basis: &Basis<'_>, before: &Ready) -> Option<Ready> {
             for ((cluster, _), with_ports) in wanted {
                 let endpoints = with_ports.values().flat_map(BTreeMap::values);
                 // An address belongs to one family.
-                *ready.entry(cluster).or_default() += distinct(endpoints.filter_map(address));
+                let addresses = endpoints.filter_map(SliceEndpoint::ready_address);
+                *ready.entry(cluster).or_default() += addresses.collect::<BTreeSet<_>>().len();
             }
             Some(ready)
         }
@@ -227,26 +227,14 @@ fn after(basis: &Basis<'_>, before: &Ready) -> Option<Ready> {
 
 /// The ready endpoints in the slices. Those of a slice without a cluster count for none.
 fn before(basis: &Basis<'_>) -> Ready {
-    let mut ready: BTreeMap<ClusterId, Vec<IpAddr>> = BTreeMap::new();
+    let mut ready: BTreeMap<ClusterId, BTreeSet<IpAddr>> = BTreeMap::new();
     for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
         if let Some(cluster) = slice.source() {
-            let addresses = slice.endpoints.iter().filter_map(address);
+            let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::ready_address);
             ready.entry(cluster).or_default().extend(addresses);
         }
     }
-    ready.into_iter().map(|(cluster, all)| (cluster, distinct(all.into_iter()))).collect()
-}
-
-fn distinct(addresses: impl Iterator<Item = IpAddr>) -> usize {
-    let mut addresses: Vec<IpAddr> = addresses.collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    addresses.len()
-}
-
-/// The address of an endpoint that is ready.
-fn address(endpoint: &SliceEndpoint) -> Option<IpAddr> {
-    endpoint.address().filter(|_| endpoint.ready != Some(false))
+    ready.into_iter().map(|(cluster, all)| (cluster, all.len())).collect()
 }
 
 fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {

@@ -157,15 +157,16 @@ impl Present {
     /// The fields of the spec that an object of the import has.
     pub fn spec(&self, kind: Kind) -> Value {
         let import = self.import.as_ref().map(|it| &it.spec);
-        let import = import.map(|it| (&it.ports, &it.families, &it.properties));
         let derived = self.derived.as_ref().map(|it| &it.spec);
-        let derived = derived.map(|it| (&it.ports, &it.families, &it.properties));
-        let of_kind = match kind {
-            Kind::ServiceImport => import,
-            Kind::Service => derived,
+        let spec = match kind {
+            Kind::ServiceImport => {
+                import.map(|it| change::spec(&it.ports, &it.families, &it.properties))
+            }
+            Kind::Service => {
+                derived.map(|it| change::spec(&it.ports, &it.families, &it.properties))
+            }
             Kind::EndpointSlice => None,
         };
-        let spec = of_kind.map(|(ports, families, it)| change::spec(ports, families, it));
         json!({ "spec": spec })
     }
 
@@ -256,6 +257,11 @@ impl SliceEndpoint {
             Addresses::One(address) => Some(*address),
             Addresses::Other(texts) => texts.first()?.parse().ok(),
         }
+    }
+
+    /// The address of an endpoint that is ready.
+    pub(super) fn ready_address(&self) -> Option<IpAddr> {
+        self.address().filter(|_| self.ready != Some(false))
     }
 
     /// `zones` are those of the endpoints before.
@@ -379,6 +385,11 @@ impl Slice {
             ports: optional(object, "ports")?,
             endpoints: endpoints.map(|it| SliceEndpoint::read(it, &mut zones)).collect(),
         })
+    }
+
+    /// The addresses that identify its endpoints.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.endpoints.iter().filter_map(SliceEndpoint::address)
     }
 
     /// The cluster that its label names. `None` if it is missing or no cluster id.

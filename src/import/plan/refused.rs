@@ -127,7 +127,7 @@ pub(super) fn accepted<'a>(
     kind: Kind,
     service: &'a ClustersetService,
 ) -> Cow<'a, ClustersetService> {
-    if basis.importer.refused.is_empty() {
+    if basis.refused.is_empty() {
         return Cow::Borrowed(service);
     }
     let mut body = body(service);
@@ -149,7 +149,7 @@ pub(super) fn accepted<'a>(
 
 /// The refused fields that the objects of the import have.
 pub(super) fn standing(basis: &Basis<'_>) -> BTreeSet<RefusedField> {
-    let known = &basis.importer.refused;
+    let known = basis.refused;
     let kinds = [Kind::ServiceImport, Kind::Service].into_iter().filter(|_| !known.is_empty());
     let all =
         kinds.flat_map(|kind| known_in(kind, basis.service, &basis.present.spec(kind), known));
@@ -169,7 +169,7 @@ fn body(service: &ClustersetService) -> Value {
 
 /// The fields of a service that objects of a kind cannot have, each with its place in [`body`].
 fn left_out(basis: &Basis<'_>, kind: Kind, body: &Value) -> Vec<(String, RefusedField)> {
-    let fields = known_in(kind, basis.service, body, &basis.importer.refused).into_iter();
+    let fields = known_in(kind, basis.service, body, basis.refused).into_iter();
     // An object without the field has its default.
     let is_default = |field: &RefusedField| ["None", "Cluster"].contains(&field.value.as_str());
     fields.filter(|(_, field)| !is_default(field)).collect()
@@ -177,7 +177,7 @@ fn left_out(basis: &Basis<'_>, kind: Kind, body: &Value) -> Vec<(String, Refused
 
 /// The fields that the objects of the import do without, as a person reads them.
 pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
-    if basis.importer.refused.is_empty() {
+    if basis.refused.is_empty() {
         return Vec::new();
     }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();

@@ -222,7 +222,7 @@ pub(super) fn status_change(
 ) -> Option<Change> {
     let missing = ImportStatus::default();
     let present = basis.import().map_or(&missing, |import| &import.status);
-    let declared = basis.importer.declares_slice_objects;
+    let declared = basis.declares_slice_objects;
     let clusters: Vec<String> = clusters.iter().map(ToString::to_string).collect();
     let status = format!("{READY} {}/{}", ready.status.as_str(), ready.reason);
     let detail = format!("{status}, from {}", clusters.join(", "));

@@ -233,7 +233,7 @@ fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<
         return Some(if endpoint.terminating { Absent::Terminating } else { Absent::NotReady });
     }
     if !is_publishable(address) {
-        return Some(Absent::NotPublishable);
+        return Some(Skipped::NotPublishable.into());
     }
     (!has_port).then_some(Absent::NoPort)
 }

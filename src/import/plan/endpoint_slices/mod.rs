@@ -31,7 +31,8 @@ pub(super) fn changes(
     derived: Option<&Derived<'_>>,
 ) -> Vec<Change> {
     let mut wanted = wanted(basis, service, derived);
-    let everywhere = count_addresses(&wanted);
+    let with_ports = wanted.values().flat_map(BTreeMap::values);
+    let everywhere = count_each(with_ports.flat_map(BTreeMap::keys).copied());
     let mut groups = groups(basis);
     for (cluster, family) in wanted.keys() {
         groups.entry((Some(cluster.clone()), *family)).or_default();
@@ -112,7 +113,7 @@ pub(super) fn wanted(
     for cluster in &service.clusters {
         let read = basis.sources.by_cluster.get(cluster);
         let Some(exported) = read.and_then(Read::exported) else { continue };
-        let is_own = *cluster == basis.importer.cluster;
+        let is_own = cluster == basis.importer;
         let source = EndpointSource { service, exported, is_own };
         for family in families {
             let wanted = source.wanted(*family);
@@ -139,12 +140,6 @@ fn keep(slice: &Slice, wanted: &mut Wanted) {
             with_ports.insert(address, endpoint.clone());
         }
     }
-}
-
-/// All addresses of an import, each with the number of endpoints that have it.
-fn count_addresses(wanted: &ByCluster) -> AddressCounts {
-    let with_ports = wanted.values().flat_map(BTreeMap::values);
-    count_each(with_ports.flat_map(BTreeMap::keys).copied())
 }
 
 /// The endpoints of an exporting cluster.
@@ -230,7 +225,7 @@ const MAX_ENDPOINTS: usize = 100;
 /// The endpoints of one cluster and family by their ports and address.
 type Wanted = BTreeMap<PortSet, BTreeMap<IpAddr, SliceEndpoint>>;
 
-/// AddressCounts, each with the number of endpoints of all clusters that have it.
+/// All addresses of an import, each with the number of endpoints of all clusters that have it.
 type AddressCounts = BTreeMap<IpAddr, usize>;
 
 /// A slice after packing.
@@ -285,7 +280,7 @@ impl<'a> Packed<'a> {
     /// Moves the endpoints that are in the slice already, with its ports, from `wanted` into it.
     fn keep(&mut self, wanted: &mut Wanted) {
         let Some(with_ports) = wanted.get_mut(&self.ports) else { return };
-        let present = self.present.into_iter().flat_map(addresses);
+        let present = self.present.into_iter().flat_map(Slice::addresses);
         let kept = present.filter_map(|address| with_ports.remove(&address));
         self.endpoints.extend(kept.take(MAX_ENDPOINTS));
     }
@@ -295,14 +290,14 @@ impl<'a> Packed<'a> {
     fn change_ports(&mut self, wanted: &mut Wanted, everywhere: &AddressCounts) {
         let Some(slice) = self.present else { return };
         let mut sets = wanted.iter().filter(|(_, with_ports)| {
-            addresses(slice).any(|address| with_ports.contains_key(&address))
+            slice.addresses().any(|address| with_ports.contains_key(&address))
         });
         let (Some((ports, with_ports)), None) = (sets.next(), sets.next()) else { return };
         let is_elsewhere = |address: IpAddr| {
             let here = usize::from(with_ports.contains_key(&address));
             everywhere.get(&address).is_some_and(|count| *count > here)
         };
-        if !addresses(slice).any(is_elsewhere) {
+        if !slice.addresses().any(is_elsewhere) {
             self.ports = ports.clone();
             self.keep(wanted);
         }
@@ -311,7 +306,7 @@ impl<'a> Packed<'a> {
     fn find_moving(&mut self, everywhere: &AddressCounts) {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
-        let present = self.present.into_iter().flat_map(addresses);
+        let present = self.present.into_iter().flat_map(Slice::addresses);
         let leaving = present.filter(|address| !kept.contains(address));
         self.moving = leaving.filter(|address| everywhere.contains_key(address)).collect();
     }
@@ -319,8 +314,4 @@ impl<'a> Packed<'a> {
     fn room(&self) -> usize {
         MAX_ENDPOINTS.saturating_sub(self.endpoints.len() + self.moving.len())
     }
-}
-
-fn addresses(slice: &Slice) -> impl Iterator<Item = IpAddr> {
-    slice.endpoints.iter().filter_map(SliceEndpoint::address)
 }

@@ -147,11 +147,10 @@ impl Shape<'_> {
         (before, after): (&State, &State),
         owners: Option<Vec<OwnerReference>>,
     ) -> Option<Change> {
-        let change = Change::patch(
-            stage,
-            object,
-            Content { body: before.difference(after), owners, ips: None },
-        )?;
+        let is_equal = before == after;
+        let body = if is_equal { None } else { change::difference(&before.json(), &after.json()) };
+        let content = Content { body: body.unwrap_or_default(), owners, ips: None };
+        let change = Change::patch(stage, object, content)?;
         let [added, removed, changed] = after.count_differences(before);
         let counts = [(added, "in"), (removed, "out"), (changed, "changed")];
         let counts = counts.iter().filter(|(count, _)| *count > 0);
@@ -213,13 +212,6 @@ impl State {
         !self.ports.is_subset(&other.ports)
             || self.labels.iter().any(|(key, value)| other.labels.get(key) != Some(value))
             || added + changed > 0
-    }
-
-    /// The patch that turns this state into the other one.
-    fn difference(&self, other: &Self) -> Value {
-        let is_equal = self == other;
-        let patch = if is_equal { None } else { change::difference(&self.json(), &other.json()) };
-        patch.unwrap_or_default()
     }
 
     fn json(&self) -> Value {
@@ -312,8 +304,7 @@ fn changed(slice: &Slice, now: Timestamp) -> BTreeSet<IpAddr> {
 }
 
 fn ready(endpoints: &[SliceEndpoint]) -> BTreeSet<IpAddr> {
-    let ready = endpoints.iter().filter(|endpoint| endpoint.ready != Some(false));
-    ready.filter_map(SliceEndpoint::address).collect()
+    endpoints.iter().filter_map(SliceEndpoint::ready_address).collect()
 }
 
 /// The addresses of a cluster that Cloud Map shows as ready, with all of these target ports.

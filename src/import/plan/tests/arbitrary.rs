@@ -38,7 +38,7 @@ pub fn world() -> impl Strategy<Value = World> {
     let all = (ports_of_import, families, available, properties, said, kind, 0..9);
     all.prop_map(|(ports, families, available, (distribution, has_affinity), said, kind, list)| {
         let mut world = World::with_ports(&ports).families(&families);
-        world.importer.families = available;
+        world.available = available;
         world.merged_mut().kind = kind;
         let properties = &mut world.merged_mut().properties;
         properties.traffic_distribution = distribution.map(str::to_owned);

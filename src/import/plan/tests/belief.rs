@@ -200,7 +200,7 @@ fn import_without_a_family_of_the_cluster_waits_for_the_unread_cluster() {
     let mut present = after(&green("http:80", "fd00::1").families(&[Family::V6]));
     present.objects.retain(|(kind, _), _| *kind != Kind::Service);
     let mut world = green("http:80", "").unread("green");
-    world.importer.families = vec![Family::V4];
+    world.available = vec![Family::V4];
     world.sync(&mut present);
     assert_eq!(world.plan(&present).held_back.len(), 1);
     assert_eq!(present.object(Kind::ServiceImport)["spec"]["ipFamilies"], json!(["IPv6"]));

@@ -310,14 +310,14 @@ fn spec(cluster: &Cluster) -> String {
 #[test]
 fn families_that_the_cluster_lacks_are_left_out() {
     let mut world = web().families(&BOTH);
-    world.importer.families = vec![Family::V6];
+    world.available = vec![Family::V6];
     assert_snapshot!(world.synced(&mut Cluster::default()), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP dns:53/UDP
     + Service derived-isrlchlhrq: IPv6, http:80/TCP dns:53/UDP
     ~ ServiceImport web: ips
     ~ ServiceImport web status: Ready True/Ready, from blue, green
     ");
-    world.importer.families = vec![Family::V4];
+    world.available = vec![Family::V4];
     assert_snapshot!(spec(&after(&world)), @r#"["IPv4"] ["10.96.0.3"]; ["IPv4"] ["10.96.0.3"] "SingleStack""#);
 }
 
@@ -333,7 +333,7 @@ fn export_that_names_no_family_takes_the_primary_one() {
 #[test]
 fn cluster_without_the_families_gets_no_ip() {
     let mut world = web().families(&[Family::V6]);
-    world.importer.families = vec![Family::V4];
+    world.available = vec![Family::V4];
     assert_snapshot!(world.synced(&mut Cluster::default()), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP dns:53/UDP
     ~ ServiceImport web status: Ready False/IPFamilyNotSupported, from blue, green
@@ -347,7 +347,7 @@ fn cluster_without_the_families_gets_no_ip() {
     ! IPFamilyNotSupported: the exports have IPv6, and this cluster has IPv4: the import has no IP
     ");
     assert_snapshot!(spec(&cluster), @r#"["IPv6"] null; ["IPv4"] ["10.96.0.3"] "SingleStack""#);
-    world.importer.families = Vec::new();
+    world.available = Vec::new();
     assert_eq!(world.plan(&cluster).held_back.len(), 1);
 }
 
@@ -369,7 +369,7 @@ fn failed_change_is_shown_in_the_status_until_it_succeeds() {
 #[test]
 fn field_that_the_crd_does_not_declare_is_not_written() {
     let mut world = web();
-    world.importer.declares_slice_objects = false;
+    world.declares_slice_objects = false;
     let mut cluster = after(&world);
     assert_eq!(cluster.object(Kind::ServiceImport)["status"]["endpointSliceObjects"], json!(null));
     assert_snapshot!(web().synced(&mut cluster), @"~ ServiceImport web status: Ready True/Ready, from blue, green");

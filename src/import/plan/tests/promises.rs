@@ -158,7 +158,7 @@ fn assert_imported(step: &Step) {
     let Some(import) = import(step.after()) else { return };
     let has_ip = import.spec.kind == ImportType::ClusterSetIp;
     // Without a family of this cluster it waits until it is known which are exported.
-    let available = &step.world.importer.families;
+    let available = &step.world.available;
     if has_ip && !import.spec.families.iter().any(|family| available.contains(family)) {
         return;
     }
@@ -209,7 +209,7 @@ fn assert_held(step: &Step) {
     let of_others = |cluster: &Cluster| -> BTreeSet<(ClusterId, IpAddr)> {
         let slices = slices(cluster).into_iter();
         let slices = slices.filter_map(|slice| Some((slice.source()?, slice)));
-        let others = slices.filter(|(source, _)| *source != step.world.importer.cluster);
+        let others = slices.filter(|(source, _)| *source != step.world.importer);
         let endpoints = others.flat_map(|(source, slice)| {
             let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::address);
             addresses.map(move |address| (source.clone(), address)).collect::<Vec<_>>()

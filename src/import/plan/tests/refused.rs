@@ -130,7 +130,7 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
         field: OptionalField::Labels,
         value: "shop/web".to_owned(),
     };
-    world.importer.refused = of_service.into_iter().chain([labels]).collect();
+    world.refused = of_service.into_iter().chain([labels]).collect();
     let cluster = after(&world);
     let service = cluster.object(Kind::Service)["spec"].clone();
     assert_eq!(service["trafficDistribution"], json!(null));
@@ -149,7 +149,7 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
 fn process_that_may_try_nothing_leaves_what_ready_names() {
     let mut world = web();
     let (kind, field) = ("Service", OptionalField::TrafficDistribution);
-    world.importer.refused = [RefusedField { kind, field, value: "PreferSameZone".into() }].into();
+    world.refused = [RefusedField { kind, field, value: "PreferSameZone".into() }].into();
     let present = after(&world);
     let unaware = World { policy: Policy::CreateOnly, ..web() };
     assert_eq!(unaware.plan(&present).changes, []);

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan,
-    PortKey, Present, Read, Sources, change, plan,
+    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, OwnerLabel, Plan, PortKey,
+    Present, Read, Sources, change, plan,
 };
 use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, Policy, Properties, Protocol,
-    ServiceRef, Timestamp,
+    RefusedField, ServiceRef, Timestamp, join,
 };
 
 pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
@@ -20,7 +20,10 @@ pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
 #[derive(Clone)]
 pub struct World {
     pub owner: OwnerLabel,
-    pub importer: Importer,
+    pub importer: ClusterId,
+    pub available: Vec<Family>,
+    pub refused: BTreeSet<RefusedField>,
+    pub declares_slice_objects: bool,
     pub service: ServiceRef,
     pub namespace: NamespaceState,
     pub merged: Option<ClustersetService>,
@@ -46,12 +49,10 @@ impl World {
         };
         Self {
             owner: OwnerLabel::new("cloud-map-sync"),
-            importer: Importer {
-                cluster: cluster("blue"),
-                families: BOTH.to_vec(),
-                refused: BTreeSet::new(),
-                declares_slice_objects: true,
-            },
+            importer: cluster("blue"),
+            available: BOTH.to_vec(),
+            refused: BTreeSet::new(),
+            declares_slice_objects: true,
             service,
             namespace: NamespaceState::Active,
             merged: Some(merged),
@@ -141,6 +142,9 @@ impl World {
         Basis {
             owner: &self.owner,
             importer: &self.importer,
+            available: &self.available,
+            refused: &self.refused,
+            declares_slice_objects: self.declares_slice_objects,
             service: &self.service,
             namespace: self.namespace,
             merged: self.merged.as_ref(),
@@ -185,12 +189,12 @@ impl fmt::Debug for World {
         match &self.merged {
             Some(merged) => {
                 let ports = change::describe_ports(&merged.ports);
-                let families = change::describe_families(&merged.families);
+                let families = join(&merged.families, " ");
                 write!(f, "{} {ports} {families}", merged.kind.as_str())?;
             }
             None => f.write_str("no export")?,
         }
-        write!(f, ", available {}", change::describe_families(&self.importer.families))?;
+        write!(f, ", available {}", join(&self.available, " "))?;
         for (cluster, read) in &self.sources.by_cluster {
             write!(f, "; {cluster}:")?;
             match read {
