@@ -104,8 +104,7 @@ pub fn read(
     attributes: &Attributes,
     clusterset: &ClustersetId,
 ) -> Result<Option<ExportInstance>, Skipped> {
-    let is_exported = is_exported_to(attributes, clusterset);
-    if is_exported { instance(attributes).map(Some) } else { Ok(None) }
+    is_exported_to(attributes, clusterset).then(|| instance(attributes)).transpose()
 }
 
 /// The clusterset that an instance says it belongs to.

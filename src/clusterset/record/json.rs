@@ -53,13 +53,19 @@ struct Port {
 pub fn write(export: &Export) -> String {
     let properties = export.properties.clone().unwrap_or_default();
     let affinity = properties.session_affinity;
+    let port = |ExportedPort { name, protocol, number, app_protocol }| Port {
+        app_protocol,
+        name,
+        number,
+        protocol,
+    };
     let json = Json {
         annotations: properties.annotations,
         created: export.created,
         internal_traffic_policy: Some(properties.internal_traffic_policy),
         ip_families: export.families.clone(),
         labels: properties.labels,
-        ports: export.ports.iter().cloned().map(Port::from).collect(),
+        ports: export.ports.iter().cloned().map(port).collect(),
         session_affinity: Some(affinity.as_str().to_owned()),
         session_affinity_timeout: match affinity {
             SessionAffinity::ClientIp(timeout) => timeout,
@@ -109,12 +115,6 @@ impl Port {
             return Err(Problem::Invalid { field: field("name"), value: name });
         }
         Ok(ExportedPort { name, protocol, number, app_protocol })
-    }
-}
-
-impl From<ExportedPort> for Port {
-    fn from(ExportedPort { name, protocol, number, app_protocol }: ExportedPort) -> Self {
-        Self { app_protocol, name, number, protocol }
     }
 }
 
