@@ -58,9 +58,8 @@ impl Invocation<'_> {
         cluster: &'a Cluster,
         selection: &Selection,
     ) -> Option<Result<Joined<'a>, Obstacle>> {
-        let multi_cluster = self.settings.multi_cluster_of(cluster);
         let leaves_exports = self.adoption.as_ref().is_some_and(|adoption| !adoption.exports);
-        if multi_cluster == MultiCluster::Off || leaves_exports {
+        if self.settings.multi_cluster_of(cluster) == MultiCluster::Off || leaves_exports {
             return None;
         }
         let joined = async {
@@ -69,7 +68,7 @@ impl Invocation<'_> {
                 Err(clients::Error::NamedTwice { .. }) => return None,
                 Err(error) => return Some(Err(unread(&error))),
             };
-            let member = self.read_member((cluster, multi_cluster), connection, selection).await;
+            let member = self.read_member(cluster, connection, selection).await;
             Some(member.map_err(Obstacle::from))
         };
         let in_time = self.deadline.until_stop(joined).await;
@@ -78,10 +77,11 @@ impl Invocation<'_> {
 
     async fn read_member<'a>(
         &'a self,
-        (cluster, multi_cluster): (&'a Cluster, MultiCluster),
+        cluster: &'a Cluster,
         connection: Connection,
         selection: &Selection,
     ) -> Result<Joined<'a>, Refused> {
+        let multi_cluster = self.settings.multi_cluster_of(cluster);
         let kubernetes = &connection.kubernetes;
         if !kubernetes.serves_multi_cluster().await? {
             return Err(Refused::NoApi);
@@ -332,12 +332,16 @@ impl Joined<'_> {
         conditions: &[Condition],
     ) -> Option<(&'s ServiceRef, bool, Outcome)> {
         if !self.invocation.deadline.is_open() {
-            let why = "the time of the run was over".to_owned();
-            return Some((service, true, Outcome::Undone { why }));
+            return Some((service, true, Outcome::undone("the time of the run was over")));
         }
         let ServiceRef { namespace, name } = service;
         let object = Named { resource: Resource::ServiceExports, namespace, name };
-        let status = status(service, conditions);
+        let status = json!({
+            "apiVersion": "multicluster.x-k8s.io/v1beta1",
+            "kind": "ServiceExport",
+            "metadata": {"namespace": namespace, "name": name},
+            "status": {"conditions": conditions},
+        });
         let written = self.connection.kubernetes.apply_status(object, &status).await;
         let error = written.err().filter(|error| !error.is_not_found())?;
         let text = format!("conditions not written: {}", chain(&error));
@@ -377,13 +381,4 @@ impl MultiClusterReport {
             self.export_changes.push(ImportLine { change, result: line.result.clone() });
         }
     }
-}
-
-fn status(service: &ServiceRef, conditions: &[Condition]) -> serde_json::Value {
-    json!({
-        "apiVersion": "multicluster.x-k8s.io/v1beta1",
-        "kind": "ServiceExport",
-        "metadata": {"namespace": service.namespace, "name": service.name},
-        "status": {"conditions": conditions},
-    })
 }
