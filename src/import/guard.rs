@@ -81,8 +81,7 @@ impl Run<'_> {
 impl Judgement {
     /// The number of endpoints that an import keeps; `None` if it is not held.
     pub fn held(&self, name: &ServiceRef) -> Option<usize> {
-        let held = self.verdict.iter().flat_map(|verdict| verdict.held.iter());
-        held.filter(|(service, _)| *service == name).map(|(_, loss)| loss.lost).next()
+        self.verdict.as_ref()?.held.get(name).map(|loss| loss.lost)
     }
 
     /// What becomes of the sighting, when the imports were changed. It stays while a loss that passes is not carried out
