@@ -202,16 +202,9 @@ pub fn serves(service: &ClustersetService, export: &Export, port: Option<&Endpoi
 
 // Which exporter decides which property of the merged service, for people.
 
-/// A property of the merged service, with the exporter whose value it has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    pub property: String,
-    pub by: ClusterId,
-}
-
-/// The decisions about a service, in the order of its properties. One that no exporter states has the API's default, and
+/// The properties of a merged service in their order, each with the exporter whose value it has. One that no exporter states has the API's default, and
 /// the decision of no cluster. A headless service has the IP families of all exporters, and no routing.
-pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<Decision> {
+pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<(String, ClusterId)> {
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
     let has_ip = exports.kind == ImportType::ClusterSetIp;
     let first = exports.iter().next();
@@ -233,9 +226,8 @@ pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<Decisio
     ];
     let mut all = Vec::from(words.map(|(property, by)| (property.to_owned(), by)));
     all.splice(1..1, ports);
-    let decided = all.into_iter();
     let decided =
-        decided.filter_map(|(property, by)| Some(Decision { property, by: by?.cluster.clone() }));
+        all.into_iter().filter_map(|(property, by)| Some((property, by?.cluster.clone())));
     decided.collect()
 }
 

@@ -92,7 +92,7 @@ impl Importing<'_> {
         for name in names {
             match self.import(members, name.clone(), is_unfamiliar) {
                 Ok(import) => {
-                    let unread = import.exports.unread.as_ref();
+                    let unread = import.exports.named.unread.as_ref();
                     imported.unread.extend(unread.map(|it| format!("{}: {it}", import.name)));
                     imports.push(import);
                 }
@@ -155,7 +155,7 @@ impl Importing<'_> {
     ) -> Result<ImportRun<'a>, Unexpected> {
         let present = self.objects.present(&name)?;
         let mut exports = members.known(&name, (self.guard.cluster, self.allows));
-        if exports.is_out_of_sight {
+        if members.is_out_of_sight(&name) {
             // Those of AWS's controller have no record that would say whether they still export it.
             let unknown = present.holders().into_iter().map(|cluster| (cluster, Read::Unread));
             let known = std::mem::take(&mut exports.sources.by_cluster);
@@ -231,7 +231,7 @@ impl ImportRun<'_> {
     /// the import, the namespace is excluded or a field is refused, or for the slices and the status if a change failed.
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, member, writes, now, deadline, .. } = *self.importing;
-        let merged = self.exports.merged.as_ref();
+        let merged = self.exports.named.merged.as_ref();
         let exists = merged.is_some() || self.is_held;
         let merged = merged.filter(|it| it.service.clusters.contains(&member.cluster)).cloned();
         let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
@@ -382,7 +382,7 @@ impl ImportRun<'_> {
             declares_slice_objects: objects.declares_slice_objects,
             service: &self.name,
             namespace: self.importing.namespace(&self.name.namespace),
-            merged: self.exports.merged.as_ref().map(|merged| &merged.service),
+            merged: self.exports.named.merged.as_ref().map(|merged| &merged.service),
             sources: &self.exports.sources,
             present: &self.present,
             takes_over: *takes_over,

@@ -14,7 +14,7 @@ use crate::clusterset::attributes::{self, endpoints_of};
 use crate::clusterset::id;
 use crate::clusterset::members::{self, MemberRecords};
 use crate::clusterset::merge::Merged;
-use crate::clusterset::record::{self, ClusterRecord, RecordName, UnusableRecord};
+use crate::clusterset::record::{self, ClusterRecord, ExportRecord, RecordName, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
 use crate::model::{
@@ -41,7 +41,7 @@ pub struct Members<'a> {
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
     /// Whether these are all members: else one may have joined meanwhile.
     is_complete: bool,
-    /// Whether nothing could be read of Cloud Map.
+    /// Whether nothing could be read of Cloud Map: these are the clusters that this invocation read itself.
     pub is_unread: bool,
     /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
     pub strangers: Vec<String>,
@@ -90,12 +90,6 @@ impl<'a> Members<'a> {
             names: OnceLock::new(),
             named: Mutex::default(),
         }
-    }
-
-    /// The clusters that this invocation read itself, while nothing could be read of Cloud Map.
-    #[must_use]
-    pub fn are_unread(self) -> Self {
-        Self { is_unread: true, ..self }
     }
 
     /// Whether Cloud Map may be behind what was read in a cluster itself: a member has a record before it exports, and that
@@ -160,25 +154,23 @@ impl<'a> Members<'a> {
 
     /// Every name that a member exports or may export.
     pub fn names(&self) -> &BTreeSet<ServiceRef> {
-        self.names.get_or_init(|| self.all_names())
-    }
-
-    fn all_names(&self) -> BTreeSet<ServiceRef> {
-        let overlay = self
-            .overlay
-            .values()
-            .flat_map(|it| it.desired.services.keys().filter(|name| it.covers(name)));
-        let recorded = self.records.iter().flat_map(|(cluster, records)| {
-            records.exports.keys().filter(|name| !self.is_read_there(cluster, name))
-        });
-        let is_exported = |key: &&ServiceKey| {
-            let mut instances = self.registry.instances(key).map(|(_, it)| it);
-            instances.any(|it| attributes::is_exported_to(it, self.clusterset))
-        };
-        let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
-        let unusable = self.unusable().filter_map(|it| it.record.service.as_ref());
-        let named = overlay.chain(recorded).chain(unusable);
-        named.chain(placed.map(|(name, _)| name)).cloned().collect()
+        self.names.get_or_init(|| {
+            let overlay = self
+                .overlay
+                .values()
+                .flat_map(|it| it.desired.services.keys().filter(|name| it.covers(name)));
+            let recorded = self.records.iter().flat_map(|(cluster, records)| {
+                records.exports.keys().filter(|name| !self.is_read_there(cluster, name))
+            });
+            let is_exported = |key: &&ServiceKey| {
+                let mut instances = self.registry.instances(key).map(|(_, it)| it);
+                instances.any(|it| attributes::is_exported_to(it, self.clusterset))
+            };
+            let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
+            let unusable = self.unusable().filter_map(|it| it.record.service.as_ref());
+            let named = overlay.chain(recorded).chain(unusable);
+            named.chain(placed.map(|(name, _)| name)).cloned().collect()
+        })
     }
 
     /// The name whose import has this derived Service, if Cloud Map has a service of it.
@@ -226,14 +218,12 @@ impl<'a> Members<'a> {
         let is_complete = is_read && self.is_complete && named.hidden.is_empty();
         let sources = Sources { by_cluster, is_complete, is_read };
         left_out.extend(named.left_out.iter().cloned());
-        let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
-        let is_out_of_sight = self.is_out_of_sight(name);
-        let unread = named.unread.clone();
-        MergedName { merged, exports, sources, is_out_of_sight, left_out, unread }
+        MergedName { named, sources, left_out }
     }
 
-    /// Whether no service of a name was read, and a namespace that it can be in is not shown or was not listed whole.
-    fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
+    /// Whether no service of a name was read, and a namespace that it can be in is not shown or was not listed whole: it
+    /// may be out of sight, with endpoints that stand in imports.
+    pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
         let mut keys = self.registry.keys_named(&names).peekable();
         let is_known = self.is_complete && keys.peek().is_some();
@@ -243,8 +233,12 @@ impl<'a> Members<'a> {
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.
     fn is_empty(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
-        let record = self.records.get(cluster).and_then(|records| records.exports.get(name));
-        record.is_some_and(|record| record.is_empty)
+        self.record_of(cluster, name).is_some_and(|record| record.is_empty)
+    }
+
+    /// The record of an export, which one of AWS's controller does not have.
+    pub fn record_of(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&ExportRecord> {
+        self.records.get(cluster)?.exports.get(name)
     }
 
     /// The exports of a name for all importing clusters, which ask for it one after the other.
@@ -364,11 +358,6 @@ pub struct Candidate {
 type Candidates = BTreeMap<(Option<ClusterId>, String), Candidate>;
 
 impl Members<'_> {
-    /// The installation and cluster in the record of an export; `None` without a record.
-    pub fn owner_of(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&Owner> {
-        self.records.get(cluster)?.exports.get(name).map(|record| &record.owner)
-    }
-
     /// All endpoints of a name, for an import of these families.
     pub fn candidates(
         &self,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Fact, fact};
 use super::{Facts, ImportFate, ImportedLine, endpoints};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
-use crate::clusterset::merge::{Decision, decisions, ports_of_some};
+use crate::clusterset::merge::{decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
 use crate::model::{ClusterId, Condition, ConditionStatus, Export, join, join_or};
@@ -48,7 +48,7 @@ impl ClustersetExplanation {
             member: Some(member.cluster.to_string()),
             clusterset: Some(member.clusterset.to_string()),
             exported: facts.export.is_some(),
-            imported: facts.known.merged.is_some(),
+            imported: facts.known.named.merged.is_some(),
             exporters: exporters(facts, owner),
             ..Self::default()
         };
@@ -95,7 +95,7 @@ impl ClustersetExplanation {
         for condition in &present {
             self.add(is_bad(condition), "export", describe(condition));
         }
-        let merged = facts.known.merged.as_deref();
+        let merged = facts.known.named.merged.as_deref();
         let to_come =
             facts.outcome.and_then(|it| conditions_to_apply(export, it, merged, facts.now));
         for condition in to_come.unwrap_or_default() {
@@ -178,7 +178,7 @@ impl ClustersetExplanation {
             let detail = format!("the exports of {cluster}: its part stays as it is");
             self.add(true, "not read", detail);
         }
-        let Some(merged) = &facts.known.merged else { return };
+        let Some(merged) = &facts.known.named.merged else { return };
         // The condition of an own export has the same sentences.
         let has_condition =
             self.facts.iter().any(|fact| fact.stops && fact.detail.starts_with("Conflict "));
@@ -186,7 +186,7 @@ impl ClustersetExplanation {
             let detail = format!("{}: {}", conflict.reason, conflict.message);
             self.add(true, "conflict", detail);
         }
-        for (port, clusters) in ports_of_some(&merged.service, &facts.known.exports) {
+        for (port, clusters) in ports_of_some(&merged.service, &facts.known.named.exports) {
             let clusters = join(clusters, ", ");
             self.add(false, "note", format!("port {port} leads to {clusters} alone"));
         }
@@ -228,19 +228,19 @@ pub struct ExporterLine {
 
 /// All exporters, in precedence.
 pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
-    let mut exports: Vec<&Export> = facts.known.exports.iter().collect();
+    let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
-    let merged = facts.known.merged.as_deref();
-    let decided: Vec<Decision> =
-        merged.map(|merged| decisions(&merged.service, &facts.known.exports)).unwrap_or_default();
+    let merged = facts.known.named.merged.as_deref();
+    let decided = merged.map(|it| decisions(&it.service, &facts.known.named.exports));
+    let decided = decided.unwrap_or_default();
     let line = |export: &&Export| {
-        let decides = decided.iter().filter(|it| it.by == export.cluster);
+        let decides = decided.iter().filter(|(_, by)| *by == export.cluster);
         ExporterLine {
             member: export.cluster.to_string(),
             owner: owner(facts, &export.cluster, own),
             created: export.created.to_string(),
             age: age(export.created, facts.now),
-            decides: decides.map(|it| it.property.clone()).collect(),
+            decides: decides.map(|(property, _)| property.clone()).collect(),
         }
     };
     exports.iter().map(line).collect()
@@ -250,7 +250,7 @@ fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {
     if facts.members.is_read_there(cluster, facts.name) {
         return Some(own.to_owned());
     }
-    facts.members.owner_of(cluster, facts.name).map(|owner| owner.id.clone())
+    facts.members.record_of(cluster, facts.name).map(|record| record.owner.id.clone())
 }
 
 impl Display for ClustersetExplanation {

@@ -318,7 +318,7 @@ const GONE: (ImportFate, &str) =
 fn families(facts: &Facts<'_>, present: &Present) -> Vec<Family> {
     let import = present.import.as_ref().map(|import| import.spec.families.clone());
     let import = import.filter(|families| !families.is_empty());
-    let merged = facts.known.merged.as_ref().map(|merged| merged.service.families.clone());
+    let merged = facts.known.named.merged.as_ref().map(|merged| merged.service.families.clone());
     import.or(merged).unwrap_or_default()
 }
 

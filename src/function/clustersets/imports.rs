@@ -178,8 +178,9 @@ impl Clusterset {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
         let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
         let lifetimes = invocation.lifetimes(overlay.keys().cloned().collect());
-        let members = Members::new(read, clusterset, overlay, &lifetimes);
-        if self.problem.is_some() { members.are_unread() } else { members }
+        let mut members = Members::new(read, clusterset, overlay, &lifetimes);
+        members.is_unread = self.problem.is_some();
+        members
     }
 }
 

@@ -17,38 +17,33 @@ use crate::model::{
 };
 
 /// The exports of one name.
-pub(super) struct NamedExports {
+pub struct NamedExports {
     /// `None`: not known.
     pub(super) members: BTreeMap<ClusterId, Option<OfMember>>,
-    pub(super) exports: Arc<Vec<Export>>,
-    pub(super) merged: Option<Arc<Merged>>,
+    /// The exports that were merged.
+    pub exports: Vec<Export>,
+    pub merged: Option<Arc<Merged>>,
     /// The instances and records that are not imported, with the reasons.
     pub(super) left_out: Vec<Reason>,
     /// The problem if a Cloud Map service of the name could not be read.
-    pub(super) unread: Option<String>,
+    pub unread: Option<String>,
     /// The members whose endpoints are out of sight, and the ids that may be former ones of these.
     pub(super) hidden: BTreeSet<ClusterId>,
 }
 
-/// The exports of one name, merged, with the endpoints of each exporter.
+/// The exports of one name, with the endpoints of each exporter for one importing cluster.
 pub struct MergedName {
-    pub merged: Option<Arc<Merged>>,
-    /// The exports that were merged.
-    pub exports: Arc<Vec<Export>>,
+    pub named: Arc<NamedExports>,
     pub sources: Sources,
-    /// Whether Cloud Map shows neither a service of the name nor a namespace that has none: it may be out of sight, with
-    /// endpoints that stand in imports.
-    pub is_out_of_sight: bool,
-    /// The addresses and instances that are not imported, with the reasons.
+    /// The addresses, instances and records that are not imported, with the reasons.
     pub left_out: Vec<Reason>,
-    /// The problem if a Cloud Map service of the name could not be read.
-    pub unread: Option<String>,
 }
 
 /// Instances of one name, with their ids.
 type NamedInstances<'a> = Vec<(&'a String, ExportInstance)>;
 
 /// The export of one member with all its endpoints, if it has one.
+#[derive(Default)]
 struct MemberExport {
     arn: Option<ClusterArn>,
     is_read_there: bool,
@@ -72,7 +67,10 @@ impl NamedExports {
             .map(|cluster| {
                 let export = match all.overlay_of(cluster, name) {
                     Some(overlay) => Some(MemberExport::read_there(overlay, name)),
-                    None if all.is_former(cluster, name) => Some(MemberExport::moved()),
+                    // Nothing under this id: the cluster exports under another one.
+                    None if all.is_former(cluster, name) => {
+                        Some(MemberExport { is_read_there: true, ..MemberExport::default() })
+                    }
                     None if unread.is_none() => all.of_registry(cluster, name, &instances),
                     None => None,
                 };
@@ -94,7 +92,7 @@ impl NamedExports {
             .filter(|it| it.record.may_be_of(name) && !all.is_read_there(&it.record.cluster, name));
         let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
-        let (exports, merged) = (Arc::new(exports), merged.map(Arc::new));
+        let merged = merged.map(Arc::new);
         Self { members, exports, merged, left_out, unread, hidden }
     }
 }
@@ -123,8 +121,7 @@ impl<'a> Members<'a> {
 
     /// Whether a cluster exports a name under another id by now, as this invocation read in it.
     fn is_former(&self, id: &ClusterId, name: &ServiceRef) -> bool {
-        let record = self.records.get(id).and_then(|records| records.exports.get(name));
-        record.is_some_and(|record| {
+        self.record_of(id, name).is_some_and(|record| {
             let mut others = self.overlay.values();
             others.any(|it| it.arn == record.owner.cluster && it.covers(name) && it.exports(name))
         })
@@ -135,7 +132,7 @@ impl<'a> Members<'a> {
     fn counted(&self, name: &ServiceRef, instance: ExportInstance) -> ExportInstance {
         let holder = |id: &ClusterId| match self.overlay_of(id, name) {
             Some(overlay) => Some(&overlay.arn),
-            None => Some(&self.records.get(id)?.exports.get(name)?.owner.cluster),
+            None => Some(&self.record_of(id, name)?.owner.cluster),
         };
         let is_holder =
             |id: &&ClusterId| instance.arn.is_some() && holder(id) == instance.arn.as_ref();
@@ -172,34 +169,28 @@ impl<'a> Members<'a> {
         instances: &[(&String, ExportInstance)],
     ) -> Option<MemberExport> {
         let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
-        let none = MemberRecords::default();
-        let records = self.records.get(cluster).unwrap_or(&none);
-        if records.unread.is_some() || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
-            return None;
-        }
+        let records = self.records.get(cluster);
+        let is_unknown = |it: &MemberRecords| {
+            it.unread.is_some() || it.unusable.iter().any(|it| it.record.may_be_of(name))
+        };
         // Its record may have been written since the members were listed.
-        let is_new = !self.is_complete && !self.records.contains_key(cluster);
-        if is_new && own.iter().any(|(_, it)| it.is_marked) {
+        let is_new = !self.is_complete && records.is_none();
+        if records.is_some_and(is_unknown) || is_new && own.iter().any(|(_, it)| it.is_marked) {
             return None;
         }
-        let arn = records.exports.get(name).map(|record| record.owner.cluster.clone());
-        let export = match records.exports.get(name) {
+        let record = self.record_of(cluster, name);
+        let arn = record.map(|record| record.owner.cluster.clone());
+        let export = match record {
             Some(record) => Some(record.export.clone()),
             None => export_of_instances(cluster, &own),
         };
         let endpoints = own.iter().map(|(_, instance)| instance.endpoint.clone());
         let export = export.map(|export| (export, endpoints.collect()));
-        let excluded = BTreeMap::new();
-        Some(MemberExport { arn, is_read_there: false, export, excluded })
+        Some(MemberExport { arn, export, ..MemberExport::default() })
     }
 }
 
 impl MemberExport {
-    /// Nothing under this id: the cluster exports under another one.
-    fn moved() -> Self {
-        Self { arn: None, is_read_there: true, export: None, excluded: BTreeMap::new() }
-    }
-
     /// The export of a cluster that this invocation read itself.
     fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
         let published = overlay.desired.services.get(name);
@@ -304,14 +295,13 @@ fn with_ports(all: Vec<ExportedEndpoint>) -> Vec<ImportedEndpoint> {
             known.ports.extend(port);
             continue;
         }
-        let shared = |text: Option<&String>| text.map(|text| Arc::from(text.as_str()));
         same.push(ImportedEndpoint {
             address: endpoint.address,
             ready: endpoint.ready,
             is_leaving: endpoint.is_leaving,
-            hostname: shared(endpoint.hostname.as_ref()),
-            node: shared(endpoint.node.as_ref()),
-            zone: shared(endpoint.zone.as_ref()),
+            hostname: endpoint.hostname.map(Arc::from),
+            node: endpoint.node.map(Arc::from),
+            zone: endpoint.zone.map(Arc::from),
             ports: port.into_iter().collect(),
         });
     }

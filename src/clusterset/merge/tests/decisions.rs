@@ -10,8 +10,8 @@ fn decided(lines: &str) -> Vec<String> {
     let service = merge_all(&exports).service;
     let decisions = decisions(&service, &exports);
     let of = |cluster: &str| {
-        let own = decisions.iter().filter(|it| it.by.as_str() == cluster);
-        let own: Vec<String> = own.map(|it| it.property.clone()).collect();
+        let own = decisions.iter().filter(|(_, by)| by.as_str() == cluster);
+        let own: Vec<String> = own.map(|(property, _)| property.clone()).collect();
         format!("{cluster}: {}", own.join(", "))
     };
     let clusters = exports.iter().map(|export| of(export.cluster.as_str()));
