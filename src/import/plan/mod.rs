@@ -244,11 +244,8 @@ pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
     let mut ports = derived.map(|it| it.spec.ports.clone()).unwrap_or_default();
     add_ports(&mut ports, &spec.ports);
-    let properties = Properties {
-        labels: service_import::exported_labels(metadata),
-        annotations: service_import::exported_annotations(metadata),
-        ..spec.properties.clone()
-    };
+    let (labels, annotations) = service_import::exported_metadata(metadata);
+    let properties = Properties { labels, annotations, ..spec.properties.clone() };
     Some(ClustersetService { ports, properties, ..spec.clone() })
 }
 

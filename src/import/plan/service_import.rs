@@ -18,19 +18,12 @@ use crate::model::{
     Policy, Properties, join,
 };
 
-/// The annotation that names the derived Service.
-const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
+/// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
+pub(super) const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
 /// The annotations with the keys of the labels and annotations that came from an export, separated by commas: no others
 /// are removed.
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
-
-impl Metadata {
-    /// Whether it is a ServiceImport whose IPs are those of this derived Service of ours.
-    pub(super) fn names_derived(&self, service: &str) -> bool {
-        self.annotations.get(DERIVED_SERVICE).is_some_and(|name| name == service)
-    }
-}
 
 /// All annotations of ours.
 pub(super) const OWN_ANNOTATIONS: [&str; 4] =
@@ -96,14 +89,10 @@ pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
     Some(Change::deletion(object(basis), &detail))
 }
 
-/// The labels that came from an export.
-pub(super) fn exported_labels(metadata: &Metadata) -> Texts {
-    change::only(&metadata.labels, keys(metadata, EXPORTED_LABELS))
-}
-
-/// The annotations that came from an export.
-pub(super) fn exported_annotations(metadata: &Metadata) -> Texts {
-    change::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS))
+/// The labels and annotations that came from an export.
+pub(super) fn exported_metadata(metadata: &Metadata) -> (Texts, Texts) {
+    let labels = change::only(&metadata.labels, keys(metadata, EXPORTED_LABELS));
+    (labels, change::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS)))
 }
 
 fn keys<'a>(metadata: &'a Metadata, annotation: &str) -> impl Iterator<Item = &'a str> {
