@@ -45,7 +45,7 @@ impl MemberRecords {
                     self.sighting = attributes.get(SIGHTING).map(str::to_owned);
                 }
                 Ok(None) => {}
-                Err(unusable) => self.unusable.push(unusable),
+                Err(unusable) => self.unusable.push(*unusable),
             }
             if id == CLUSTER_RECORD {
                 self.holder = Owner::of(attributes);
@@ -56,10 +56,8 @@ impl MemberRecords {
 
 /// The installation and the cluster that hold each cluster id, by the service of its records.
 pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)> {
-    let is_of_records = |key: &ServiceKey| {
-        registry.namespaces.get(&key.namespace).is_some_and(|it| record::is_namespace(&it.name))
-    };
-    let keys = registry.services.keys().filter(move |key| is_of_records(key));
+    let keys = registry.services.keys();
+    let keys = keys.filter(|key| record::is_of_records(&registry.namespaces, key));
     keys.filter_map(|key| Some((key, Owner::of(registry.instance(key, CLUSTER_RECORD)?)?)))
 }
 

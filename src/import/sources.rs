@@ -14,7 +14,7 @@ use crate::clusterset::attributes::{self, endpoints_of};
 use crate::clusterset::id;
 use crate::clusterset::members::{self, MemberRecords};
 use crate::clusterset::merge::Merged;
-use crate::clusterset::record::{self, ClusterRecord, ExportRecord, RecordName, UnusableRecord};
+use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
 use crate::model::{
@@ -75,7 +75,8 @@ impl<'a> Members<'a> {
             }
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
-            Stale::of(cluster, records.cluster.as_ref()?, lifetimes)
+            let is_read_there = overlay.contains_key(cluster);
+            Stale::of((cluster, is_read_there), records.cluster.as_ref()?, lifetimes)
         });
         Self {
             registry,
@@ -167,7 +168,7 @@ impl<'a> Members<'a> {
                 instances.any(|it| attributes::is_exported_to(it, self.clusterset))
             };
             let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
-            let unusable = self.unusable().filter_map(|it| it.record.service.as_ref());
+            let unusable = self.unusable().filter_map(|it| it.service.as_ref());
             let named = overlay.chain(recorded).chain(unusable);
             named.chain(placed.map(|(name, _)| name)).cloned().collect()
         })
@@ -252,8 +253,7 @@ impl<'a> Members<'a> {
     /// The records that cannot be used, unless this invocation read their names in the clusters.
     fn unusable(&self) -> impl Iterator<Item = &UnusableRecord> {
         let all = self.records.values().flat_map(|records| &records.unusable);
-        all.filter(|unusable| {
-            let RecordName { cluster, service, .. } = &*unusable.record;
+        all.filter(|UnusableRecord { cluster, service, .. }| {
             service.as_ref().is_none_or(|service| !self.is_read_there(cluster, service))
         })
     }
@@ -273,8 +273,6 @@ pub struct Lifetimes {
     pub stale_after: SignedDuration,
     /// `None`: never.
     pub expire_after: Option<SignedDuration>,
-    /// The members that this invocation read itself: they are well, whatever their records say.
-    pub read: BTreeSet<ClusterId>,
 }
 
 /// A member that was not heard of for long.
@@ -289,11 +287,15 @@ pub struct Stale {
 }
 
 impl Stale {
-    /// `None` if the cluster was heard of, or need not be: it only imports.
-    fn of(cluster: &ClusterId, record: &ClusterRecord, lifetimes: &Lifetimes) -> Option<Self> {
-        let Lifetimes { now, stale_after, expire_after, read } = lifetimes;
+    /// `None` if the cluster was heard of, or need not be: it only imports. One that this invocation read itself is well,
+    /// whatever its record says.
+    fn of(
+        (cluster, is_read_there): (&ClusterId, bool),
+        record: &ClusterRecord,
+        Lifetimes { now, stale_after, expire_after }: &Lifetimes,
+    ) -> Option<Self> {
         let age = now.duration_since(record.heartbeat);
-        (age > *stale_after && !record.only_imports && !read.contains(cluster)).then(|| Self {
+        (age > *stale_after && !record.only_imports && !is_read_there).then(|| Self {
             cluster: cluster.clone(),
             arn: record.owner.cluster.clone(),
             heartbeat: record.heartbeat,
@@ -466,13 +468,13 @@ mod tests {
             let only_imports = false;
             let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
             let expire_after = expire_after.map(minutes);
-            let (stale_after, read) = (minutes(15), BTreeSet::from([id("blue")]));
-            let lifetimes = Lifetimes { now, stale_after, expire_after, read };
-            let stale = Stale::of(&id("green"), &record, &lifetimes);
+            let lifetimes = Lifetimes { now, stale_after: minutes(15), expire_after };
+            let stale = Stale::of((&id("green"), false), &record, &lifetimes);
             assert_eq!(stale.map(|it| it.is_expired), expected, "{age} {expire_after:?}");
-            assert_eq!(Stale::of(&id("blue"), &record, &lifetimes), None, "it was read");
+            assert_eq!(Stale::of((&id("blue"), true), &record, &lifetimes), None, "it was read");
             let importer = ClusterRecord { only_imports: true, ..record };
-            assert_eq!(Stale::of(&id("green"), &importer, &lifetimes), None, "it only imports");
+            let stale = Stale::of((&id("green"), false), &importer, &lifetimes);
+            assert_eq!(stale, None, "it only imports");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The imports of a cluster in one run beside their API calls: the rules of the installation for them, the note of the
 //! guard, and their report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::member::line;
@@ -10,7 +10,7 @@ use crate::guard::Extent;
 use crate::import::guard::{Note, Run};
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
-use crate::model::{ClusterId, ServiceRef, join_first};
+use crate::model::{ServiceRef, join_first};
 use crate::publish::exports;
 use crate::publish::observe::SharedRegistry;
 use crate::report::{
@@ -21,11 +21,11 @@ use crate::report::{
 const NAMED: usize = 3;
 
 impl Invocation<'_> {
-    /// The ages at which a member is stale and expires, unless this invocation read it itself.
-    pub fn lifetimes(&self, read: BTreeSet<ClusterId>) -> Lifetimes {
+    /// The ages at which a member is stale and expires.
+    pub fn lifetimes(&self) -> Lifetimes {
         let (stale_after, expire_after) =
             (self.settings.stale_clusters_after, self.settings.expire_clusters_after);
-        Lifetimes { now: self.now, stale_after, expire_after, read }
+        Lifetimes { now: self.now, stale_after, expire_after }
     }
 }
 

@@ -194,10 +194,9 @@ impl Invocation<'_> {
         let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
         let read = read.map_err(|error| unread(&*error))?;
         let overlay = served.overlays;
-        let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
         let allows = |namespace: &str, it| joined.allows(namespace, it);
         let read = (&read.registry, read.has_all_members);
-        let members = Members::new(read, clusterset, &overlay, &lifetimes);
+        let members = Members::new(read, clusterset, &overlay, &self.lifetimes());
         let known = members.known(name, (joined.arn(), &allows));
         let imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let facts = Facts {

@@ -9,14 +9,14 @@ mod json;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::collections::BTreeMap;
 
 use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
 use crate::error::shorten;
 use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, HEARTBEAT, SCHEMA_VERSION};
 use crate::model::{
-    Attributes, ClusterId, ClustersetId, Export, Flow, Marks, Owner, Registry, ServiceRef,
-    Timestamp, attributes,
+    Attributes, ClusterId, ClustersetId, Export, Flow, Marks, Namespace, Owner, Registry,
+    ServiceKey, ServiceRef, Timestamp, attributes,
 };
 
 /// No Kubernetes namespace has a dot in its name.
@@ -39,10 +39,13 @@ pub fn is_namespace(name: &str) -> bool {
 
 /// Takes the records out of a registry: they carry marks, and are no endpoints.
 pub fn leave_out(registry: &mut Registry) {
-    let is_of_records = |id: &String| {
-        registry.namespaces.get(id).is_some_and(|namespace| is_namespace(&namespace.name))
-    };
-    registry.services.retain(|key, _| !is_of_records(&key.namespace));
+    let Registry { namespaces, services, .. } = registry;
+    services.retain(|key, _| !is_of_records(namespaces, key));
+}
+
+/// Whether a Cloud Map service has records.
+pub fn is_of_records(namespaces: &BTreeMap<String, Namespace>, key: &ServiceKey) -> bool {
+    namespaces.get(&key.namespace).is_some_and(|it| is_namespace(&it.name))
 }
 
 /// A registry in three parts, in the order in which they are removed: the records of exports, the instances, and the
@@ -53,9 +56,7 @@ pub fn parts(registry: &Registry) -> [Registry; 3] {
     leave_out(&mut instances);
     for (records, is_of_cluster) in [(&mut exports, false), (&mut clusters, true)] {
         let Registry { namespaces, services, .. } = records;
-        services.retain(|key, _| {
-            namespaces.get(&key.namespace).is_some_and(|it| is_namespace(&it.name))
-        });
+        services.retain(|key, _| is_of_records(namespaces, key));
         for all in services.values_mut().filter_map(|service| service.instances.as_mut()) {
             all.retain(|id, _| (id == CLUSTER_RECORD) == is_of_cluster);
         }
@@ -72,23 +73,21 @@ pub enum Record {
 
 /// A record that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{record} cannot be used: {problem}")]
+#[error("the record {id} of cluster {cluster}{} cannot be used: {problem}", in_brackets(.service.as_ref()))]
 pub struct UnusableRecord {
-    pub record: Box<RecordName>,
-    pub problem: Problem,
-}
-
-/// The place of a record.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RecordName {
     pub cluster: ClusterId,
     /// The id of the instance.
     pub id: String,
     /// The Service in its marks, for the record of an export.
     pub service: Option<ServiceRef>,
+    pub problem: Problem,
 }
 
-impl RecordName {
+fn in_brackets(service: Option<&ServiceRef>) -> String {
+    service.map(|service| format!(" ({service})")).unwrap_or_default()
+}
+
+impl UnusableRecord {
     /// Whether it may be the record of this Service. The id alone decides if the marks are lost.
     pub fn may_be_of(&self, service: &ServiceRef) -> bool {
         self.id == id::export_record(service) || self.service.as_ref() == Some(service)
@@ -124,7 +123,7 @@ pub fn read(
     cluster: &ClusterId,
     id: &str,
     attributes: &Attributes,
-) -> Result<Option<Record>, UnusableRecord> {
+) -> Result<Option<Record>, Box<UnusableRecord>> {
     let record = if id == CLUSTER_RECORD {
         ClusterRecord::parse(attributes).map(Record::Cluster)
     } else if id.starts_with(EXPORT_RECORD) {
@@ -134,8 +133,8 @@ pub fn read(
     };
     record.map(Some).map_err(|problem| {
         let service = (id != CLUSTER_RECORD).then(|| service_of(attributes)).flatten();
-        let record = RecordName { cluster: cluster.clone(), id: id.to_owned(), service };
-        UnusableRecord { record: Box::new(record), problem }
+        let (cluster, id) = (cluster.clone(), id.to_owned());
+        Box::new(UnusableRecord { cluster, id, service, problem })
     })
 }
 
@@ -143,13 +142,6 @@ pub fn read(
 fn service_of(attributes: &Attributes) -> Option<ServiceRef> {
     let service = Owner::of(attributes)?.service_of(attributes)?;
     service.can_exist().then_some(service)
-}
-
-impl fmt::Display for RecordName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the record {} of cluster {}", self.id, self.cluster)?;
-        self.service.as_ref().map_or(Ok(()), |service| write!(f, " ({service})"))
-    }
 }
 
 // The record of a member: the installation and the cluster that hold the cluster id, and the time of the last sync.

@@ -177,8 +177,7 @@ impl Clusterset {
     ) -> Members<'s> {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
         let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
-        let lifetimes = invocation.lifetimes(overlay.keys().cloned().collect());
-        let mut members = Members::new(read, clusterset, overlay, &lifetimes);
+        let mut members = Members::new(read, clusterset, overlay, &invocation.lifetimes());
         members.is_unread = self.problem.is_some();
         members
     }

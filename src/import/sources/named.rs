@@ -87,9 +87,8 @@ impl NamedExports {
         });
         let members = members.collect();
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
-        let unusable = all
-            .unusable()
-            .filter(|it| it.record.may_be_of(name) && !all.is_read_there(&it.record.cluster, name));
+        let unusable =
+            all.unusable().filter(|it| it.may_be_of(name) && !all.is_read_there(&it.cluster, name));
         let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
@@ -171,7 +170,7 @@ impl<'a> Members<'a> {
         let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
         let records = self.records.get(cluster);
         let is_unknown = |it: &MemberRecords| {
-            it.unread.is_some() || it.unusable.iter().any(|it| it.record.may_be_of(name))
+            it.unread.is_some() || it.unusable.iter().any(|it| it.may_be_of(name))
         };
         // Its record may have been written since the members were listed.
         let is_new = !self.is_complete && records.is_none();
@@ -232,8 +231,8 @@ fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<
 /// The endpoints of one member, as far as they serve the merged service.
 pub(super) struct OfMember {
     arn: Option<ClusterArn>,
-    /// All addresses that it exports, once each.
-    addresses: Vec<IpAddr>,
+    /// All addresses that it exports.
+    addresses: BTreeSet<IpAddr>,
     exported: Exported,
 }
 
@@ -242,11 +241,9 @@ impl OfMember {
         let MemberExport { arn, is_read_there, export, mut excluded } = member;
         let exported = Exported { is_read_there, ..Exported::default() };
         let (Some(service), Some((export, all))) = (service, export) else {
-            return Self { arn, addresses: Vec::new(), exported };
+            return Self { arn, addresses: BTreeSet::new(), exported };
         };
-        let mut addresses: Vec<IpAddr> = all.iter().map(|endpoint| endpoint.address).collect();
-        addresses.sort_unstable();
-        addresses.dedup();
+        let addresses = all.iter().map(|endpoint| endpoint.address).collect();
         let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
         let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
         let port_names = Arc::new(port_names);
@@ -323,12 +320,9 @@ fn export_of_instances(
     all.sort_by_key(|(id, instance)| (instance.created, *id));
     let (_, first) = all.first()?;
     let mut ports: Vec<ExportedPort> = Vec::new();
-    let mut families: Vec<Family> = Vec::new();
+    let families = all.iter().map(|(_, instance)| Family::of(instance.endpoint.address));
+    let families: BTreeSet<Family> = families.collect();
     for (_, instance) in &all {
-        let family = Family::of(instance.endpoint.address);
-        if !families.contains(&family) {
-            families.push(family);
-        }
         let Some(port) = &instance.endpoint.port else { continue };
         let (protocol, number) = (port.service_protocol, port.service_number);
         if !ports.iter().any(|it| (it.protocol, it.number) == (protocol, number)) {
@@ -336,13 +330,12 @@ fn export_of_instances(
             ports.push(ExportedPort { name, protocol, number, app_protocol: None });
         }
     }
-    families.sort_unstable();
     Some(Export {
         cluster: cluster.clone(),
         created: first.created,
         kind: first.kind,
         ports,
-        families,
+        families: families.into_iter().collect(),
         properties: None,
     })
 }

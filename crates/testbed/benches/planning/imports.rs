@@ -64,7 +64,6 @@ impl World {
             now: Timestamp::UNIX_EPOCH,
             stale_after: SignedDuration::from_mins(15),
             expire_after: None,
-            read: members.iter().map(|(member, _)| member.cluster.clone()).collect(),
         };
         let known = Members::new((registry, true), id, overlay, &lifetimes);
         let importers = members.iter().zip(&self.objects);

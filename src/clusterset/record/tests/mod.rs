@@ -86,7 +86,7 @@ fn with_json(from: &str, to: &str) -> Attributes {
     with(EXPORT[0], &json.replace(from, to))
 }
 
-fn read_export(attributes: &Attributes) -> Result<Option<Record>, UnusableRecord> {
+fn read_export(attributes: &Attributes) -> Result<Option<Record>, Box<UnusableRecord>> {
     read(&blue(), &id::export_record(&web()), attributes)
 }
 

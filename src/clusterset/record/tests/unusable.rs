@@ -75,18 +75,14 @@ fn the_schema_of_an_earlier_release_is_read() {
 #[test]
 fn an_unusable_record_names_its_import() {
     let unusable = read_export(&with(SCHEMA, "2")).expect_err("a later schema");
-    assert_eq!(unusable.record.service, Some(web()));
+    assert_eq!(unusable.service, Some(web()));
     assert_snapshot!(unusable, @"the record export-7cb0d844a658ca77f191 of cluster blue (shop/web) cannot be used: a later release wrote it (schema 2, and this release reads 1)");
-    assert!(unusable.record.may_be_of(&web()));
+    assert!(unusable.may_be_of(&web()));
     let unmarked = read_export(&Attributes::new()).expect_err("no marks");
-    assert!(unmarked.record.may_be_of(&web()));
+    assert!(unmarked.may_be_of(&web()));
     let other = read_export(&with("cloud-map-sync/service", "api")).expect_err("another Service");
     for (service, expected) in [("web", true), ("api", true), ("cart", false)] {
-        assert_eq!(
-            other.record.may_be_of(&ServiceRef::new("shop", service)),
-            expected,
-            "{service}"
-        );
+        assert_eq!(other.may_be_of(&ServiceRef::new("shop", service)), expected, "{service}");
     }
     assert_snapshot!(unmarked, @"the record export-7cb0d844a658ca77f191 of cluster blue cannot be used: it has no mark of an exporter, or no ARN of an EKS cluster");
 }
