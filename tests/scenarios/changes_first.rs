@@ -9,7 +9,7 @@ use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, refs};
-use crate::quotas::like_the_real_one;
+use crate::limits::like_the_real_one;
 use crate::run::{converge, held_back, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
 

@@ -1,11 +1,14 @@
-//! Schedules and direct invocations: what each is answered with, and what never writes.
+//! Schedules, direct invocations and every payload of `events/`: what each is answered with, what it is about, what
+//! never writes, and the actions that an installation reserves to an alias of the function.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, web_of};
 use crate::run::plan;
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{event, invoke};
+use testbed::function::{event, invoke, invoke_through};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 const SCHEDULES: [&str; 2] = ["schedule-eventbridge-rule", "schedule-eventbridge-scheduler"];
@@ -127,4 +130,136 @@ async fn payload_that_is_no_command_is_refused_before_anything_is_read() {
     assert_eq!(error.kind(), "InvalidEvent");
     assert!(error.to_string().contains("sync, plan"), "{error}");
     assert!(fleet.sandbox.aws().requests().is_empty());
+}
+
+#[tokio::test]
+async fn administrative_actions_are_accepted_only_through_the_alias() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function_with(&[("CLUSTERS", "blue"), ("ADMIN_ALIAS", "admin")]).await;
+    let arn = fleet.sandbox.cluster_arn("blue");
+    let command = |action: &str| json!({"action": action, "cluster": arn});
+
+    for action in ["adopt", "confirm", "purge"] {
+        for qualifier in [None, Some("live"), Some("$LATEST"), Some("Admin")] {
+            let answer = invoke_through(&function, qualifier, &command(action)).await;
+            let refused = answer.response.expect_err("reserved");
+            assert_eq!(refused.kind(), "NotThroughAlias");
+            let named = refused.to_string();
+            assert!(named.contains(action) && named.contains("--qualifier admin"), "{named}");
+            assert!(qualifier.is_none_or(|it| named.contains(&format!("through {it}"))), "{named}");
+        }
+        let answer = invoke_through(&function, Some("admin"), &command(action)).await;
+        assert!(answer.response.is_ok(), "{action}: {answer:?}");
+    }
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "confirm is a sync");
+}
+
+#[tokio::test]
+async fn all_else_is_accepted_without_it_and_without_the_setting_everything_is() {
+    let fleet = Fleet::start().await;
+    let reserved = fleet.function_with(&[("CLUSTERS", "blue"), ("ADMIN_ALIAS", "admin")]).await;
+    let command = |action: &str| json!({"action": action, "cluster": "blue"});
+    for action in ["plan", "sync", "status", "doctor"] {
+        let answer = invoke(&reserved, &command(action)).await;
+        assert!(answer.response.is_ok(), "{action}: {answer:?}");
+    }
+    for of_a_schedule in ["schedule-eventbridge-rule", "direct-cleanup"] {
+        assert!(invoke(&reserved, &event(of_a_schedule)).await.response.is_ok());
+    }
+
+    let open = fleet.function().await;
+    for action in ["adopt", "confirm"] {
+        assert!(invoke(&open, &command(action)).await.response.is_ok(), "{action}");
+    }
+}
+
+const SERVICES: [&str; 3] = ["cart", "checkout", "web"];
+
+/// What each payload syncs, as `<cluster> <service>`.
+fn expected(name: &str) -> Vec<String> {
+    let all = |cluster: &str| SERVICES.map(|service| format!("{cluster} {service}")).to_vec();
+    let one = |text: &str| vec![text.to_owned()];
+    match name {
+        "schedule-eventbridge-rule" | "schedule-eventbridge-scheduler" | "direct-sync" => {
+            [all("blue"), all("green")].concat()
+        }
+        "direct-plan"
+        | "direct-plan-cluster"
+        | "direct-adopt"
+        | "direct-adopt-confirmed"
+        | "direct-adopt-owner"
+        | "direct-cleanup"
+        | "direct-doctor"
+        | "direct-explain"
+        | "direct-purge"
+        | "direct-status"
+        // None of their services is there.
+        | "sqs-drift-created"
+        | "sqs-drift-instance"
+        | "sqs-drift-namespace"
+        | "sqs-drift-service"
+        | "sqs-drift-tags" => Vec::new(),
+        "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
+            one("blue web")
+        }
+        "logs-audit" => ["blue cart", "blue web"].map(str::to_owned).to_vec(),
+        "sqs-knative-resource" => one("blue cart"),
+        "sqs-kubewatch" | "sqs-argo-events-data" => one("green checkout"),
+        "sqs-in-eventbridge-in-sns" => one("green cart"),
+        "sqs-sync-cluster" => all("green"),
+        "direct-confirm"
+        | "sqs-kubernetes-event-exporter"
+        | "sqs-in-sns"
+        | "sqs-in-eventbridge" => all("blue"),
+        "sqs-mixed-batch" => {
+            let blue = ["blue cart", "blue web"].map(str::to_owned);
+            [blue.to_vec(), all("green")].concat()
+        }
+        other => panic!("events/{other}.json is not in this table"),
+    }
+}
+
+/// The same three Services in both clusters, nothing registered.
+async fn world() -> Fleet {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    for service in SERVICES {
+        fleet.web(service, "prod", &["10.0.1.1"]);
+        web_of(&green, service, "prod", &["10.0.2.1"]);
+    }
+    fleet
+}
+
+fn registered(fleet: &Fleet) -> Vec<String> {
+    let of = |cluster: &str, address: &str| {
+        let found = SERVICES
+            .into_iter()
+            .filter(|service| fleet.addresses("prod", service).contains(&address.to_owned()));
+        found.map(|service| format!("{cluster} {service}")).collect::<Vec<_>>()
+    };
+    [of("blue", "10.0.1.1"), of("green", "10.0.2.1")].concat()
+}
+
+fn names() -> BTreeSet<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/events");
+    let entries = std::fs::read_dir(folder).expect("the folder events/");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names = names.filter_map(|name| name.to_str()?.strip_suffix(".json").map(str::to_owned));
+    names.collect()
+}
+
+#[tokio::test]
+async fn every_payload_syncs_what_it_is_about_and_nothing_else() {
+    for name in names() {
+        let fleet = world().await;
+        let answer = invoke(&fleet.function().await, &event(&name)).await;
+        let response = answer.response.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(registered(&fleet), expected(&name), "{name}");
+        if name.starts_with("sqs-") {
+            assert_eq!(response, json!({ "batchItemFailures": [] }), "{name}");
+        } else {
+            assert_eq!(response["ok"], true, "{name}: {response}");
+        }
+    }
 }

@@ -1,12 +1,15 @@
-//! Readiness as Cloud Map's custom health: pods stay registered, and what changes is their health.
+//! Readiness as Cloud Map's custom health: pods stay registered, and what changes is their health, which is read and
+//! reported in its turn, late, in pages, and never twice. And services with a health check of Route 53.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
+use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, plan, settled, sync, writes};
-use testbed::cloud_map::Behaviour;
+use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::{Headless, Pod};
 
 pub const REPORT: &str = "UpdateInstanceCustomHealthStatus";
@@ -84,4 +87,157 @@ async fn pod_that_is_not_ready_stays_registered_and_is_unhealthy_until_it_is_rea
     converge(&fleet, &function).await;
     assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
     assert_eq!(fleet.instances("prod", "web"), before, "no instance was touched");
+}
+
+#[tokio::test]
+async fn report_that_takes_its_time_is_not_repeated_and_can_be_taken_back() {
+    let (fleet, function) = registered(&[]).await;
+    let health_delay = Duration::from_hours(1);
+    fleet.cloud_map.behave(Behaviour { health_delay, ..Behaviour::default() });
+    pods(&fleet, &[Pod::not_ready, ready]);
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"], "it is yet to show");
+
+    pods(&fleet, &[ready, ready]);
+    fleet.cloud_map.forget_calls();
+    sync(&function).await;
+    assert_eq!(writes(&fleet), [format!("{REPORT} web")], "what is coming is taken back");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
+    let fleet = fleet().await;
+    let health_lag = Duration::from_hours(1);
+    fleet.cloud_map.behave(Behaviour {
+        health_lag,
+        health_delay: Duration::ZERO,
+        ..Behaviour::default()
+    });
+    fleet.service(web(&[]));
+    pods(&fleet, &[ready, Pod::not_ready]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 UNKNOWN", "10.0.1.2 UNKNOWN"]);
+
+    pods(&fleet, &[ready, ready]);
+    let report = sync(&function).await;
+    assert!(!report.ok && report.to_string().contains("InstanceNotFound"), "{report}");
+    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
+    fleet.cloud_map.health_is_known(&service);
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
+}
+
+#[tokio::test]
+async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want_it() {
+    let fleet = fleet().await;
+    fleet.cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });
+    fleet.web("plain", "prod", &["10.0.2.1"]);
+    fleet.service(web(&[]));
+    pods(&fleet, &[ready, ready, ready, ready, Pod::not_ready]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 3, "three pages of one service");
+    fleet.cloud_map.forget_calls();
+    sync_service(&function, "plain").await;
+    assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 0);
+}
+
+/// What a removal rests on is read again, and a message reads a part.
+#[tokio::test]
+async fn health_is_not_reported_again_by_a_removal_or_a_message() {
+    let (fleet, function) = registered(&[]).await;
+    pods(&fleet, &[Pod::not_ready, ready]);
+    converge(&fleet, &function).await;
+    pods(&fleet, &[Pod::not_ready]);
+    fleet.cloud_map.forget_calls();
+    let report = sync(&function).await;
+    assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{report}");
+    let report = sync_service(&fleet.function().await, "web").await;
+    let report = report.to_string() + &sync_service(&function, "web").await.to_string();
+    assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{report}");
+}
+
+/// While one process registers a pod another one reports.
+#[tokio::test(start_paused = true)]
+async fn health_that_another_process_has_reported_by_the_second_look_is_not_reported_again() {
+    let (fleet, function) = registered(&[]).await;
+    let other = fleet.function().await;
+    let slow = FaultKind::Late(Duration::from_secs(3));
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", slow));
+    fleet.cloud_map.forget_calls();
+    pods(&fleet, &[ready, Pod::terminating, ready]);
+    let (report, ()) = tokio::join!(sync(&function), async {
+        fleet.called("RegisterInstance").await;
+        pods(&fleet, &[Pod::not_ready, Pod::terminating, ready]);
+        sync_service(&other, "web").await;
+    });
+    assert_eq!(fleet.cloud_map.count(REPORT), 1, "{report}");
+    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.3 HEALTHY"]);
+}
+
+#[tokio::test]
+async fn health_is_reported_after_new_pods_are_registered_and_before_old_ones_go() {
+    let (fleet, function) = registered(&[]).await;
+    pods(&fleet, &[Pod::not_ready, Pod::terminating, ready]);
+    fleet.cloud_map.forget_calls();
+    let report = sync(&function).await;
+    let made = ["RegisterInstance", REPORT, "DeregisterInstance"];
+    assert_eq!(writes(&fleet), made.map(|operation| format!("{operation} web")), "{report}");
+    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.3 HEALTHY"]);
+}
+
+/// An address of each network that a check cannot call.
+const PRIVATE: [&str; 4] = ["10.0.1.1", "172.16.0.1", "192.168.0.1", "192.0.2.1"];
+
+fn check() -> Value {
+    json!({ "Type": "TCP", "FailureThreshold": 3 })
+}
+
+/// An A service `web` in a public namespace, claimed by a Service with one port and these pods; its id.
+async fn public(addresses: &[&str]) -> (Fleet, String) {
+    let fleet = Fleet::start().await;
+    let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
+    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
+    let service = fleet.cloud_map.service(&public, "web", kind);
+    fleet.web("web", "example.com", addresses);
+    (fleet, service)
+}
+
+#[tokio::test]
+async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
+    let (fleet, service) = public(&[PRIVATE.as_slice(), &["203.0.113.7"]].concat()).await;
+    fleet.cloud_map.dress(&service, "by hand", &check());
+    let function = fleet.function().await;
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
+    assert_eq!((report.counts.held_back, report.counts.registered), (1, 1), "{report}");
+    let said = said_of(&report, "AddressNotCheckable");
+    assert!(said.contains("Route 53") && said.contains("192.168.0.0/16"), "{said}");
+    assert_eq!(writes(&fleet).len(), 1, "no refusal is asked for");
+    assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
+    converge(&fleet, &function).await;
+    let events: Vec<_> =
+        fleet.cluster.warnings("shop").into_iter().map(|it| it["reason"].clone()).collect();
+    assert_eq!(events, ["AddressNotCheckable"]);
+}
+
+#[tokio::test]
+async fn other_address_that_a_check_refuses_is_held_back_in_cloud_maps_words() {
+    let (fleet, service) = public(&["100.64.0.1", "203.0.113.7"]).await;
+    fleet.cloud_map.dress(&service, "by hand", &check());
+    let networks_refused_by_checks = vec![(Ipv4Addr::new(100, 64, 0, 0), 10)];
+    fleet.cloud_map.behave(Behaviour { networks_refused_by_checks, ..Behaviour::default() });
+
+    let report = sync(&fleet.function().await).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(held_back(&report), ["InvalidInput"], "{report}");
+    let said = said_of(&report, "InvalidInput");
+    assert!(said.contains("IPv4 address 100.64.0.1 is forbidden for healthChecks"), "{said}");
+    assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
 }

@@ -1,18 +1,23 @@
-//! What is logged: what says the same in each run is logged once when it begins and once when it ends, such as the planned
-//! changes of a dry run and what is held back.
+//! What is logged: what says the same in each run is logged once when it begins and once when it ends, such as the
+//! reasons for which something is held back. No secret is ever logged: not by the function, and at no level by what it
+//! is built from.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
 
-use crate::fleet::{Fleet, annotated, refs, web_of};
-use crate::logged::invoke_logged;
+use crate::fleet::{Fleet, annotated, attributes, refs, web_of};
+use crate::logged::{Log, invoke_logged};
 use crate::queue::{batch, message};
-use crate::run::{converge, sync};
+use crate::run::{converge, said_of, sync};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{self, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::event;
-use testbed::kubernetes::{Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use testbed::{cloud_map, kubernetes};
 
 const DRY_RUN: (&str, &str) = ("DRY_RUN", "true");
 
@@ -82,7 +87,7 @@ async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
     let [ended] = changes(&third).try_into().expect("one line");
     assert!(ended.starts_with("ended: planned: register ip-10-0-1-2-"), "{ended}");
 
-    let broken = Fault::always("/api/v1/services", FaultKind::Status(500));
+    let broken = kubernetes::Fault::always("/api/v1/services", kubernetes::FaultKind::Status(500));
     fleet.cluster.fail(broken);
     let (_, unread) = invoke_logged(&function, &schedule).await;
     fleet.cluster.clear_faults();
@@ -245,4 +250,61 @@ async fn documented_cost_of_the_log_is_the_measured_one() {
         }
     }
     assert!(wrong.is_empty(), "docs/sizing.md: {wrong:#?}");
+}
+
+/// The SDK's debug form of an answer that cannot be read has the whole of it, with what belongs to others.
+#[tokio::test]
+async fn answer_that_cannot_be_read_is_not_repeated() {
+    let log = Log::default();
+    let lines = fmt::layer().with_ansi(false).with_writer(log.clone());
+    let filter = Targets::new().with_target("cloud_map_sync", LevelFilter::TRACE);
+    let _logging =
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(lines).with(filter));
+    let fleet = Fleet::start().await;
+    let service = fleet.ecs_service("web", "10.0.9.1");
+    fleet.put(&service, "canary", &attributes(&[("colour", "canary-of-another")]));
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    fleet.cloud_map.inject(Fault::on("ListInstances", FaultKind::TruncatedJson));
+
+    let report = sync(&fleet.function().await).await;
+
+    let held = said_of(&report, "Unreadable");
+    assert!(held.ends_with("unterminated string key"), "{held}");
+    let all = format!("{report}{}{}", log.text(), serde_json::to_string(&report).expect("JSON"));
+    assert!(log.text().contains("unterminated") && !all.contains("canary-of-another"), "{all}");
+}
+
+#[tokio::test]
+async fn neither_keys_nor_tokens_are_logged_at_any_level() {
+    let log = Log::default();
+    // As the binary keeps it: the signer tells the session token of each presigned URL at TRACE.
+    let filter =
+        Targets::new().with_default(LevelFilter::TRACE).with_target("aws_sigv4", LevelFilter::INFO);
+    let lines = fmt::layer().with_ansi(false).with_writer(log.clone());
+    let _logging =
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(lines).with(filter));
+    let fleet = Fleet::start().await;
+    fleet.sandbox.use_sockets();
+    let role = "arn:aws:iam::111122223333:role/registry";
+    fleet.sandbox.role(role, Some("external-id-canary"));
+    let clusters = format!(
+        r#"[{{"cluster": "blue", "registryRoleArn": "{role}", "externalId": "external-id-canary"}}]"#
+    );
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::AccessDenied));
+    fleet.cluster.fail(ClusterFault::once("/api", ClusterFaultKind::Status(401)));
+
+    let mut reports = String::new();
+    for _ in 0..3 {
+        reports += &sync(&function).await.to_string();
+    }
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{reports}");
+
+    let text = log.text() + &reports;
+    assert!(text.contains("TRACE") && text.contains("DEBUG"), "all levels were kept");
+    for (what, secret) in fleet.sandbox.aws().identities.secrets() {
+        let found = text.lines().find(|line| line.contains(&secret));
+        assert_eq!(found, None, "{what} is in the log");
+    }
 }

@@ -8,7 +8,7 @@ use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, refs};
-use crate::quotas::like_the_real_one;
+use crate::limits::like_the_real_one;
 use crate::run::{converge, settled, sync};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};

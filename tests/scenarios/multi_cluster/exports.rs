@@ -1,10 +1,19 @@
-//! The instances of exports in Cloud Map.
+//! The instances of exports in Cloud Map: endpoints that are leaving, addresses that are not imported, Services that
+//! are gone or cannot be exported, and exports that are larger than a record, a Cloud Map service, or the records of a
+//! cluster.
 
 use cloud_map_sync::cloud_map::LocalHost;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
 
-use super::{Members, exported, web};
+use super::{
+    Members, condition, exported, imported, in_full, message_of, part, pods, service, slices,
+    sources, web,
+};
+use crate::fleet::refs;
+use crate::run::sync;
 use testbed::cloud_map::Behaviour;
-use testbed::kubernetes::Pod;
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -33,4 +42,304 @@ async fn any_client_discovers_the_ready_endpoints_of_all_members_and_no_record()
     let mut addresses: Vec<&str> = addresses.collect();
     addresses.sort_unstable();
     assert_eq!(addresses, ["10.0.0.1", "10.1.0.1"]);
+}
+
+const OLD: &str = "2026-01-01T00:00:00Z";
+
+#[tokio::test]
+async fn endpoint_that_serves_while_it_terminates_is_in_the_import_and_not_in_cloud_map() {
+    let members = Members::start().await;
+    let Members { blue, green, fleet, .. } = &members;
+    exported(blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
+    let leaving = [
+        Pod::new("web-1", "10.0.0.1").terminating(),
+        Pod::new("web-2", "10.0.0.2"),
+        Pod::new("web-3", "10.0.0.3").not_ready().terminating(),
+    ];
+    blue.pods("shop", "web", &leaving);
+
+    members.converge().await;
+
+    for cluster in [blue, green] {
+        let slice = &slices(cluster, "web")[0];
+        let endpoints = slice["endpoints"].as_array().expect("endpoints");
+        let conditions: Vec<(&Value, &Value)> =
+            endpoints.iter().map(|it| (&it["addresses"][0], &it["conditions"])).collect();
+        let expected = [
+            (&json!("10.0.0.1"), &json!({"ready": false, "serving": true, "terminating": true})),
+            (&json!("10.0.0.2"), &json!({"ready": true, "serving": true, "terminating": false})),
+        ];
+        assert_eq!(conditions, expected);
+    }
+    assert_eq!(fleet.addresses("shop", "web"), ["10.0.0.2"]);
+}
+
+fn lines(report: &Report, cluster: &str) -> Vec<(String, String)> {
+    let lines = part(report, cluster).held_back.iter();
+    lines.map(|it| (it.reason.to_string(), it.detail.clone())).collect()
+}
+
+/// Rules that allow everything, with ranges of addresses for a cluster.
+fn policy(cluster: &str, names: &str, cidrs: &[&str]) -> String {
+    let rule = |clusters: &str, names: &str| json!({"clusters": [clusters], "kubernetesNamespaces": ["*"], "cloudMapNamespaces": ["*"], "names": [names]});
+    let mut first = rule(cluster, names);
+    first["cidrs"] = json!(cidrs);
+    json!([first, rule("*", "*")]).to_string()
+}
+
+#[tokio::test]
+async fn address_outside_the_ranges_of_the_importing_cluster_is_not_imported() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.amber("web", &["10.2.0.1", "192.168.7.1", "192.168.7.2"]);
+    let policy = policy("green", "*", &["10.0.0.0/8"]);
+    let function = members.serving("blue,green", &[("NAME_POLICY", &policy)]).await;
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let allowed = sources([("amber", &["10.2.0.1:8080"]), ("blue", &["10.0.0.1:8080"])]);
+    assert_eq!(imported(&members.green, "web"), allowed);
+    assert_eq!(imported(&members.blue, "web")["amber"].len(), 3);
+    let [(reason, detail)] = lines(&report, "green").try_into().expect("one line");
+    assert_eq!(reason, "AddressNotAllowed");
+    insta::assert_snapshot!(detail, @"2 addresses are not imported from cluster amber, since NAME_POLICY does not allow them for the Kubernetes namespace: 192.168.7.1, 192.168.7.2");
+    assert_eq!(lines(&report, "blue"), []);
+    let question =
+        json!({"action": "explain", "cluster": "green", "namespace": "shop", "service": "web"});
+    let answer = members.ask(&function, &question).await.to_string();
+    let reason = "not in the import: NAME_POLICY does not allow its address";
+    assert_eq!(answer.matches(reason).count(), 2, "{answer}");
+}
+
+#[tokio::test]
+async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1", "192.168.7.1"], CREATED);
+    let ranges = policy("blue", "*", &["10.0.0.0/8"]);
+    let function = members.serving("blue,green", &[("NAME_POLICY", &ranges)]).await;
+    sync(&function).await;
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+
+    let names = policy("blue", "api", &["10.0.0.0/8"]);
+    let function = members.serving("blue,green", &[("NAME_POLICY", &names)]).await;
+    let report = sync(&function).await;
+
+    assert_eq!(members.green.service_import("shop", "web"), None, "{}", in_full(&report));
+    assert_eq!(condition(&members.blue, "web", "Ready"), "False Failed");
+    // A function that does not read the exporter goes by its records.
+    sync(&members.serving("green", &[]).await).await;
+    assert_eq!(members.green.service_import("shop", "web"), None);
+}
+
+#[tokio::test]
+async fn export_that_is_not_allowed_any_more_keeps_no_record_under_a_former_id() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    sync(&members.serving("blue,green", &[]).await).await;
+    members.blue.cluster_property("cluster.clusterset.k8s.io", "navy");
+    let names = policy("blue", "api", &["10.0.0.0/8"]);
+    let function = members.serving("blue", &[("NAME_POLICY", &names)]).await;
+
+    let report = sync(&function).await;
+
+    sync(&members.serving("green", &[]).await).await;
+    let import = members.green.service_import("shop", "web");
+    assert_eq!(import, None, "{}", in_full(&report));
+}
+
+pub fn conditions(cluster: &KubernetesServer, name: &str) -> [String; 2] {
+    ["Valid", "Ready"].map(|kind| condition(cluster, name, kind))
+}
+
+/// So many addresses.
+fn addresses(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("10.0.{}.{}", index / 250, index % 250 + 1)).collect()
+}
+
+pub fn export_of_many(members: &Members, name: &str, count: usize) {
+    let service = service(name);
+    let addresses = addresses(count);
+    exported(&members.blue, service, &refs(&addresses), CREATED);
+}
+
+/// Makes a Service of any type into one of type ExternalName.
+fn to_external_name(service: &mut Value) {
+    service["spec"] = json!({ "type": "ExternalName", "externalName": "example.com" });
+}
+
+#[tokio::test]
+async fn derived_service_is_never_exported() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    members.blue.put(Export::new("shop", "derived-isrlchlhrq").created(CREATED).into());
+
+    members.converge().await;
+
+    let expected = ["False InvalidServiceType", "False Failed"];
+    assert_eq!(conditions(&members.blue, "derived-isrlchlhrq"), expected);
+    assert_eq!(members.green.service_import("shop", "derived-isrlchlhrq"), None);
+}
+
+#[tokio::test]
+async fn service_that_is_deleted_or_becomes_an_external_name_ends_its_export() {
+    for (is_deleted, expected) in [
+        (true, ["False NoService", "False Pending"]),
+        (false, ["False InvalidServiceType", "False Failed"]),
+    ] {
+        let members = Members::start().await;
+        let Members { blue, green, fleet, .. } = &members;
+        exported(blue, web(), &["10.0.0.1"], CREATED);
+        members.converge().await;
+        if is_deleted {
+            blue.delete_service("shop", "web");
+        } else {
+            blue.edit_service("shop", "web", to_external_name);
+        }
+
+        members.converge().await;
+
+        assert_eq!(conditions(blue, "web"), expected);
+        assert_eq!(fleet.addresses("shop", "web"), [""; 0]);
+        assert_eq!(fleet.instances("clusterset.shop-set", "blue").len(), 1, "its own record");
+        for cluster in [blue, green] {
+            assert_eq!(cluster.service_import("shop", "web"), None);
+        }
+    }
+}
+
+/// The import in green of an export of blue that green's own function knows from the record alone.
+async fn read_by_another_function(members: &Members) -> Value {
+    let green_alone = members.serving("green", &[]).await;
+    members.green.delete("serviceimports", "shop", "web");
+    let report = sync(&green_alone).await;
+    assert!(report.ok, "{}", in_full(&report));
+    members.green.service_import("shop", "web").expect("an import")
+}
+
+#[tokio::test]
+async fn forty_ports_and_unicode_are_in_the_pieces_of_a_record() {
+    let members = Members::start().await;
+    let service = (0..40).fold(ClusterIp::new("shop", "web"), |service, index| {
+        let name = format!("a-long-port-{index:02}");
+        service
+            .port_of("TCP", &name, 8000 + index, 8000 + index)
+            .with(|it| it.app_protocol("kubernetes.io/h2c"))
+    });
+    members.blue.service(service);
+    pods(&members.blue, "web", &["10.0.0.1"]);
+    let annotations = [("team", "Käse, 漢字 und 😀\n\"quoted\"")];
+    let export = Export::new("shop", "web").created(CREATED).annotations(&annotations);
+    members.blue.put(export.into());
+
+    members.converge().await;
+
+    assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
+    let records = members.fleet.instances("clusterset.shop-set", "blue");
+    let pieces = records["export-7cb0d844a658ca77f191"].keys();
+    assert_eq!(pieces.filter(|key| key.starts_with("cloud-map-sync/export")).count(), 5);
+    assert_eq!(members.fleet.addresses("shop", "web").len(), 40);
+    let import = read_by_another_function(&members).await;
+    assert_eq!(import["spec"]["ports"].as_array().map(Vec::len), Some(40), "{import:#}");
+    assert_eq!(import["metadata"]["annotations"]["team"], annotations[0].1);
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn labels_and_annotations_of_100_kb_are_left_out_by_every_member_and_reported() {
+    let members = Members::start().await;
+    let long = "x".repeat(100 * 1024);
+    members.blue.service(web());
+    pods(&members.blue, "web", &["10.0.0.1"]);
+    let export = Export::new("shop", "web").created(CREATED).labels(&[("team", "shop")]);
+    members.blue.put(export.annotations(&[("note", &long)]).into());
+
+    members.converge().await;
+
+    let told = "labels and annotations are left out, since they do not fit";
+    assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
+    assert_eq!(message_of(&members.blue, "web", "Ready"), told);
+    let here = members.green.service_import("shop", "web").expect("an import");
+    let there = read_by_another_function(&members).await;
+    for import in [here, there] {
+        assert_eq!(import["metadata"]["labels"]["team"], Value::Null, "{import:.300}");
+        assert_eq!(import["metadata"]["annotations"]["note"], Value::Null);
+    }
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
+    let members = Members::start().await;
+    let service = (0..100).fold(ClusterIp::new("shop", "web"), |service, index| {
+        service.port_of("TCP", &format!("a-long-port-{index:02}"), 8000 + index, 8000 + index)
+    });
+    exported(&members.blue, service, &[], CREATED);
+    exported(&members.blue, ClusterIp::new("shop", "api").port("http", 80), &["10.0.0.2"], CREATED);
+
+    let report = sync(&members.function).await;
+
+    assert!(report.to_string().contains("ExportTooLarge"), "{report}");
+    assert_eq!(condition(&members.blue, "web", "Ready"), "False Failed");
+    let told = message_of(&members.blue, "web", "Ready");
+    assert!(told.starts_with("ExportTooLarge: the properties of its 100 ports have "), "{told}");
+    assert_eq!(condition(&members.blue, "api", "Ready"), "True Exported");
+    let records = members.fleet.instances("clusterset.shop-set", "blue");
+    assert_eq!(records.len(), 2, "of api and of the cluster: {records:?}");
+    assert!(!imported(&members.green, "api").is_empty());
+    // Without a record it counts for no member, whoever serves it.
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(cluster.service_import("shop", "web"), None);
+    }
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_reported_with_numbers() {
+    let members = Members::start().await;
+    export_of_many(&members, "web", 1001);
+
+    let report = sync(&members.function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(members.fleet.addresses("shop", "web").len(), 1000);
+    assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
+    assert_eq!(
+        message_of(&members.blue, "web", "Ready"),
+        "ServiceFull: 1000 of 1001 instances fit: a Cloud Map service can have 1000, and 0 in it are not ours"
+    );
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "web")["blue"].len(), 1001);
+        assert_eq!(slices(cluster, "web").len(), 11);
+    }
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
+    let members = Members::start().await;
+    let function = members.serving("blue", &[("MULTI_CLUSTER", "export")]).await;
+    for index in 0..1000 {
+        let service = ClusterIp::new("shop", &format!("web-{index:04}"));
+        exported(&members.blue, service.port("http", 80), &[], CREATED);
+    }
+
+    let report = sync(&function).await;
+
+    assert!(report.to_string().contains("TooManyExports"), "{report}");
+    let records = members.fleet.instances("clusterset.shop-set", "blue");
+    assert_eq!(records.len(), 1000, "999 exports and the cluster");
+    let ready = |index| condition(&members.blue, &format!("web-{index:04}"), "Ready");
+    let of_all: Vec<String> = (0..1000).map(ready).collect();
+    assert_eq!(of_all.iter().filter(|it| *it == "True Exported").count(), 999);
+    let held = of_all.iter().position(|it| it == "False Failed").expect("one is held back");
+    assert_eq!(
+        message_of(&members.blue, &format!("web-{held:04}"), "Ready"),
+        "TooManyExports: a cluster can have 999 exports"
+    );
+    members.blue.unexport("shop", &format!("web-{:04}", (held + 1) % 1000));
+    sync(&function).await;
+    sync(&function).await;
+    assert_eq!(ready(held), "True Exported");
 }

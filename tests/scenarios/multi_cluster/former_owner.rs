@@ -4,7 +4,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
-use super::mended::{LEFT, leave_unnamed, left_of};
+use super::in_the_way::{LEFT, leave_unnamed, left_of};
 use super::{ClusterIp, Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::fleet::OWNER;
 use crate::run::{report, sync};

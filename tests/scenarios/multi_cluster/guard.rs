@@ -1,9 +1,17 @@
-//! The guard holds a large loss of exports, and the imports with it.
+//! The guard holds a large loss of exports and the imports with it, and a large loss of imported endpoints, also of
+//! clusters that no function serves.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use cloud_map_sync::model::GuardState;
+use cloud_map_sync::report::{GuardReport, Report};
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, service};
+use super::{Members, exported, imported, in_full, part, service, sources, web};
+use crate::fleet::refs;
 use crate::run::{report, sync};
+use testbed::kubernetes::KubernetesServer;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -43,4 +51,135 @@ async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_
         assert_eq!(members.green.service_import("shop", "api"), None);
         members.assert_settled().await;
     }
+}
+
+/// `GUARD_WAIT`, unless it is set.
+const WAIT: Duration = Duration::from_mins(10);
+const NAMES: [&str; 2] = ["api", "cart"];
+
+fn eight(third: usize) -> Vec<String> {
+    (1..=8).map(|last| format!("10.2.{third}.{last}")).collect()
+}
+
+impl Members {
+    /// `amber` exports two Services with eight endpoints each, which both clusters import.
+    async fn with_amber() -> Self {
+        let members = Self::start().await;
+        members.amber_has_all();
+        members.converge().await;
+        members
+    }
+
+    fn amber_has_all(&self) {
+        for (index, name) in NAMES.into_iter().enumerate() {
+            let addresses = eight(index);
+            self.amber(name, &refs(&addresses));
+        }
+    }
+
+    fn amber_is_lost(&self) {
+        for name in NAMES {
+            self.amber(name, &[]);
+        }
+    }
+
+    /// The clusters whose record has a note of the guard.
+    fn noted(&self) -> Vec<&str> {
+        let record = |cluster: &&str| {
+            let records = self.fleet.instances("clusterset.shop-set", cluster);
+            records.get("cluster").is_some_and(|it| it.contains_key("cloud-map-sync/guard"))
+        };
+        ["blue", "green"].into_iter().filter(record).collect()
+    }
+}
+
+fn guard<'a>(report: &'a Report, cluster: &str) -> &'a GuardReport {
+    part(report, cluster).guard.as_ref().unwrap_or_else(|| panic!("{}", in_full(report)))
+}
+
+fn count(cluster: &KubernetesServer, name: &str) -> usize {
+    imported(cluster, name).values().map(BTreeSet::len).sum()
+}
+
+#[tokio::test]
+async fn large_loss_of_another_cluster_is_held_and_noted_while_additions_go_on() {
+    let members = Members::with_amber().await;
+    members.amber("api", &["10.2.9.9"]);
+    members.amber("cart", &[]);
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+
+    let held = sync(&members.function).await;
+
+    assert!(held.ok, "{}", in_full(&held));
+    for cluster in ["blue", "green"] {
+        let guard = guard(&held, cluster);
+        assert_eq!((guard.state, guard.loss, guard.instances), (GuardState::Held, 15, 16));
+        assert!(!guard.later_look);
+        let lines = part(&held, cluster).held_back.iter();
+        let lines: Vec<_> = lines.map(|it| (it.service.name.as_str(), &*it.reason)).collect();
+        assert_eq!(lines, [("api", "Guard"), ("cart", "Guard")]);
+    }
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!((count(cluster, "api"), count(cluster, "cart")), (9, 8));
+        assert_eq!(imported(cluster, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    }
+    assert_eq!(members.noted(), ["blue", "green"]);
+    members.assert_settled().await;
+    members.clock.advance(WAIT / 2);
+    let again = sync(&members.function).await;
+    assert!(guard(&again, "green").later_look, "{}", in_full(&again));
+    assert_eq!(members.noted(), ["blue", "green"], "a new heartbeat keeps the note");
+
+    members.clock.advance(WAIT / 2);
+    let lifted = sync(&members.function).await;
+
+    assert_eq!(guard(&lifted, "green").state, GuardState::Lifted, "{}", in_full(&lifted));
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "api"), sources([("amber", &["10.2.9.9:8080"])]));
+        assert_eq!(cluster.service_import("shop", "cart"), None);
+    }
+    assert_eq!(members.noted(), [""; 0]);
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn cluster_that_comes_back_is_forgotten_and_a_confirmation_is_for_one_cluster() {
+    let members = Members::with_amber().await;
+    members.amber_is_lost();
+    sync(&members.function).await;
+    members.amber_has_all();
+    members.converge().await;
+    assert_eq!(members.noted(), [""; 0]);
+    members.amber_is_lost();
+
+    let confirm = json!({ "action": "confirm", "cluster": "blue" });
+    let confirmed = report(&members.function, &confirm).await;
+
+    assert_eq!(guard(&confirmed, "blue").state, GuardState::Confirmed, "{}", in_full(&confirmed));
+    assert_eq!(guard(&confirmed, "green").state, GuardState::Held);
+    assert_eq!(members.blue.service_import("shop", "api"), None);
+    assert_eq!(count(&members.green, "api"), 8);
+    assert_eq!(members.noted(), ["green"]);
+}
+
+#[tokio::test]
+async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
+    let members = Members::start().await;
+    for (index, name) in NAMES.into_iter().enumerate() {
+        let service = service(name);
+        let addresses = eight(index);
+        exported(&members.blue, service, &refs(&addresses), CREATED);
+    }
+    members.converge().await;
+    for name in NAMES {
+        assert!(members.blue.unexport("shop", name));
+    }
+    sync(&members.function).await;
+    members.clock.advance(WAIT);
+
+    let lifted = sync(&members.function).await;
+
+    assert_eq!(part(&lifted, "green").guard, None, "{}", in_full(&lifted));
+    assert_eq!(members.green.service_import("shop", "api"), None);
+    members.assert_settled().await;
 }

@@ -1,14 +1,20 @@
-//! Objects, namespaces and refusals of the API server that stand in the way of an import. Other imports go on, and so do
-//! the annotated Services.
+//! Objects, namespaces and refusals of the API server that stand in the way of an import, and objects of imports that
+//! another writer changed or deletes. Other imports go on, and the virtual IPs of an import last as long as its
+//! ServiceImport.
 
 use std::time::Duration;
 
 use cloud_map_sync::report::Report;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Members, exported, imported, in_full, part, pods, service, sources, web, writes};
+use super::{
+    Members, exported, imported, in_full, part, pods, service, slices, sources, web, writes,
+};
+use crate::fleet::OWNER;
 use crate::run::sync;
-use testbed::kubernetes::{Fault, FaultKind, Policy};
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::kubernetes;
+use testbed::kubernetes::{KubernetesServer, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -135,8 +141,12 @@ impl Members {
 #[tokio::test]
 async fn object_that_changed_meanwhile_is_looked_at_again() {
     let members = Members::with_changes().await;
-    members.green.fail(Fault::once(SLICES, FaultKind::Status(409)).of_method("PATCH"));
-    members.green.fail(Fault::once(SERVICES, FaultKind::Status(409)).of_method("POST"));
+    members.green.fail(
+        kubernetes::Fault::once(SLICES, kubernetes::FaultKind::Status(409)).of_method("PATCH"),
+    );
+    members.green.fail(
+        kubernetes::Fault::once(SERVICES, kubernetes::FaultKind::Status(409)).of_method("POST"),
+    );
 
     let report = sync(&members.function).await;
 
@@ -149,7 +159,9 @@ async fn object_that_changed_meanwhile_is_looked_at_again() {
 #[tokio::test]
 async fn object_that_changes_again_and_again_is_left_to_the_next_run() {
     let members = Members::with_changes().await;
-    members.green.fail(Fault::always(SLICES, FaultKind::Status(409)).of_method("PATCH"));
+    members.green.fail(
+        kubernetes::Fault::always(SLICES, kubernetes::FaultKind::Status(409)).of_method("PATCH"),
+    );
     members.green.forget_requests();
 
     let report = sync(&members.function).await;
@@ -167,7 +179,10 @@ async fn object_that_changes_again_and_again_is_left_to_the_next_run() {
 async fn refusal_of_a_policy_is_one_line_with_the_rule() {
     let rule = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: Services have the label team";
     let members = Members::with_changes().await;
-    members.green.fail(Fault::always(SERVICES, FaultKind::DeniedByPolicy(rule)).of_method("POST"));
+    members.green.fail(
+        kubernetes::Fault::always(SERVICES, kubernetes::FaultKind::DeniedByPolicy(rule))
+            .of_method("POST"),
+    );
 
     let report = sync(&members.function).await;
 
@@ -180,4 +195,176 @@ async fn refusal_of_a_policy_is_one_line_with_the_rule() {
     members.assert_first_flow_is_unharmed();
     members.green.clear_faults();
     members.assert_reached().await;
+}
+
+const IMPORT: &str = "multicluster.kubernetes.io/service-name";
+
+#[tokio::test]
+async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
+    for labels in [
+        &["endpointslice.kubernetes.io/managed-by"][..],
+        &[IMPORT],
+        &[IMPORT, "endpointslice.kubernetes.io/managed-by"],
+    ] {
+        let members = Members::start().await;
+        let Members { blue, green, .. } = &members;
+        exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+        members.converge().await;
+        let mut slice = slices(green, "web").remove(0);
+        for label in labels {
+            slice["metadata"]["labels"].as_object_mut().expect("labels").remove(*label);
+        }
+        green.put(slice);
+        pods(blue, "web", &["10.0.0.2"]);
+
+        members.converge().await;
+
+        assert_eq!(imported(green, "web"), sources([("blue", &["10.0.0.2:8080"])]), "{labels:?}");
+        assert_eq!(green.objects("endpointslices", "shop").len(), 1, "{labels:?}");
+        let mended = &slices(green, "web")[0]["metadata"]["labels"];
+        assert!(labels.iter().all(|label| !mended[*label].is_null()), "{mended}");
+    }
+}
+
+/// The resources of which objects are left of a deleted import, and the number of these objects.
+pub const LEFT: [(&[&str], usize); 3] =
+    [(&["services", "endpointslices"], 3), (&["services"], 1), (&["endpointslices"], 2)];
+
+/// A person deletes an import and leaves some of what it owns, of which then neither a label nor an owner names it.
+pub fn leave_unnamed(cluster: &KubernetesServer, name: &str, left: &[&str]) {
+    let import = cluster.service_import("shop", name).expect("an import");
+    let derived = &import["metadata"]["annotations"]["multicluster.kubernetes.io/derived-service"];
+    let derived = cluster.service_object("shop", derived.as_str().expect("a name"));
+    let derived = derived.map(|it| ("services", it));
+    let slices = slices(cluster, name).into_iter().map(|it| ("endpointslices", it));
+    for (resource, mut object) in slices.chain(derived) {
+        if left.contains(&resource) {
+            object["metadata"]["ownerReferences"] = json!([]);
+            object["metadata"]["labels"].as_object_mut().expect("labels").remove(IMPORT);
+            cluster.put(object);
+        } else {
+            cluster.delete(resource, "shop", object["metadata"]["name"].as_str().expect("a name"));
+        }
+    }
+    cluster.delete("serviceimports", "shop", name);
+}
+
+/// The names of the derived Services and slices of this owner.
+pub fn left_of(cluster: &KubernetesServer, owner: &str) -> Vec<String> {
+    let all = ["services", "endpointslices"].map(|it| cluster.objects(it, "shop")).concat();
+    let ours = all.iter().filter(|it| it["metadata"]["labels"]["cloud-map-sync/owner"] == owner);
+    ours.map(|it| it["metadata"]["name"].to_string()).collect()
+}
+
+#[tokio::test]
+async fn what_is_left_of_an_import_goes_once_it_is_known_that_no_cluster_exports_its_name() {
+    for (left, count) in LEFT {
+        let members = Members::start().await;
+        let Members { blue, green, fleet, .. } = &members;
+        exported(blue, web(), &["10.0.0.1"], CREATED);
+        members.amber("web", &["10.2.0.1"]);
+        members.converge().await;
+        leave_unnamed(green, "web", left);
+        blue.unexport("shop", "web");
+        let place = fleet.cloud_map.find_service("shop", "web").expect("a service");
+        let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&place);
+        fleet.cloud_map.inject(denied.always());
+
+        let report = sync(&members.function).await;
+
+        // Amber may export it.
+        assert_eq!(left_of(green, OWNER).len(), count, "{left:?}\n{report}");
+        fleet.cloud_map.heal();
+        members.amber("web", &[]);
+        let report = sync(&members.function).await;
+        assert_eq!(left_of(green, OWNER), [""; 0], "{left:?}\n{report}");
+        members.converge().await;
+    }
+}
+
+/// Garbage collection takes the Service with the import, which may also be one that another run has just made.
+#[tokio::test]
+async fn derived_service_stays_while_an_import_owns_it_that_is_not_ours_any_more() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    exported(blue, web(), &[], CREATED);
+    members.converge().await;
+    let mut import = green.service_import("shop", "web").expect("an import");
+    import["metadata"]["labels"].as_object_mut().expect("labels").remove("cloud-map-sync/owner");
+    green.put(import);
+    blue.unexport("shop", "web");
+
+    let report = sync(&members.function).await;
+
+    assert_eq!(left_of(green, OWNER).len(), 1, "{report}");
+}
+
+const DERIVED: &str = "derived-isrlchlhrq";
+
+fn ips(cluster: &KubernetesServer) -> Vec<String> {
+    let import = cluster.service_import("shop", "web").expect("an import");
+    let ips = import["spec"]["ips"].as_array().cloned().unwrap_or_default();
+    ips.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn ips_of_service(cluster: &KubernetesServer) -> Vec<String> {
+    let service = cluster.service_object("shop", DERIVED).expect("a Service");
+    let ips = service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
+    ips.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn imported_with_both_families() -> Members {
+    let members = Members::start().await;
+    members.green.set_families(&["IPv4", "IPv6"]);
+    members.blue.set_families(&["IPv4", "IPv6"]);
+    exported(&members.blue, web().families(&["IPv4", "IPv6"]), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    members
+}
+
+#[tokio::test]
+async fn service_that_somebody_deletes_is_made_again_with_its_ips_also_after_a_failure() {
+    let members = imported_with_both_families().await;
+    let before = ips(&members.green);
+    assert_eq!(before.len(), 2);
+    assert!(members.green.delete_service("shop", DERIVED));
+    let path = "/api/v1/namespaces/shop/services";
+    members.green.fail(
+        kubernetes::Fault::always(path, kubernetes::FaultKind::Status(500)).of_method("POST"),
+    );
+
+    sync(&members.function).await;
+
+    assert_eq!(ips(&members.green), before, "they wait for the Service");
+    members.green.clear_faults();
+    members.converge().await;
+    assert_eq!(ips(&members.green), before);
+    assert_eq!(ips_of_service(&members.green), before);
+    assert!(members.green.events("shop").iter().all(|it| it["reason"] != "ClusterSetIPChanged"));
+}
+
+#[tokio::test]
+async fn ip_that_another_service_has_is_replaced_and_an_event_says_so() {
+    for taken in [1, 0] {
+        let members = imported_with_both_families().await;
+        let before = ips(&members.green);
+        assert!(members.green.delete_service("shop", DERIVED));
+        members.green.take_cluster_ip(&before[taken]);
+
+        let report = sync(&members.function).await;
+
+        assert!(report.ok, "{}", in_full(&report));
+        let after = ips(&members.green);
+        assert_eq!(after, ips_of_service(&members.green));
+        assert_eq!(after.len(), 2);
+        assert_ne!(after[taken], before[taken]);
+        assert_eq!(after[0] == before[0], taken == 1, "the primary one is kept alone");
+        let events = members.green.events("shop");
+        let event = events.iter().find(|it| it["reason"] == "ClusterSetIPChanged");
+        let event = event.expect("an Event");
+        assert_eq!(event["regarding"]["kind"], "ServiceImport");
+        let note = event["note"].as_str().expect("a note");
+        assert!(note.contains(&before[taken]) && note.contains(&after[taken]), "{note}");
+        members.assert_settled().await;
+    }
 }

@@ -1,13 +1,21 @@
-//! A cluster is lost: it is an orphan and stale, the imports keep its endpoints, and a purge ends all of it.
+//! Members that end: a cluster that is lost is an orphan and stale, stays in the imports, and expires only if that is
+//! set; what a cluster that is purged, or gone, leaves behind; and the claims of exports when empty Cloud Map services
+//! are deleted.
 
 use std::time::Duration;
 
 use cloud_map_sync::model::GuardState;
+use cloud_map_sync::report::Report;
+use cloud_map_sync::time::Deadline;
 use serde_json::json;
+use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, part, sources, web};
+use super::{Members, exported, imported, in_full, part, pods, service, slices, sources, web};
 use crate::fleet::refs;
-use crate::run::{report, sync};
+use crate::run::{metric, report, sync};
+use testbed::cloud_map::Behaviour;
+use testbed::function::invoke_until;
+use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -69,4 +77,260 @@ async fn dead_cluster_is_purged_with_its_exports_when_its_time_is_over() {
     assert!(members.fleet.instances("clusterset.shop-set", "green").is_empty());
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
     assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+#[tokio::test]
+async fn purge_takes_the_instances_and_records_of_exports_and_the_imports_of_others_end() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    exported(&members.green, web(), &["10.1.0.1"], CREATED);
+    members.converge().await;
+    let function = members.fleet.function_with(&[
+        ("CLUSTERS", "green"),
+        ("MULTI_CLUSTER", "on"),
+        ("CREATE_NAMESPACES", "true"),
+    ]);
+    let function = function.await;
+    let arn = members.fleet.sandbox.cluster_arn("blue");
+    let orphaned = sync(&function).await;
+    assert_eq!(orphaned.orphans.len(), 1, "{}", in_full(&orphaned));
+    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.1.0.1"]);
+
+    let payload = json!({ "action": "purge", "cluster": arn, "confirm": true });
+    let purged = report(&function, &payload).await;
+
+    assert!(purged.ok, "{}", in_full(&purged));
+    assert_eq!(members.fleet.addresses("shop", "web"), ["10.1.0.1"]);
+    assert!(members.fleet.instances("clusterset.shop-set", "blue").is_empty());
+    let after = sync(&function).await;
+    assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
+    assert_eq!(imported(&members.green, "web"), sources([("green", &["10.1.0.1:8080"])]));
+}
+
+/// Imports without a record of their cluster would be those of an unfamiliar Cloud Map.
+#[tokio::test]
+async fn purge_that_is_cut_short_has_taken_the_imports_before_the_record_of_their_cluster() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let operation_delay = Duration::from_hours(1);
+    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    let purge = json!({ "action": "purge", "cluster": "blue", "confirm": true });
+
+    let purged =
+        invoke_until(&members.function, &purge, Deadline::after(Duration::from_secs(5))).await;
+
+    assert!(!purged.report.expect("a report").ok);
+    assert_eq!(members.blue.service_import("shop", "web"), None);
+    assert_eq!(slices(&members.blue, "web").len(), 0);
+}
+
+/// Its role has no rights on exports, its ClusterProperties say who it is, and the flow is off by now.
+#[tokio::test]
+async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_rest() {
+    for is_refused in [false, true] {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.green.bind_multi_cluster_roles(&["cloud-map-sync-import"]);
+        let clusters = json!(["blue", { "cluster": "green", "multiCluster": "import" }]);
+        let function = members.serving(&clusters.to_string(), &[]).await;
+        sync(&function).await;
+        assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        if is_refused {
+            let path = "/apis/multicluster.x-k8s.io/v1beta1/serviceimports";
+            members.green.fail(Fault::always(path, FaultKind::Status(403)));
+        }
+        let off = [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "off")];
+        let off = members.fleet.function_with(&off).await;
+        let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
+
+        let purged = report(&off, &purge).await;
+
+        assert_eq!(slices(&members.green, "web").len(), 0, "{}", in_full(&purged));
+        assert_eq!(members.green.service_import("shop", "web").is_some(), is_refused);
+        let said = &part(&purged, "green").obstacles;
+        assert_eq!(said.len(), usize::from(is_refused), "{}", in_full(&purged));
+        assert!(said.iter().all(|it| it.detail.starts_with("cannot list the serviceimports")));
+    }
+}
+
+const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
+
+/// `blue` exports `web` without a pod.
+async fn without_a_pod() -> Members {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    pods(&members.blue, "web", &[]);
+    members.converge().await;
+    members.fleet.cloud_map.forget_calls();
+    members
+}
+
+fn is_kept(members: &Members) -> bool {
+    let cloud_map = &members.fleet.cloud_map;
+    cloud_map.find_service("shop", "web").is_some() && cloud_map.count("DeleteService") == 0
+}
+
+#[tokio::test]
+async fn export_keeps_its_service_without_an_endpoint_until_it_ends() {
+    let members = without_a_pod().await;
+    let function = members.serving("blue,green", &[DELETING]).await;
+    for action in ["cleanup", "sync"] {
+        let report = report(&function, &json!({ "action": action })).await;
+        assert!(report.ok && is_kept(&members), "{action}: {}", in_full(&report));
+    }
+    members.blue.unexport("shop", "web");
+    report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
+    let report = report(&function, &json!({ "action": "cleanup" })).await;
+    assert!(report.ok && !is_kept(&members), "{}", in_full(&report));
+}
+
+#[tokio::test]
+async fn exports_that_cannot_be_read_keep_every_service() {
+    let paths = ["multicluster.x-k8s.io/v1beta1/serviceexports", "about.k8s.io"];
+    for (path, action) in paths.into_iter().flat_map(|path| [(path, "cleanup"), (path, "sync")]) {
+        let members = without_a_pod().await;
+        members.blue.fail(Fault::always(&format!("/apis/{path}"), FaultKind::Status(500)));
+        let function = members.serving("blue,green", &[DELETING]).await;
+        let report = report(&function, &json!({ "action": action })).await;
+        assert!(!report.ok && is_kept(&members), "{path} {action}: {}", in_full(&report));
+    }
+}
+
+/// Cloud Map may give the service its former id, under which the process has seen it in a namespace that had no id yet.
+#[tokio::test(start_paused = true)]
+async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let function = members.serving("blue,green", &[DELETING]).await;
+    let cloud_map = &members.fleet.cloud_map;
+    cloud_map.behave(Behaviour { instances_per_namespace: 0, ..Behaviour::default() });
+    sync(&function).await;
+    let report = sync(&function).await;
+    assert!(cloud_map.count("DeleteService") > 0, "{}", in_full(&report));
+    cloud_map.behave(Behaviour::default());
+    sleep(Duration::from_mins(2)).await;
+
+    for _ in 0..2 {
+        let report = sync(&function).await;
+        assert!(report.ok, "{}", in_full(&report));
+    }
+}
+
+const OLD: &str = "2026-01-01T00:00:00Z";
+const YOUNG: &str = "2026-02-01T00:00:00Z";
+
+impl Members {
+    /// Both export `web`, and green alone exports `cart`.
+    async fn with_exports() -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], YOUNG);
+        exported(&members.green, web(), &["10.1.0.1"], OLD);
+        let cart = service("cart");
+        exported(&members.green, cart, &["10.1.0.2"], OLD);
+        members.converge().await;
+        members
+    }
+}
+
+fn stale(report: &Report) -> Vec<(&str, bool)> {
+    let stale = part(report, "blue").stale.iter();
+    stale.map(|it| (it.cluster_id.as_str(), it.expired)).collect()
+}
+
+#[tokio::test]
+async fn member_without_a_heartbeat_is_reported_and_stays_in_the_imports() {
+    let members = Members::with_exports().await;
+    members.amber("cart", &["10.2.0.1"]);
+    let blue_alone = members.serving("blue", &[]).await;
+    let report = sync(&blue_alone).await;
+    assert_eq!((stale(&report), metric(&report, "StaleClusters")), (vec![], Some(0)));
+    members.clock.advance(Duration::from_mins(16));
+
+    let report = sync(&blue_alone).await;
+
+    assert_eq!(stale(&report), [("green", false)], "{}", in_full(&report));
+    assert_eq!(metric(&report, "StaleClusters"), Some(1));
+    let text = report.to_string();
+    assert!(text.contains("! stale      member green (arn:aws:eks:"), "{text}");
+    let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
+    assert_eq!(imported(&members.blue, "web"), both);
+    let about_web = members.sync_service("blue", "web").await;
+    assert!(about_web.ok && stale(&about_web).is_empty(), "{}", in_full(&about_web));
+    let later = members.serving("blue", &[("STALE_CLUSTERS_AFTER", "17m")]).await;
+    assert_eq!(stale(&sync(&later).await), []);
+
+    // Read in the same run, green is well, whatever its record said before.
+    members.clock.advance(Duration::from_hours(1));
+    let report = sync(&members.function).await;
+    assert_eq!((stale(&report), metric(&report, "StaleClusters")), (vec![], Some(0)));
+}
+
+#[tokio::test]
+async fn heartbeat_is_written_by_a_full_sync_when_it_is_five_minutes_old() {
+    let members = Members::with_exports().await;
+    let heartbeat = || {
+        let records = members.fleet.instances("clusterset.shop-set", "green");
+        records["cluster"]["cloud-map-sync/heartbeat"].clone()
+    };
+    let first = heartbeat();
+    members.clock.advance(Duration::from_mins(5));
+    members.assert_settled().await;
+    members.clock.advance(Duration::from_secs(1));
+    members.sync_service("green", "web").await;
+    assert_eq!(heartbeat(), first, "a message is no heartbeat");
+    sync(&members.function).await;
+    assert_eq!(
+        (first.as_str(), heartbeat().as_str()),
+        ("2026-11-21T10:51:00Z", "2026-11-21T10:56:01Z")
+    );
+}
+
+#[tokio::test]
+async fn endpoints_of_an_expired_member_leave_only_the_imports_that_others_serve() {
+    let members = Members::with_exports().await;
+    let settings = [("EXPIRE_CLUSTERS_AFTER", "30m")];
+    let blue_alone = members.serving("blue", &settings).await;
+    members.clock.advance(Duration::from_mins(30));
+    sync(&blue_alone).await;
+    let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
+    assert_eq!(imported(&members.blue, "web"), both);
+    members.clock.advance(Duration::from_mins(1));
+
+    let report = sync(&blue_alone).await;
+
+    assert_eq!(stale(&report), [("green", true)], "{}", in_full(&report));
+    assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&members.blue, "cart"), sources([("green", &["10.1.0.2:8080"])]));
+    let import = members.blue.service_import("shop", "web").expect("an import");
+    let exporters = import["status"]["clusters"].as_array().expect("a list");
+    assert_eq!(exporters.len(), 2, "its export still counts: {import:#}");
+
+    members.converge().await;
+    assert_eq!(imported(&members.blue, "web"), both);
+}
+
+#[tokio::test]
+async fn member_that_is_read_after_a_pause_does_not_expire_though_the_guard_holds_its_exports() {
+    let members = Members::start().await;
+    for (third, name) in ["api", "cart"].into_iter().enumerate() {
+        let service = service(name);
+        let addresses: Vec<String> = (1..=8).map(|last| format!("10.0.{third}.{last}")).collect();
+        exported(&members.blue, service, &refs(&addresses), OLD);
+    }
+    let api = service("api");
+    exported(&members.green, api, &["10.1.0.1"], YOUNG);
+    members.converge().await;
+    let before = imported(&members.green, "api");
+    members.clock.advance(Duration::from_hours(1));
+    assert!(members.blue.unexport("shop", "api") && members.blue.unexport("shop", "cart"));
+    let function = members.serving("blue,green", &[("EXPIRE_CLUSTERS_AFTER", "30m")]).await;
+
+    let held = sync(&function).await;
+
+    let guard = held.clusters[0].guard.as_ref();
+    assert!(guard.is_some_and(|guard| guard.state.holds()), "{}", in_full(&held));
+    assert_eq!(stale(&held), []);
+    assert_eq!(imported(&members.green, "api"), before);
 }

@@ -1,45 +1,29 @@
 //! Services across clusters: `blue` and `green` are members of one clusterset, served by one function.
 
 mod accounts;
-mod addresses;
-mod bad_exports;
 mod bad_registry;
 mod batches;
 mod calls;
-mod cleanup;
 mod cloud_map_away;
-mod denials;
 mod doctor;
-mod drift;
 mod explain;
 mod exports;
 mod former_owner;
 mod growth;
 mod guard;
-mod headless;
 mod identities;
 mod importers;
-mod imports_guard;
 mod in_the_way;
-mod large_exports;
-mod lasting_ips;
 mod lost;
 mod many;
-mod mended;
 mod messages;
 mod moving;
 mod obstacles;
-mod purge;
-mod read_budget;
 mod refused;
 mod rollback;
-mod side_by_side;
-mod silent;
-mod stale;
 mod story;
 mod told;
 mod under_way;
-mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,22 @@
-//! What keeps a cluster out of its clusterset takes nothing away from anybody.
+//! What keeps a cluster out of its clusterset takes nothing away from anybody: obstacles, calls that are refused or
+//! whose answer is lost (the report says so, or one run does it all), and API servers that take a connection and are
+//! silent, which costs each run that asks them 30 seconds.
 
 use std::time::Duration;
 
-use super::{Members, exported, imported, in_full, part, sources, web};
-use serde_json::json;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+use tokio::time::{Instant, advance, timeout};
 
+use super::many::Many;
+use super::{Members, exported, forget_what_is_ahead, imported, in_full, part, pods, sources, web};
+use crate::fleet::{annotated, give_pods};
 use crate::run::{report, sync};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::cloud_map::{
+    Behaviour, Fault, Fault as CloudMapFault, FaultKind, FaultKind as CloudMapFaultKind,
+};
+use testbed::function::invoke;
+use testbed::kubernetes;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -118,4 +128,121 @@ async fn run_that_could_not_read_the_services_that_an_import_rests_on_is_not_com
         cloud_map.heal();
         assert!(sync(&blue).await.ok, "{place:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_of_an_export_that_is_refused_is_in_the_report() {
+    let many = Many::start(1, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    let path = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/";
+    let refused =
+        kubernetes::Fault::always(path, kubernetes::FaultKind::Status(403)).of_method("PATCH");
+    many.clusters[0].fail(refused);
+
+    let report = sync(&many.function).await;
+
+    let said = in_full(&report);
+    assert!(said.contains("conditions not written"), "{said}");
+    many.clusters[0].clear_faults();
+    many.converge().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one() {
+    let many = Many::start(1, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    let full = CloudMapFaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
+    many.fleet.cloud_map.inject(CloudMapFault::on("RegisterInstance", full).always());
+
+    let report = sync(&many.function).await;
+
+    assert!(in_full(&report).contains("The limit is reached"), "{}", in_full(&report));
+    assert_eq!(many.clusters[0].objects("serviceimports", "shop").len(), 0);
+    many.fleet.cloud_map.heal();
+    many.converge().await;
+    assert_eq!(many.clusters[0].objects("serviceimports", "shop").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn creation_or_registration_whose_answer_is_lost_leaves_no_record_for_the_next_run() {
+    // The second registration is that of the pod: its export must not be recorded as one without endpoints.
+    let calls = [("CreateService", 0), ("RegisterInstance", 0), ("RegisterInstance", 1)];
+    let kinds = [CloudMapFaultKind::DropAfterEffect, CloudMapFaultKind::Cut];
+    for (lost, (call, after)) in kinds.iter().flat_map(|it| calls.map(|call| (it.clone(), call))) {
+        let many = Many::start(1, &["shop"], &[]).await;
+        let operation_delay = Duration::from_secs(2);
+        many.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+        exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+        many.fleet.cloud_map.inject(CloudMapFault::on(call, lost).after(after));
+
+        let report = sync(&many.function).await;
+
+        assert!(report.ok, "{}", in_full(&report));
+        many.fleet.cloud_map.heal();
+        many.fleet.cloud_map.forget_calls();
+        let next = sync(&many.function).await;
+        assert_eq!(many.fleet.cloud_map.writes(), 0, "{report}\n{next}");
+    }
+}
+
+/// Two members in step, of which `c0` exports `shop/web`, and `c1` is silent from now on.
+async fn with_a_silent_one() -> Many {
+    let many = Many::start(2, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    many.converge().await;
+    forget_what_is_ahead(&many.clusters[1]);
+    many.clusters[1]
+        .fail(kubernetes::Fault::always("/", kubernetes::FaultKind::Slow(Duration::from_hours(1))));
+    many
+}
+
+/// The seconds that a run takes.
+async fn run(many: &Many, payload: &Value) -> (u64, Report) {
+    let start = Instant::now();
+    let report = invoke(&many.function, payload).await.report.expect("a report");
+    (start.elapsed().as_secs(), report)
+}
+
+#[tokio::test(start_paused = true)]
+async fn importer_that_has_just_not_answered_delays_no_other_change() {
+    let many = with_a_silent_one().await;
+    let change = async |address: &str| {
+        pods(&many.clusters[0], "web", &[address]);
+        let web =
+            json!({ "action": "sync", "cluster": "c0", "namespace": "shop", "service": "web" });
+        run(&many, &web).await
+    };
+    assert!(change("10.0.0.2").await.0 >= 30);
+
+    let (seconds, report) = change("10.0.0.3").await;
+    assert_eq!(seconds, 0);
+    let silent = report.clusters.iter().find(|it| it.cluster == "c1").expect("it is reported");
+    let detail = &silent.multi_cluster.as_ref().expect("its clusterset").obstacles[0].detail;
+    assert!(detail.starts_with("it did not answer 0 s ago; it is asked again by its"), "{detail}");
+
+    advance(Duration::from_mins(6)).await;
+    assert!(change("10.0.0.4").await.0 >= 30, "after some minutes it is asked again");
+
+    many.clusters[1].clear_faults();
+    run(&many, &json!({ "action": "sync", "cluster": "c1" })).await;
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.4:8080"])]));
+    change("10.0.0.5").await;
+    assert_eq!(
+        imported(&many.clusters[1], "web"),
+        sources([("c0", &["10.0.0.5:8080"])]),
+        "at once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotated_services_do_not_wait_for_a_member_that_does_not_answer() {
+    let many = with_a_silent_one().await;
+    many.clusters[0].service(annotated("mail", "prod", "mail"));
+    give_pods(&many.clusters[0], "mail", &["10.0.0.9"]);
+
+    let full_sync = json!({ "action": "sync" });
+    let cut = timeout(Duration::from_secs(10), invoke(&many.function, &full_sync)).await;
+
+    assert!(cut.is_err(), "the run waits");
+    assert_eq!(many.fleet.addresses("prod", "mail"), ["10.0.0.9"]);
 }

@@ -1,6 +1,5 @@
-//! Registries with many namespaces. ListServices filters by namespace only after it has made its pages, so that the
-//! services of all namespaces are listed once; GetService returns the namespace of each service that the process has not
-//! seen. The calls are counted, and a list that shows too little is not believed.
+//! Cloud Map namespaces: several of one name, those that another account shares through AWS RAM, which go by their
+//! ARN, and registries with so many that ListServices is not asked about each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,11 +7,153 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
-use crate::run::{converge, settled, sync};
+use crate::run::{converge, held_back, said_of, settled, sync, sync_service};
+use testbed::REGION;
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
+use testbed::cloud_map::RecordType::A;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::function::invoke;
+
+const OTHER_ACCOUNT: &str = "444455556666";
+
+/// A second namespace `prod.local`, in another VPC or of another account.
+fn second(fleet: &Fleet, is_shared: bool) -> String {
+    let (name, kind) = ("prod.local", NamespaceKind::DnsPrivate);
+    if is_shared {
+        fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT)
+    } else {
+        fleet.cloud_map.namespace(name, kind)
+    }
+}
+
+/// Makes a service `web` in a namespace, as Terraform does.
+fn service(fleet: &Fleet, namespace: &str) {
+    let kind = ServiceKind::Dns { records: vec![(A, 60)], custom_health: false };
+    fleet.cloud_map.service(namespace, "web", kind);
+}
+
+/// The addresses under `web` in a namespace, sorted.
+fn addresses(fleet: &Fleet, namespace: &str) -> Vec<String> {
+    let services = fleet.cloud_map.services(namespace).into_iter();
+    let instances = services.flat_map(|view| fleet.cloud_map.instances(&view.id).into_values());
+    let mut all: Vec<String> = instances.map(|it| it["AWS_INSTANCE_IPV4"].clone()).collect();
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn second_namespace_of_the_name_neither_stops_nor_moves_what_is_registered() {
+    for is_shared in [false, true] {
+        let fleet = Fleet::start().await;
+        fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
+        fleet.web("cart", "prod", &["10.0.2.1"]);
+        converge(&fleet, &fleet.function().await).await;
+        let other = second(&fleet, is_shared);
+        service(&fleet, &other);
+
+        // A process without a memory: what the first sync has seen is gone.
+        fleet.pods("web", &["10.0.1.2", "10.0.1.3"]);
+        let report = converge(&fleet, &fleet.function().await).await;
+        assert_eq!(held_back(&report), [""; 0], "{report}");
+        assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.2", "10.0.1.3"]);
+
+        fleet.pods("web", &["10.0.1.4"]);
+        let report = sync_service(&fleet.function().await, "web").await;
+        assert_eq!((held_back(&report).len(), report.ok), (0, true), "{report}");
+        assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.4"]);
+        assert_eq!(addresses(&fleet, &other), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn message_finds_the_namespace_in_which_another_process_has_published_the_service() {
+    let fleet = Fleet::start().await;
+    second(&fleet, false);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.web("web", &fleet.dns, &["10.0.1.1"]);
+    converge(&fleet, &fleet.function().await).await;
+
+    fleet.web("web", "prod.local", &["10.0.1.2"]);
+    let report = sync_service(&function, "web").await;
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.2"]);
+}
+
+/// It has read the service in one of the two namespaces, which decides only once both are read.
+#[tokio::test]
+async fn process_that_knows_one_of_the_namespaces_does_not_choose_it_for_its_first_registrations() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    service(&fleet, &fleet.dns);
+    let other = second(&fleet, false);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    service(&fleet, &other);
+    fleet.annotate("web", "namespace", "prod.local");
+    fleet.web("api", "prod", &["10.0.2.1"]);
+    fleet.annotate("api", "hostname", "web");
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["DomainConflict", "NamespaceAmbiguous"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+/// A fleet beside which another account shares `platform.local`, its id, and the ARN by which it goes.
+async fn shared() -> (Fleet, String, String) {
+    let fleet = Fleet::start().await;
+    let (kind, name) = (NamespaceKind::DnsPrivate, "platform.local");
+    let id = fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT);
+    let arn = format!("arn:aws:servicediscovery:{REGION}:{OTHER_ACCOUNT}:namespace/{id}");
+    (fleet, id, arn)
+}
+
+#[tokio::test]
+async fn cloud_map_refuses_to_update_what_holds_other_accounts_instances_and_that_fails_nothing() {
+    let (fleet, _, arn) = shared().await;
+    let function = fleet.function().await;
+    fleet.service(annotated("web", &arn, "web").annotate("cloudmap.controller/ttl", "60"));
+    fleet.pods("web", &["10.0.1.1"]);
+    converge(&fleet, &function).await;
+    fleet.pods("web", &[]);
+    converge(&fleet, &function).await;
+    let service = fleet.view("platform.local", "web").id;
+    fleet.cloud_map.instance(&service, "theirs", &[("AWS_INSTANCE_IPV4", "10.9.0.1")]);
+
+    fleet.annotate("web", "ttl", "15");
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["UpdateRefused"], "{report}");
+    assert!(said_of(&report, "UpdateRefused").contains("other accounts"), "{report}");
+    assert!(report.ok, "{report}");
+    let addresses = ["10.0.1.1", "10.0.1.2", "10.9.0.1"];
+    assert_eq!(fleet.addresses("platform.local", "web"), addresses);
+    settled(&fleet, &function).await;
+    assert_eq!(held_back(&sync(&function).await), ["UpdateRefused"], "told as long as it holds");
+}
+
+#[tokio::test]
+async fn explain_asks_discovery_of_the_account_that_the_namespace_belongs_to() {
+    let (fleet, id, arn) = shared().await;
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    fleet.cloud_map.behave(behaviour);
+    let records = vec![(RecordType::A, 60)];
+    let kind = ServiceKind::Dns { records, custom_health: false };
+    let service = fleet.cloud_map.service(&id, "web", kind);
+    fleet.cloud_map.instance(&service, "theirs", &[("AWS_INSTANCE_IPV4", "10.9.0.1")]);
+    fleet.web("web", &arn, &["10.0.1.1"]);
+    let function = fleet.function().await;
+    sync(&function).await;
+
+    let command = json!({"action": "explain", "namespace": "shop", "service": "web"});
+    let answer = invoke(&function, &command).await.response.expect("an explanation").to_string();
+
+    assert!(answer.contains(r#""others":{"UNKNOWN":1},"ours":{"UNKNOWN":1}"#), "{answer}");
+}
 
 /// The two namespaces of a fleet with so many more, and these services spread over all; three of them are claimed and in
 /// step.

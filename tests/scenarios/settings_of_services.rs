@@ -1,0 +1,355 @@
+//! Cloud Map services: what of one that exists is kept as annotated, and what is only told; those that another party
+//! deletes and that come back under another id; and those that nobody needs any more.
+
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::report::Report;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::fleet::{Fleet, OWNER, annotated};
+use crate::health;
+use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use testbed::cloud_map::RecordType::{A, Aaaa};
+use testbed::cloud_map::{
+    Behaviour, Call, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind,
+};
+use testbed::kubernetes::Pod;
+
+/// `web` in `prod.local`, created by the function with one pod; then its TTL is annotated.
+async fn drifted(ttl: &str) -> Fleet {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.annotate("web", "ttl", ttl);
+    fleet.cloud_map.forget_calls();
+    fleet
+}
+
+fn records(fleet: &Fleet, service: &str) -> Vec<(RecordType, i64)> {
+    fleet.view("prod.local", service).dns.expect("DNS records").records
+}
+
+#[tokio::test]
+async fn update_says_again_all_that_it_would_delete() {
+    let fleet = Fleet::start().await;
+    let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
+    let kind = ServiceKind::Dns { records: vec![(A, 60), (Aaaa, 30)], custom_health: false };
+    let service = fleet.cloud_map.service(&public, "web", kind);
+    fleet.cloud_map.tag(&service, "cloud-map-sync/owner", OWNER);
+    let check = json!({ "Type": "HTTP", "ResourcePath": "/up", "FailureThreshold": 3 });
+    fleet.cloud_map.dress(&service, "cloud-map-sync: ours", &check);
+    fleet.service(annotated("web", "example.com", "web").families(&["IPv4", "IPv6"]));
+    fleet.annotate("web", "port", "http");
+    fleet.annotate("web", "ttl", "15");
+    fleet.cluster.pods("shop", "web", &[Pod::new("web-1", "203.0.113.7").address("2001:db8::7")]);
+
+    converge(&fleet, &fleet.function().await).await;
+
+    let view = fleet.view("example.com", "web");
+    assert_eq!(view.dns.expect("records").records, [(A, 15), (Aaaa, 15)]);
+    assert_eq!(view.description.as_deref(), Some("cloud-map-sync: ours"));
+    assert_eq!(view.health_check, Some(check));
+}
+
+/// What the other party sets is the annotated TTL, or yet another one.
+#[tokio::test]
+async fn update_that_another_party_is_at_is_decided_again_on_what_that_brought() {
+    for (other, made) in [(15, 0), (30, 1)] {
+        let fleet = drifted("15").await;
+        let operation_delay = Duration::from_secs(2);
+        fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+        let service = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+        fleet.cloud_map.begin_update(&service, other);
+
+        let report = sync(&fleet.function().await).await;
+
+        assert!(report.ok, "{report}");
+        assert_eq!(records(&fleet, "web"), [(A, 15)]);
+        let calls: Vec<Call> = fleet.cloud_map.calls();
+        let updates = calls.iter().filter(|call| call.operation == "UpdateService");
+        let (refused, accepted): (Vec<_>, Vec<_>) = updates.partition(|call| call.status != 200);
+        assert_eq!((refused.len(), accepted.len()), (1, made), "{report}");
+    }
+}
+
+#[tokio::test]
+async fn routing_policy_is_set_at_creation_and_only_reported_later() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    fleet.annotate("web", "routing-policy", "WEIGHTED");
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.view("prod.local", "web").dns.expect("records").routing_policy, "WEIGHTED");
+
+    fleet.annotate("web", "routing-policy", "MULTIVALUE");
+    let report = converge(&fleet, &function).await;
+    assert_eq!(held_back(&report), ["RoutingPolicyFixed"], "{report}");
+    let said = said_of(&report, "RoutingPolicyFixed");
+    assert!(said.contains("WEIGHTED") && said.contains("MULTIVALUE"), "{said}");
+}
+
+#[tokio::test]
+async fn service_that_ecs_service_connect_manages_is_held_back() {
+    let fleet = Fleet::start().await;
+    let service = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+    fleet.cloud_map.tag(&service, "AmazonECSManaged", "true");
+    fleet.ecs_task(&service, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    fleet.web("web", "prod", &["10.0.1.1"]);
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(held_back(&report), ["ServiceConnect"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.9.1"]);
+}
+
+/// `web` in `prod.local`, created by the function with a pod; the function knows it.
+async fn in_step() -> (Fleet, Function, String) {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    (fleet, function, web)
+}
+
+/// Another party makes `web` again with these records.
+fn make_again(fleet: &Fleet, web: &str, record: RecordType) {
+    fleet.cloud_map.remove_service(web);
+    let kind = ServiceKind::Dns { records: vec![(record, 60)], custom_health: false };
+    assert_eq!(fleet.cloud_map.service(&fleet.dns, "web", kind), web, "its old id");
+}
+
+#[tokio::test]
+async fn registration_in_a_service_that_is_gone_meanwhile_fails_and_the_next_sync_mends_it() {
+    let (fleet, function, web) = in_step().await;
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    fleet.cloud_map.forget_calls();
+    let slow = FaultKind::Late(Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("ListInstances", slow));
+    let other = async {
+        fleet.called("ListInstances").await;
+        fleet.cloud_map.remove_service(&web);
+    };
+
+    let (report, ()) = tokio::join!(sync_service(&function, "web"), other);
+
+    let calls = fleet.cloud_map.calls();
+    let accepted = calls.iter().filter(|it| it.operation == "RegisterInstance");
+    assert!(accepted.clone().count() > 0 && accepted.clone().all(|it| it.status == 200));
+    assert!(!report.ok && report.counts.registered == 0, "{report}");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.2"]);
+}
+
+#[tokio::test]
+async fn service_that_is_there_again_with_other_records_is_not_taken_for_the_old_one() {
+    let (fleet, function, web) = in_step().await;
+    make_again(&fleet, &web, RecordType::Srv);
+    fleet.pods("web", &["10.0.1.2"]);
+
+    let report = sync_service(&function, "web").await;
+
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.2"]);
+    assert!(sync(&function).await.ok);
+}
+
+#[tokio::test]
+async fn message_holds_nothing_back_by_records_that_it_remembers() {
+    let (fleet, function, web) = in_step().await;
+    make_again(&fleet, &web, RecordType::Aaaa);
+    assert_eq!(held_back(&sync(&function).await), ["RecordTypeMismatch"]);
+    make_again(&fleet, &web, RecordType::A);
+    fleet.cloud_map.forget_calls();
+
+    let report = sync_service(&function, "web").await;
+
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
+    let lists_and_reads = ["ListServices", "GetService"].map(|it| fleet.cloud_map.count(it));
+    assert_eq!(lists_and_reads, [0, 1]);
+}
+
+#[tokio::test]
+async fn what_another_process_registered_for_the_records_that_came_back_is_not_rewritten() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod.local", "web,other").families(&["IPv4", "IPv6"]));
+    // Under `other` something is missing in each sync: its records take no pod of one family.
+    let pods = [Pod::new("two", "10.0.1.1").address("fd00::1"), Pod::new("one", "10.0.1.2")];
+    fleet.cluster.pods("shop", "web", &pods);
+    let function = fleet.function().await;
+    // It creates both, and then lists them.
+    for _ in 0..2 {
+        sync(&function).await;
+    }
+    let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    make_again(&fleet, &web, RecordType::A);
+    let report = sync(&fleet.function().await).await;
+    assert_eq!(report.counts.registered, 2, "{report}");
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["RecordTypeMismatch"], "{report}");
+    assert_eq!(report.counts.rewritten, 0, "{report}");
+}
+
+#[tokio::test]
+async fn unready_pod_is_not_registered_in_a_service_that_came_back_without_the_check() {
+    let (fleet, function) = health::registered(&[]).await;
+    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    fleet.cloud_map.remove_service(&web);
+    assert_eq!(fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http), web, "its old id");
+    health::pods(&fleet, &[health::ready, Pod::not_ready, Pod::not_ready]);
+    fleet.cloud_map.forget_calls();
+
+    let report = sync(&function).await;
+
+    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    assert_eq!(held_back(&report), ["NoCustomHealth"], "{report}");
+}
+
+const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
+
+async fn deleting(fleet: &Fleet) -> Function {
+    fleet.function_with(&[DELETING]).await
+}
+
+/// `web` and `gone` in `prod`, created by the function with a pod each; then `gone` is deleted.
+async fn with_one_gone() -> Fleet {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("gone", "prod", &["10.0.3.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.cluster.delete_service("shop", "gone");
+    fleet.cloud_map.forget_calls();
+    fleet
+}
+
+fn exists(fleet: &Fleet, service: &str) -> bool {
+    fleet.cloud_map.find_service("prod", service).is_some()
+}
+
+fn kept(report: &Report) -> String {
+    report.empty_services.kept.join("\n")
+}
+
+#[tokio::test]
+async fn service_is_planned_for_deletion_and_deleted_in_the_run_that_empties_it() {
+    let fleet = with_one_gone().await;
+    let function = deleting(&fleet).await;
+
+    let planned = plan(&function).await;
+    assert!(planned.to_string().contains("- delete     prod/gone"), "{planned}");
+    assert_eq!((planned.counts.deleted, writes(&fleet).len()), (1, 0), "{planned}");
+
+    let report = sync(&function).await;
+    assert!(report.ok && report.counts.deleted == 1, "{report}");
+    assert_eq!(writes(&fleet).len(), 2, "deregistered, then deleted");
+    assert!(!exists(&fleet, "gone") && exists(&fleet, "web"));
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_is_deleted_in_the_run_that_empties_it_though_cloud_map_lists_its_instance_for_a_while()
+ {
+    let fleet = with_one_gone().await;
+    let list_lag = Duration::from_secs(2);
+    fleet.cloud_map.behave(Behaviour { list_lag, ..Behaviour::default() });
+    let report = sync(&deleting(&fleet).await).await;
+    assert!(report.ok && report.counts.deleted == 1, "{report}");
+    assert!(!exists(&fleet, "gone"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_service() {
+    let fleet = with_one_gone().await;
+    converge(&fleet, &fleet.function().await).await;
+    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    let in_use = FaultKind::Error(400, "ResourceInUse", "Service contains registered instances");
+    fleet.cloud_map.inject(Fault::on("DeleteService", in_use).service(&gone));
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.forget_calls();
+    let other = async {
+        while fleet.cloud_map.count("DeleteService") == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    };
+
+    let (report, ()) = tokio::join!(sync(&function), other);
+
+    assert!(report.ok && kept(&report).contains("prod/gone"), "{report}");
+    assert!(exists(&fleet, "gone"));
+    assert_eq!(fleet.cloud_map.count("DeleteService"), 1, "it was read again before a second try");
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_counts_as_in_use_for_some_seconds_is_deleted_in_the_same_run() {
+    let fleet = with_one_gone().await;
+    let in_use_lag = Duration::from_secs(12);
+    fleet.cloud_map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    let function = deleting(&fleet).await;
+
+    let report = sync(&function).await;
+
+    assert!(report.ok && report.counts.deleted == 1, "{report}");
+    assert!(!exists(&fleet, "gone"));
+    assert!(fleet.cloud_map.count("DeleteService") <= 4, "every five seconds");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_stays_in_use_is_kept_for_now_and_the_line_blames_no_other_party() {
+    let fleet = with_one_gone().await;
+    let in_use_lag = Duration::from_mins(10);
+    fleet.cloud_map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    let (function, start) = (deleting(&fleet).await, Instant::now());
+
+    let report = sync(&function).await;
+
+    let line = kept(&report);
+    assert!(report.ok && line.contains("prod/gone: Cloud Map still counts an instance"), "{line}");
+    assert!(!line.contains("was registered"), "{line}");
+    assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
+    sleep(in_use_lag).await;
+    converge(&fleet, &function).await;
+    assert!(!exists(&fleet, "gone"));
+}
+
+#[tokio::test]
+async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_call() {
+    let fleet = with_one_gone().await;
+    converge(&fleet, &fleet.function().await).await;
+    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.forget_calls();
+    // The list of services still says that it is empty.
+    let slow = FaultKind::Late(Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", slow));
+    let other = async {
+        fleet.called("ListTagsForResource").await;
+        fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    };
+
+    let (report, ()) = tokio::join!(sync(&function), other);
+
+    assert!(report.ok && report.counts.deleted == 0, "{report}");
+    assert_eq!(fleet.cloud_map.count("DeleteService"), 0);
+}
+
+#[tokio::test]
+async fn tags_that_cannot_be_read_keep_the_service_and_fail_the_run() {
+    let fleet = with_one_gone().await;
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::AccessDenied).always());
+    let report = sync(&function).await;
+    assert!(!report.ok && report.to_string().contains("AccessDenied"), "{report}");
+    assert!(exists(&fleet, "gone"));
+    fleet.cloud_map.heal();
+    converge(&fleet, &function).await;
+    assert!(!exists(&fleet, "gone"));
+}
