@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::clock;
-use super::signature::digest;
+use super::sigv4::digest;
 
 /// Access keys and assumable roles of all accounts; clones share them.
 #[derive(Clone, Default)]

@@ -29,7 +29,6 @@ pub mod operation;
 pub mod parameter_store;
 pub mod programs;
 pub mod runtime_api;
-pub mod signature;
 pub mod sigv4;
 pub mod sqs;
 pub mod sts;

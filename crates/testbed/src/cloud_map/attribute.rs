@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::behaviour::Behaviour;
-use super::error::ApiError;
 use super::id;
-use super::pattern;
 use super::resource::{NamespaceKind, RecordType, Service};
+use super::wire::ApiError;
 
 const CUSTOM_ATTRIBUTES: usize = 30;
 const TOTAL_LENGTH: usize = 5000;
@@ -56,7 +55,7 @@ pub(super) fn check(
 
 fn check_patterns(attributes: &Attributes) -> Result<(), ApiError> {
     for (key, value) in attributes {
-        let broken = match (pattern::is_attribute_key(key), pattern::is_attribute_value(value)) {
+        let broken = match (id::is_attribute_key(key), id::is_attribute_value(value)) {
             (false, _) => CONSTRAINTS_OF_KEYS,
             (_, false) => CONSTRAINTS_OF_VALUES,
             _ => continue,

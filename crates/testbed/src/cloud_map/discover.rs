@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::dispatch::Output;
-use super::error::ApiError;
 use super::id;
 use super::input::Input;
 use super::resource::{Instance, Service};
 use super::state::State;
+use super::wire::ApiError;
 
 impl State {
     pub(super) fn discover_instances(&mut self, input: Input<'_>) -> Output {

@@ -7,14 +7,13 @@ use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::{Value, json};
 
-use super::arn::last_part;
-use super::call::Call;
-use super::error::ApiError;
-use super::fault::{self, FaultKind};
+use super::fault::FaultKind;
+use super::id::last_part;
 use super::input::Input;
 use super::operation::Fate;
-use super::state::State;
-use super::wire::{self, Accepted, Answer, Damage};
+use super::state::{Call, State};
+use super::wire::{Accepted, Answer, ApiError, Damage};
+use super::{fault, wire};
 
 /// What an operation answers: its body; null where its output is not even an empty object.
 pub(super) type Output = Result<Value, ApiError>;

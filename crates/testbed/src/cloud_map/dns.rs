@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::error::ApiError;
 use super::input::{Input, absent};
 use super::resource::{DnsConfig, NamespaceKind, RecordType};
+use super::wire::ApiError;
 
 const LONGEST_TTL: i64 = 2_147_483_647;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::error::ApiError;
+use super::wire::ApiError;
 
 /// One order of trouble, for the calls that match it.
 #[derive(Clone, Debug)]

@@ -1,11 +1,20 @@
 //! The stand-in's own check of the ownership rule, after every call: an instance whose marks are not exactly ours is
 //! unchanged, no call names one, and no registration has marks that are not ours. It has its own copy of the mark keys,
 //! so that it does not repeat a mistake of the function.
+//!
+//! Watches over exporters of a clusterset, as another member reads them: a cluster exports a Service by its record, or
+//! by complete instances without an exporter's mark, and its endpoints are then all complete instances with its id. Of a
+//! watched one at least one endpoint is ready at any time.
+//!
+//! Watches over names: the addresses of a watched one stay under it, and one that is to be served is never empty. It is
+//! looked at after every call and every operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::CloudMap;
 use super::resource::{Instance, Service};
+use super::state::State;
 
 /// The attributes that name the installation: of an annotated Service's instance, and of an exported one. None has both.
 const OWNER_MARKS: [&str; 2] = ["cloud-map-sync/owner", "cloud-map-sync/exporter"];
@@ -193,4 +202,112 @@ fn keeps(present: &Instance, attributes: &BTreeMap<String, String>) -> bool {
     };
     let theirs = present.attributes.iter().filter(|(key, _)| !ours(key));
     theirs.into_iter().all(|(key, value)| attributes.get(key) == Some(value))
+}
+
+/// An exporter of one Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Exporter {
+    namespace: String,
+    service: String,
+    cluster: String,
+}
+
+/// The watched exporters.
+#[derive(Default)]
+pub(super) struct Exporters(BTreeSet<Exporter>);
+
+impl CloudMap {
+    /// From now on it is a violation if a cluster has no ready endpoint of a Service, for any member.
+    pub fn keep_ready(&self, namespace: &str, service: &str, cluster: &str) {
+        let [namespace, service, cluster] = [namespace, service, cluster].map(str::to_owned);
+        self.change(|state| state.exporters.0.insert(Exporter { namespace, service, cluster }));
+    }
+
+    /// Ends all these watches.
+    pub fn release_exporters(&self) {
+        self.change(|state| state.exporters.0.clear());
+    }
+}
+
+impl State {
+    /// Notes each watched exporter without a ready endpoint; `cause` is what just happened.
+    pub(super) fn check_exporters(&mut self, cause: &str) {
+        let lost = self.exporters.0.iter().filter(|it| !self.is_ready(it));
+        let lost: Vec<String> =
+            lost.map(|it| format!("{cause}: {it:?} has no ready endpoint")).collect();
+        self.guard.violations.extend(lost);
+    }
+
+    fn is_ready(&self, exporter: &Exporter) -> bool {
+        let Exporter { namespace, service, cluster } = exporter;
+        let own: Vec<&BTreeMap<String, String>> = self
+            .named_services(|it| it == namespace, service)
+            .flat_map(|it| it.present().map(|(_, instance)| &instance.attributes))
+            .filter(|it| it.get("CLUSTER_ID") == Some(cluster))
+            .collect();
+        let is_record = |it: &BTreeMap<String, String>| {
+            it.get("cloud-map-sync/namespace") == Some(namespace)
+                && it.get("cloud-map-sync/service") == Some(service)
+        };
+        let mut records = self
+            .named_services(|it| it.starts_with("clusterset."), cluster)
+            .flat_map(|it| it.present().map(|(_, instance)| &instance.attributes));
+        let is_exported = records.any(is_record)
+            || own.iter().any(|it| !it.contains_key("cloud-map-sync/exporter"));
+        is_exported && own.iter().any(|it| it.get("READY").is_some_and(|it| it == "true"))
+    }
+
+    fn named_services<'a>(
+        &'a self,
+        is_namespace: impl Fn(&str) -> bool + 'a,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Service> {
+        self.services.values().filter(move |service| {
+            let namespace = self.namespaces.get(&service.namespace);
+            service.name == name && namespace.is_some_and(|it| is_namespace(&it.name))
+        })
+    }
+}
+
+/// Namespace and service.
+type Name = (String, String);
+
+/// The watched names with the addresses that each keeps; one without any keeps any instance at all.
+#[derive(Default)]
+pub(super) struct Kept(BTreeMap<Name, BTreeSet<String>>);
+
+impl CloudMap {
+    /// From now on it is a violation if one of these addresses is not under the name, or nothing is.
+    pub fn keep(&self, namespace: &str, service: &str, addresses: BTreeSet<String>) {
+        let name = (namespace.to_owned(), service.to_owned());
+        self.change(|state| state.kept.0.insert(name, addresses));
+    }
+}
+
+impl State {
+    /// Notes each watched name that lost an address or everything; `cause` is what just happened.
+    pub(super) fn check_kept(&mut self, cause: &str) {
+        let lost: Vec<String> = self
+            .kept
+            .0
+            .iter()
+            .filter_map(|(name, addresses)| {
+                let present = self.addresses(name);
+                let (namespace, service) = name;
+                let gone: Vec<_> = addresses.difference(&present).collect();
+                let is_kept = gone.is_empty() && !present.is_empty();
+                (!is_kept).then(|| format!("{cause}: {namespace}/{service} lost {gone:?}"))
+            })
+            .collect();
+        self.guard.violations.extend(lost);
+    }
+
+    fn addresses(&self, (namespace, service): &Name) -> BTreeSet<String> {
+        let named = self.services.values().filter(|it| {
+            let of = self.namespaces.get(&it.namespace);
+            it.name == *service && of.is_some_and(|of| of.name == *namespace)
+        });
+        let instances = named.flat_map(|it| it.present().map(|(_, instance)| instance));
+        instances.filter_map(|it| it.attributes.get("AWS_INSTANCE_IPV4").cloned()).collect()
+    }
 }

@@ -9,14 +9,13 @@ use tokio::time::Instant;
 
 use super::CloudMap;
 use super::dispatch::Output;
-use super::error::ApiError;
-use super::input::{Input, absent};
+use super::input::{Input, Page, absent};
 use super::instance::not_found;
-use super::namespace_reads::with_token;
-use super::page::Page;
+use super::namespace::with_token;
 use super::resource::Service;
 use super::seed::seeded;
 use super::state::State;
+use super::wire::ApiError;
 
 /// The custom health of one instance.
 pub(super) struct Health {

@@ -1,29 +1,29 @@
-//! Registers and deregisters instances: accepted now, done when the operation ends. A registration under an existing id
-//! replaces the whole instance. One under an id with an operation under way is refused with the id of that operation.
+//! Registers and deregisters instances: accepted now, done when the operation ends. GetInstance and ListInstances have
+//! the control plane's view, which shows a change only after its operation has ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::arn::last_part;
-use super::attribute;
 use super::dispatch::Output;
-use super::effect::Effect;
-use super::error::ApiError;
-use super::input::{Input, absent};
-use super::operation::{Failure, Targets};
-use super::pattern;
+use super::id::last_part;
+use super::input::{Input, Page, absent};
+use super::namespace::with_token;
+use super::operation::{Effect, Failure, Targets};
 use super::resource::{Instance, RecordType};
 use super::service::LONGEST_ARN;
 use super::state::State;
+use super::wire::ApiError;
+use super::{attribute, id};
 
 const LONGEST_DNS_LABEL: usize = 63;
 
 impl State {
     pub(super) fn register_instance(&mut self, input: Input<'_>) -> Output {
         let instance_id = input.text("InstanceId", 64)?;
-        if !pattern::is_instance_id(instance_id) {
+        if !id::is_instance_id(instance_id) {
             let constraint = "Member must satisfy regular expression pattern: ^[0-9a-zA-Z_/:.@-]+$";
             return Err(ApiError::constraint("InstanceId", instance_id, constraint));
         }
@@ -145,4 +145,37 @@ impl State {
 /// The error for an instance that is not there, or not there yet.
 pub(super) fn not_found(instance_id: &str, service_id: &str) -> ApiError {
     ApiError::missing("InstanceNotFound", &format!("The instance {instance_id} in {service_id}"))
+}
+
+impl State {
+    pub(super) fn get_instance(&mut self, input: Input<'_>) -> Output {
+        let id = input.text("InstanceId", 64)?;
+        let service_id = self.service_id(input, "ServiceId")?;
+        let history = self.services[&service_id].instances.get(id);
+        let instance = history
+            .and_then(|history| history.listed(self.now))
+            .ok_or_else(|| not_found(id, &service_id))?;
+        let mut shown = json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by });
+        if let Some(creator) = &instance.creator_request_id {
+            shown["CreatorRequestId"] = json!(creator);
+        }
+        Ok(
+            json!({ "ResourceOwner": self.owner_of(&self.services[&service_id].namespace), "Instance": shown }),
+        )
+    }
+
+    pub(super) fn list_instances(&mut self, input: Input<'_>) -> Output {
+        Page::check_size(input)?;
+        let service_id = self.service_id(input, "ServiceId")?;
+        let page =
+            Page::read(input, &format!("instances of {service_id}"), self.behaviour.page_limit)?;
+        let (page, token) = page.cut(self.services[&service_id].listed(self.now).map(|(id, instance)| {
+            (id, json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by }))
+        }));
+        let page: Vec<Value> = page;
+        Ok(with_token(
+            json!({ "ResourceOwner": self.owner_of(&self.services[&service_id].namespace), "Instances": page }),
+            token,
+        ))
+    }
 }

@@ -4,49 +4,33 @@
 //! changed, and panics if a test ends with a violation.
 //!
 //! A request passes through `wire` (protocol) and `dispatch` (fault, rate limit, guard) to the file of its noun;
-//! `state` holds everything. Tests change it by `seed` and read it by `view` without HTTP. It shares no code with
+//! `state` holds everything. Tests change and read it by `seed` without HTTP. It shares no code with
 //! `src/`.
 //!
 //! tests/cloud_map asks it, and by a person's command AWS, for each behaviour. One that no public source describes is
 //! marked by `Assumed`, with the name of the case of that suite that settles it.
 
-mod arn;
 mod attribute;
 mod behaviour;
-mod call;
 mod discover;
 mod dispatch;
 mod dns;
-mod effect;
-mod error;
-mod exporters;
 mod fault;
 mod guard;
 mod health;
-mod history;
 mod id;
 mod input;
 mod instance;
-mod instance_reads;
-mod kept;
 mod namespace;
-mod namespace_change;
-mod namespace_reads;
 mod operation;
-mod operation_reads;
-mod page;
-mod pattern;
 mod resource;
 mod room;
 mod seed;
 mod service;
-mod service_attribute;
-mod service_reads;
 mod state;
 mod tag;
 #[cfg(test)]
 mod tests;
-mod view;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -57,18 +41,19 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::Request;
 use axum::response::Response;
+use state::State;
 
 use super::gate::{Gate, access_key};
+
 pub use behaviour::{Behaviour, Quotas};
-pub use call::Call;
 pub use fault::{Fault, FaultKind};
-#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
 pub use resource::{DnsConfig, NamespaceKind, RecordType};
+pub use seed::{ServiceKind, ServiceView};
+pub use state::Call;
+
+#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
 #[allow(unused_imports, reason = "as above")]
-pub use seed::ServiceKind;
-use state::State;
 #[allow(unused_imports, reason = "as above")]
-pub use view::ServiceView;
 
 /// A test's handle on the stand-in. When the last one is dropped after something foreign was touched, it panics.
 #[derive(Clone)]

@@ -1,19 +1,19 @@
-//! Creates namespaces, asynchronously: a namespace exists when its operation has ended. Meanwhile another creation under
-//! its name, of whatever type, is refused.
+//! Creates and deletes namespaces, as operations: a namespace exists when its operation has ended. GetNamespace and
+//! ListNamespaces, and the JSON of a namespace.
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::dispatch::Output;
-use super::effect::Effect;
-use super::error::ApiError;
-use super::input::{Input, absent};
-use super::operation::{Failure, Operation, Targets};
-use super::pattern;
+use super::id::last_part;
+use super::input::{Filter, Input, Page, absent};
+use super::operation::{Effect, Failure, Operation, Targets};
 use super::resource::{Namespace, NamespaceKind};
 use super::state::State;
-use super::tag;
+use super::wire::ApiError;
+use super::{id, tag};
 
 /// Assumed (soa_of_a_private_namespace): 15 s if a request names none.
 const DEFAULT_SOA_TTL: i64 = 15;
@@ -25,7 +25,7 @@ impl State {
             input,
             name,
             NamespaceKind::Http,
-            pattern::is_namespace_name(name, 1024),
+            id::is_namespace_name(name, 1024),
             None,
         )
     }
@@ -36,7 +36,7 @@ impl State {
             input,
             name,
             NamespaceKind::DnsPrivate,
-            pattern::is_namespace_name(name, 253),
+            id::is_namespace_name(name, 253),
             Some(vpc),
         )
     }
@@ -47,7 +47,7 @@ impl State {
             input,
             name,
             NamespaceKind::DnsPublic,
-            pattern::is_public_domain(name),
+            id::is_public_domain(name),
             None,
         )
     }
@@ -203,4 +203,152 @@ pub(super) fn soa_ttl(input: Input<'_>) -> Result<Option<i64>, ApiError> {
     let dns = properties.object("DnsProperties")?.ok_or_else(|| absent("DnsProperties"))?;
     let soa = dns.object("SOA")?.ok_or_else(|| absent("SOA"))?;
     soa.integer("TTL", 0..=2_147_483_647)?.ok_or_else(|| absent("TTL")).map(Some)
+}
+
+const LONGEST_ARN: usize = 255;
+
+impl State {
+    /// From its acceptance on no read shows the namespace. A second deletion meanwhile is a DuplicateRequest (comments in
+    /// the tests of getmoto/moto).
+    pub(super) fn delete_namespace(&mut self, input: Input<'_>) -> Output {
+        let given = input.text("Id", LONGEST_ARN)?;
+        let targets = |id: &str| Targets { namespace: id.to_owned(), ..Targets::default() };
+        self.refuse_duplicate(&targets(last_part(given)))?;
+        let id = self.namespace_id(input, "Id")?;
+        self.refuse_with_services(&id)?;
+        let accepted = self.submit(Effect::DeleteNamespace, targets(&id), None)?;
+        self.leave(&id, true);
+        Ok(accepted)
+    }
+
+    /// Hides a namespace, or shows it again since its deletion has failed.
+    pub(super) fn leave(&mut self, id: &str, is_leaving: bool) {
+        if let Some(namespace) = self.namespaces.get_mut(id) {
+            namespace.is_leaving = is_leaving;
+        }
+    }
+
+    fn refuse_with_services(&self, id: &str) -> Result<(), ApiError> {
+        match self.services.values().filter(|service| service.namespace == id).count() {
+            0 => Ok(()),
+            count => {
+                Err(ApiError::in_use(format!("The namespace {id} still holds {count} services")))
+            }
+        }
+    }
+
+    pub(super) fn finish_delete_namespace(
+        &mut self,
+        id: &str,
+        ended: Instant,
+    ) -> Result<(), Failure> {
+        self.refuse_with_services(id)
+            .map_err(|error| Failure { code: "INTERNAL_FAILURE", message: error.message })?;
+        self.leave(id, true);
+        let free_from = ended + self.behaviour.deleted_name_stays;
+        if let Some(namespace) = self.namespaces.get_mut(id) {
+            namespace.free_from = Some(free_from);
+        }
+        self.forget_deleted_namespaces();
+        Ok(())
+    }
+
+    /// Frees the names of namespaces that were deleted.
+    pub(super) fn forget_deleted_namespaces(&mut self) {
+        let now = self.now;
+        let is_gone = |at: &Instant| *at <= now;
+        self.namespaces.retain(|_, namespace| !namespace.free_from.as_ref().is_some_and(is_gone));
+    }
+
+    /// The namespace that a member of a request names by id or ARN.
+    pub(super) fn namespace_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
+        let given = input.text(member, LONGEST_ARN)?;
+        let id = self.known_namespace(given);
+        id.map(str::to_owned).ok_or_else(|| ApiError::missing("NamespaceNotFound", given))
+    }
+}
+
+/// Filters and the conditions that each supports; the first is the default.
+const FILTERS: [(&str, &[&str]); 4] = [
+    ("TYPE", &["EQ", "BEGINS_WITH"]),
+    ("NAME", &["EQ", "BEGINS_WITH"]),
+    ("HTTP_NAME", &["EQ", "BEGINS_WITH"]),
+    ("RESOURCE_OWNER", &["EQ"]),
+];
+
+impl State {
+    pub(super) fn get_namespace(&mut self, input: Input<'_>) -> Output {
+        let id = self.namespace_id(input, "Id")?;
+        let namespace = &self.namespaces[&id];
+        let mut shown = self.show_namespace(&id, namespace);
+        if let Some(creator) = &namespace.creator_request_id {
+            shown["CreatorRequestId"] = json!(creator);
+        }
+        Ok(json!({ "Namespace": shown }))
+    }
+
+    pub(super) fn list_namespaces(&mut self, input: Input<'_>) -> Output {
+        let filters = Filter::read(input, &FILTERS)?;
+        let (page, token) = Page::read(input, "namespaces", self.behaviour.page_limit)?
+            .cut(self.listed_namespaces().map(|(id, namespace)| (id, (id, namespace))));
+        let passes = |namespace: &Namespace| {
+            filters.iter().all(|filter| match filter.name.as_str() {
+                "TYPE" => filter.passes(namespace.kind.word()),
+                "NAME" => filter.passes(&namespace.name),
+                "HTTP_NAME" => filter.passes(&namespace.http_name),
+                _ => filter.passes(self.owner_word(&namespace.owner)),
+            })
+        };
+        let shown: Vec<Value> = page
+            .into_iter()
+            .filter(|(_, namespace)| passes(namespace))
+            .map(|(id, namespace)| self.show_namespace(id, namespace))
+            .collect();
+        Ok(with_token(json!({ "Namespaces": shown }), token))
+    }
+
+    fn listed_namespaces(&self) -> impl Iterator<Item = (&String, &Namespace)> {
+        let is_listed =
+            |namespace: &Namespace| !namespace.is_leaving && namespace.listed_from <= self.now;
+        self.namespaces.iter().filter(move |(_, namespace)| is_listed(namespace))
+    }
+
+    /// How the filter RESOURCE_OWNER calls an account.
+    pub(super) fn owner_word(&self, account: &str) -> &'static str {
+        if account == self.account { "SELF" } else { "OTHER_ACCOUNTS" }
+    }
+
+    fn show_namespace(&self, id: &str, namespace: &Namespace) -> Value {
+        // An HTTP namespace has the member, too, and it is empty: see botocore's examples-1.json, GetNamespace.
+        let mut properties = json!({
+            "DnsProperties": {},
+            "HttpProperties": { "HttpName": namespace.http_name },
+        });
+        if let Some(zone) = &namespace.hosted_zone {
+            properties["DnsProperties"] =
+                json!({ "HostedZoneId": zone, "SOA": { "TTL": namespace.soa_ttl } });
+        }
+        let mut shown = json!({
+            "Id": id,
+            "Arn": self.namespace_arn(id),
+            "ResourceOwner": namespace.owner,
+            "Name": namespace.name,
+            "Type": namespace.kind.word(),
+            "ServiceCount": self.services.values().filter(|service| service.namespace == id).count(),
+            "Properties": properties,
+            "CreateDate": self.timestamp(namespace.created),
+        });
+        if let Some(description) = &namespace.description {
+            shown["Description"] = json!(description);
+        }
+        shown
+    }
+}
+
+/// A page's body with its NextToken, if there is one.
+pub(super) fn with_token(mut body: Value, token: Option<String>) -> Value {
+    if let Some(token) = token {
+        body["NextToken"] = json!(token);
+    }
+    body
 }

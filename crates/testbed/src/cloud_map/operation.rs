@@ -1,13 +1,22 @@
 //! Asynchronous operations: accepted at once, done later. Nothing runs in the background: the next access to the state
 //! completes the operations that are due, in order of their time. So the same calls at the same times give the same
 //! registry, also with tokio's clock paused.
+//!
+//! The effect of an asynchronous operation when it ends. It can fail at that time only, since the registry may have
+//! changed after it was accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::effect::Effect;
+use super::dispatch::Output;
+use super::input::Input;
+use super::resource::{DnsConfig, Instance, Namespace, NamespaceKind};
+use super::state::State;
+use super::wire::ApiError;
 
 /// What an operation works on.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,5 +188,109 @@ impl Operations {
         self.busy.remove(&operation.targets);
         self.last.insert(operation.targets.clone(), (id.clone(), due?));
         Some((id, due?))
+    }
+}
+
+impl State {
+    pub(super) fn get_operation(&mut self, input: Input<'_>) -> Output {
+        let id = input.text("OperationId", 255)?;
+        let asked = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
+        let operation = self.operations.all().get(id);
+        let operation = operation
+            .filter(|operation| self.owner_of(&operation.targets.namespace) == asked)
+            .ok_or_else(|| ApiError::missing("OperationNotFound", id))?;
+        let (status, since) = operation.status(self.now);
+        let mut shown = json!({
+            "Id": id,
+            "OwnerAccount": self.owner_of(&operation.targets.namespace),
+            "Type": operation.effect.word(),
+            "Status": status,
+            "CreateDate": self.timestamp(operation.submitted),
+            "UpdateDate": self.timestamp(since),
+            "Targets": show_targets(&operation.targets),
+        });
+        if let Some(failure) = operation.failure.as_ref().filter(|_| status == "FAIL") {
+            shown["ErrorCode"] = json!(failure.code);
+            shown["ErrorMessage"] = json!(failure.message);
+        }
+        Ok(json!({ "Operation": shown }))
+    }
+}
+
+fn show_targets(targets: &Targets) -> BTreeMap<&'static str, &str> {
+    let service = targets.service.as_deref().map(|id| ("SERVICE", id));
+    let instance = targets.instance.as_deref().map(|id| ("INSTANCE", id));
+    [("NAMESPACE", targets.namespace.as_str())].into_iter().chain(service).chain(instance).collect()
+}
+
+/// What an operation changes when it succeeds.
+#[derive(Clone)]
+pub(super) enum Effect {
+    CreateNamespace(Box<Namespace>),
+    DeleteNamespace,
+    UpdateService {
+        description: Option<String>,
+        dns: Option<DnsConfig>,
+        health_check: Option<Value>,
+    },
+    /// `adds`: the id was free when the registration was accepted.
+    Register {
+        instance: Arc<Instance>,
+        adds: bool,
+    },
+    Deregister,
+}
+
+impl Effect {
+    /// The operation's type in the API's words.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::CreateNamespace(_) => "CREATE_NAMESPACE",
+            Self::DeleteNamespace => "DELETE_NAMESPACE",
+            Self::UpdateService { .. } => "UPDATE_SERVICE",
+            Self::Register { .. } => "REGISTER_INSTANCE",
+            Self::Deregister => "DEREGISTER_INSTANCE",
+        }
+    }
+
+    /// The call that began it, as DuplicateRequest names it.
+    pub(super) fn call(&self) -> &'static str {
+        match self {
+            Self::CreateNamespace(namespace) => match namespace.kind {
+                NamespaceKind::Http => "CreateHttpNamespace",
+                NamespaceKind::DnsPrivate => "CreatePrivateDnsNamespace",
+                NamespaceKind::DnsPublic => "CreatePublicDnsNamespace",
+            },
+            Self::DeleteNamespace => "DeleteNamespace",
+            Self::UpdateService { .. } => "UpdateService",
+            Self::Register { .. } => "RegisterInstance",
+            Self::Deregister => "DeregisterInstance",
+        }
+    }
+}
+
+impl State {
+    /// Does what an operation was accepted for, as of `ended`.
+    pub(super) fn apply(
+        &mut self,
+        effect: Effect,
+        targets: &Targets,
+        ended: Instant,
+    ) -> Result<(), Failure> {
+        let service = targets.service.as_deref().unwrap_or_default();
+        let instance = targets.instance.as_deref().unwrap_or_default();
+        match effect {
+            Effect::CreateNamespace(namespace) => {
+                self.finish_create_namespace(&targets.namespace, *namespace, ended)
+            }
+            Effect::DeleteNamespace => self.finish_delete_namespace(&targets.namespace, ended),
+            Effect::UpdateService { description, dns, health_check } => {
+                self.finish_update_service(service, description, dns, health_check)
+            }
+            Effect::Register { instance: new, .. } => {
+                self.finish_register(service, instance, new, ended)
+            }
+            Effect::Deregister => self.finish_deregister(service, instance, ended),
+        }
     }
 }

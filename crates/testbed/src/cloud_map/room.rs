@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::effect::Effect;
-use super::error::ApiError;
-use super::operation::Targets;
+use super::operation::{Effect, Targets};
 use super::resource::Instance;
 use super::state::State;
+use super::wire::ApiError;
 
 const INSTANCES_PER_SERVICE: usize = 1000;
 

@@ -1,20 +1,19 @@
-//! Creates, changes and deletes services. Creation and deletion are synchronous; a change is an operation, and it
-//! deletes the settings that it omits.
+//! Creates, changes, deletes, gets and lists services, and has their own attributes. Creation and deletion are
+//! synchronous; a change is an operation. A list does not contain the namespace of a service.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::dispatch::Output;
-use super::dns::{self, Settings};
-use super::effect::Effect;
-use super::error::ApiError;
-use super::input::{Input, absent};
-use super::operation::{Failure, Targets};
-use super::pattern;
+use super::dns::Settings;
+use super::input::{Filter, Input, Page, absent};
+use super::namespace::with_token;
+use super::operation::{Effect, Failure, Targets};
 use super::resource::{DnsConfig, NamespaceKind, RecordType, Service};
 use super::state::State;
-use super::tag;
+use super::wire::ApiError;
+use super::{dns, id, tag};
 
 pub(super) const LONGEST_ARN: usize = 255;
 /// As large as in the AWS CLI's example of discover-instances: a client that reads it as a float loses the last digits.
@@ -23,7 +22,7 @@ const FIRST_REVISION: i64 = 85_648_075_627_387_284;
 impl State {
     pub(super) fn create_service(&mut self, input: Input<'_>) -> Output {
         let name = input.text("Name", 127)?;
-        if !pattern::is_service_name(name) {
+        if !id::is_service_name(name) {
             return Err(ApiError::constraint(
                 "Name",
                 name,
@@ -230,4 +229,132 @@ fn changed_records(service: &Service, change: Input<'_>) -> Result<DnsConfig, Ap
 
 fn words<'a>(records: impl Iterator<Item = &'a (RecordType, i64)>) -> String {
     records.map(|(kind, _)| kind.word()).collect::<Vec<_>>().join(", ")
+}
+
+const ATTRIBUTES_PER_SERVICE: usize = 30;
+
+impl State {
+    pub(super) fn get_service_attributes(&mut self, input: Input<'_>) -> Output {
+        let id = self.service_id(input, "ServiceId")?;
+        let namespace = &self.services[&id].namespace;
+        Ok(json!({ "ServiceAttributes": {
+            "ServiceArn": self.service_arn(namespace, &id),
+            "ResourceOwner": self.owner_of(namespace),
+            "Attributes": self.services[&id].attributes,
+        }}))
+    }
+
+    pub(super) fn update_service_attributes(&mut self, input: Input<'_>) -> Output {
+        let new = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
+        refuse_size(new.len())?;
+        if let Some((key, _)) =
+            new.iter().find(|(key, value)| key.len() > 255 || value.len() > 1024)
+        {
+            return Err(ApiError::invalid(format!(
+                "The service attribute {key} is longer than 255 and 1024 characters"
+            )));
+        }
+        let id = self.service_id(input, "ServiceId")?;
+        let mut union = self.services[&id].attributes.clone();
+        union.extend(new);
+        if union.len() > ATTRIBUTES_PER_SERVICE {
+            let message = format!("A service can have at most {ATTRIBUTES_PER_SERVICE} attributes");
+            return Err(ApiError::new(400, "ServiceAttributesLimitExceededException", message));
+        }
+        self.services.get_mut(&id).expect("its id was just found").attributes = union;
+        Ok(json!({}))
+    }
+
+    pub(super) fn delete_service_attributes(&mut self, input: Input<'_>) -> Output {
+        let keys = input.texts("Attributes")?.ok_or_else(|| absent("Attributes"))?;
+        refuse_size(keys.len())?;
+        let id = self.service_id(input, "ServiceId")?;
+        let service = self.services.get_mut(&id).expect("its id was just found");
+        service.attributes.retain(|key, _| !keys.contains(&key.as_str()));
+        Ok(json!({}))
+    }
+}
+
+fn refuse_size(size: usize) -> Result<(), ApiError> {
+    if (1..=ATTRIBUTES_PER_SERVICE).contains(&size) {
+        return Ok(());
+    }
+    Err(ApiError::invalid(format!(
+        "Attributes must have 1 to {ATTRIBUTES_PER_SERVICE} members, not {size}"
+    )))
+}
+
+const FILTERS: [(&str, &[&str]); 2] = [("NAMESPACE_ID", &["EQ"]), ("RESOURCE_OWNER", &["EQ"])];
+
+impl State {
+    pub(super) fn get_service(&mut self, input: Input<'_>) -> Output {
+        let id = self.service_id(input, "Id")?;
+        Ok(json!({ "Service": self.show_service(&id, &self.services[&id]) }))
+    }
+
+    pub(super) fn list_services(&mut self, input: Input<'_>) -> Output {
+        let filters = Filter::read(input, &FILTERS)?;
+        let (page, token) = Page::read(input, "services", self.behaviour.page_limit)?
+            .cut(self.services.iter().map(|(id, service)| (id, (id, service))));
+        let passes = |service: &Service| {
+            filters.iter().all(|filter| match filter.name.as_str() {
+                // Assumed (services_of_an_unknown_namespace): it has no services, and to ask is no error.
+                "NAMESPACE_ID" => {
+                    self.known_namespace(&filter.values[0]) == Some(service.namespace.as_str())
+                }
+                _ => filter.passes(self.owner_word(self.owner_of(&service.namespace))),
+            })
+        };
+        let shown = page.into_iter().filter(|(_, service)| passes(service));
+        let shown: Vec<Value> =
+            shown.map(|(id, service)| self.summarize_service(id, service)).collect();
+        Ok(with_token(json!({ "Services": shown }), token))
+    }
+
+    /// A service as CreateService and GetService show it.
+    pub(super) fn show_service(&self, id: &str, service: &Service) -> Value {
+        let mut shown = self.summarize_service(id, service);
+        shown["NamespaceId"] = json!(service.namespace);
+        if service.dns.is_some() {
+            shown["DnsConfig"]["NamespaceId"] = json!(service.namespace);
+        }
+        if let Some(creator) = &service.creator_request_id {
+            shown["CreatorRequestId"] = json!(creator);
+        }
+        shown
+    }
+
+    fn summarize_service(&self, id: &str, service: &Service) -> Value {
+        let namespace = self.namespaces.get(&service.namespace);
+        let is_counted = namespace.is_none_or(|it| it.name != self.behaviour.uncounted);
+        let counted = if is_counted { service.listed(self.now).count() } else { 0 };
+        let mut shown = json!({
+            "Id": id,
+            "Arn": self.service_arn(&service.namespace, id),
+            "ResourceOwner": self.owner_of(&service.namespace),
+            "CreatedByAccount": self.account,
+            "Name": service.name,
+            "Type": if service.dns.is_some() { "DNS_HTTP" } else { "HTTP" },
+            "InstanceCount": counted,
+            "CreateDate": self.timestamp(service.created),
+        });
+        if let Some(description) = &service.description {
+            shown["Description"] = json!(description);
+        }
+        if let Some(dns) = &service.dns {
+            shown["DnsConfig"] =
+                json!({ "RoutingPolicy": dns.routing_policy, "DnsRecords": records(dns) });
+        }
+        if let Some(check) = &service.health_check {
+            shown["HealthCheckConfig"] = check.clone();
+        }
+        if service.custom_health {
+            shown["HealthCheckCustomConfig"] = json!({ "FailureThreshold": 1 });
+        }
+        shown
+    }
+}
+
+fn records(dns: &DnsConfig) -> Value {
+    dns.records.iter().map(|(kind, ttl)| json!({ "Type": kind.word(), "TTL": ttl })).collect()
 }

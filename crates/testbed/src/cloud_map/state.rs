@@ -1,5 +1,7 @@
 //! The state of the stand-in, behind one lock: the registry, the operations under way, the settings, the remaining
 //! faults, the record of calls and the guard. `touch` completes the operations that are due before each access.
+//!
+//! The record of calls: one entry for each request that named an operation, with any result.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -7,20 +9,16 @@ use std::time::SystemTime;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::super::gate::Gate;
 use super::behaviour::{Behaviour, Buckets};
-use super::call::Call;
 use super::dispatch::Output;
-use super::effect::Effect;
-use super::error::ApiError;
-use super::exporters::Exporters;
 use super::fault::Fault;
-use super::guard::Guard;
+use super::guard::{Exporters, Guard, Kept};
 use super::id::Ids;
-use super::kept::Kept;
-use super::operation::{Operations, Targets};
+use super::operation::{Effect, Operations, Targets};
 use super::resource::{Namespace, Service};
 use super::room::Room;
+use super::wire::ApiError;
+use crate::gate::Gate;
 
 /// The state of one account in one Region.
 pub(super) struct State {
@@ -169,5 +167,25 @@ impl State {
     pub(super) fn timestamp(&self, at: Instant) -> f64 {
         let seconds = self.began.1 + at.saturating_duration_since(self.began.0).as_secs_f64();
         (seconds * 1000.0).round() / 1000.0
+    }
+}
+
+/// One call over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The operation's name.
+    pub operation: String,
+    /// The service's id; for CreateService and DiscoverInstances, which know none, its name.
+    pub service: Option<String>,
+    /// The instance's id.
+    pub instance: Option<String>,
+    /// The HTTP status of the answer; 0 where the connection ended without one.
+    pub status: u16,
+}
+
+impl Call {
+    /// Whether the operation would change the registry.
+    pub fn is_write(&self) -> bool {
+        !["Get", "List", "Discover"].iter().any(|verb| self.operation.starts_with(verb))
     }
 }

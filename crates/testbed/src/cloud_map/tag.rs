@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::dispatch::Output;
-use super::error::ApiError;
 use super::input::{Input, absent};
 use super::state::State;
+use super::wire::ApiError;
 
 const LONGEST_ARN: usize = 1011;
 const TAGS_PER_RESOURCE: usize = 50;

@@ -1,17 +1,20 @@
 //! Authorisation: the cluster's access entries map bearer tokens to users, and the rules are those of the group in
 //! `deploy/rbac.yaml`. Every other request is forbidden with RBAC's error message.
+//!
+//! SelfSubjectAccessReview: checks the permissions of the caller. Every authenticated user may create one, by the
+//! ClusterRole `system:basic-user` of every cluster.
 
 use std::collections::BTreeMap;
 
 use axum::http::{HeaderMap, Method};
 use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
 
-use super::super::identity::Identities;
-use super::ClusterIdentity;
 use super::resource::Target;
 use super::rules::Rule;
 use super::status::Failure;
-use super::token;
+use super::{ClusterIdentity, token};
+use crate::identity::Identities;
 
 /// The group that `deploy/rbac.yaml` binds its ClusterRole to.
 pub const BOUND_GROUP: &str = "cloud-map-sync";
@@ -203,4 +206,31 @@ mod tests {
         known.sort();
         assert_eq!(granted, known);
     }
+}
+
+/// Where it is created.
+pub const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// Answers a review.
+pub fn answer(user: &User, body: &[u8]) -> Result<Value, Failure> {
+    let review: Value =
+        serde_json::from_slice(body).map_err(|_| Failure::bad_request("the body is no JSON"))?;
+    let attributes = &review["spec"]["resourceAttributes"];
+    let text = |key: &str| attributes[key].as_str().unwrap_or_default().to_owned();
+    let target = Target {
+        group: text("group"),
+        version: text("version"),
+        namespace: text("namespace"),
+        plural: text("resource"),
+        name: text("name"),
+        subresource: text("subresource"),
+    };
+    if user.is_anonymous() {
+        let group = Some(("authorization.k8s.io", "selfsubjectaccessreviews"));
+        return Err(Failure::forbidden(group, "", "an anonymous user asks for nothing"));
+    }
+    let allowed = user.check_resource(&text("verb"), &target).is_ok();
+    let mut answer = review;
+    answer["status"] = json!({"allowed": allowed});
+    Ok(answer)
 }

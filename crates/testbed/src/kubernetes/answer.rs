@@ -1,27 +1,27 @@
 //! Handles one request: fault, authentication, authorisation, then the resource, in the order of a real API server.
 //! Every request is in the request log with its status.
+//!
+//! What the server answers, in JSON or in plain text, whole or cut.
 
 use std::sync::{Arc, Mutex};
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::Response;
+use futures_util::stream;
 use serde_json::Value;
 
-use super::super::clock;
-use super::super::gate::access_key;
-use super::RequestLine;
 use super::access::User;
-use super::discovery;
-use super::fault::{self, FaultKind};
-use super::list::{self, ListParameters};
-use super::reply::Answer;
+use super::fault::FaultKind;
+use super::list::ListParameters;
 use super::resource::{ENDPOINTS, Resource, Target};
-use super::review;
 use super::status::Failure;
 use super::world::World;
-use super::writes::{self, Write};
+use super::writes::Write;
+use super::{RequestLine, access, discovery, fault, list, writes};
+use crate::clock;
+use crate::gate::access_key;
 
 const DEPRECATION: &str =
     "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
@@ -86,8 +86,8 @@ fn answer(world: &mut World, call: &Call, fault: Option<&FaultKind>) -> (Answer,
 
 /// The answer to a user whose token was checked.
 fn answer_to(world: &mut World, call: &Call, user: &User) -> Answer {
-    if call.method == Method::POST && call.uri.path() == review::PATH {
-        let answer = review::answer(user, &call.body);
+    if call.method == Method::POST && call.uri.path() == access::PATH {
+        let answer = access::answer(user, &call.body);
         return answer.map_or_else(Answer::from, |body| Answer::json(StatusCode::CREATED, &body));
     }
     let answer = match Target::of_path(call.uri.path()) {
@@ -203,4 +203,69 @@ impl Call {
         let (uri, headers, body) = (&self.uri, &self.headers, &self.body);
         Write { user, resource, target, uri, parameters, headers, body }
     }
+}
+
+/// What goes out, before a fault may cut it.
+pub struct Answer {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// The `Content-Type`.
+    pub content_type: &'static str,
+    /// More headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A JSON document.
+    pub fn json(status: StatusCode, body: &Value) -> Self {
+        let body = serde_json::to_vec(body).expect("JSON of a JSON value");
+        Self { status, content_type: "application/json", headers: Vec::new(), body }
+    }
+
+    /// Plain text.
+    pub fn text(status: StatusCode, body: &str) -> Self {
+        let body = body.as_bytes().to_vec();
+        Self { status, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body }
+    }
+
+    /// The response, cut in the middle where a fault says so.
+    pub fn into_response(self, truncated: bool) -> Response {
+        let mut builder = Response::builder()
+            .status(self.status)
+            .header("content-type", self.content_type)
+            .header("content-length", self.body.len());
+        for (name, value) in self.headers {
+            builder = builder.header(name, value);
+        }
+        let body = if truncated { half(self.body) } else { self.body.into() };
+        builder.body(body).expect("valid headers")
+    }
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        let mut answer = Self::json(failure.code, &failure.status());
+        if let Some(seconds) = failure.retry_after {
+            answer.headers.push(("retry-after", seconds.to_string()));
+        }
+        answer
+    }
+}
+
+/// The first half of a body, then a closed connection. The pause between lets the half reach the
+/// wire.
+fn half(mut body: Vec<u8>) -> Body {
+    body.truncate(body.len() / 2);
+    Body::from_stream(stream::unfold(Some(body), |rest| async move {
+        match rest {
+            Some(body) if !body.is_empty() => Some((Ok(body), Some(Vec::new()))),
+            Some(_) => {
+                tokio::task::yield_now().await;
+                Some((Err(std::io::Error::other("cut by the sandbox")), None))
+            }
+            None => None,
+        }
+    }))
 }

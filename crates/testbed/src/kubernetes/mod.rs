@@ -9,31 +9,20 @@ mod admission;
 mod allocation;
 mod answer;
 mod apply;
-mod cluster_ip;
 mod controllers;
-mod create;
 mod discovery;
-mod endpoint_slices;
-mod endpoints;
 mod events;
 mod fault;
-mod garbage;
 mod list;
 mod managers;
-mod metadata;
 mod multi_cluster;
 mod openapi;
 mod patch;
 mod pod;
 mod ready;
 mod recorded;
-mod refusals;
-mod removal;
-mod reply;
 mod resource;
-mod review;
 mod rules;
-mod selector;
 mod server;
 mod service;
 mod status;
@@ -47,17 +36,17 @@ mod world;
 mod writes;
 
 pub use access::{BOUND_GROUP, Right};
-#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
 pub use admission::Policy;
-#[allow(unused_imports, reason = "as above")]
-pub use cluster_ip::ClusterIp;
-#[allow(unused_imports, reason = "as above")]
 pub use fault::{Fault, FaultKind};
-#[allow(unused_imports, reason = "as above")]
 pub use multi_cluster::Export;
-pub use pod::Pod;
+pub use pod::{ClusterIp, Pod};
 pub use server::KubernetesServer;
 pub use service::Headless;
+
+#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
+#[allow(unused_imports, reason = "as above")]
+#[allow(unused_imports, reason = "as above")]
+#[allow(unused_imports, reason = "as above")]
 
 /// Which cluster a server stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]

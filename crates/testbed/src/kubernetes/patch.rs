@@ -8,7 +8,7 @@ use super::resource::{SERVICE_EXPORTS, SERVICES};
 use super::status::Failure;
 use super::world::World;
 use super::writes::Write;
-use super::{apply, metadata, validation};
+use super::{apply, managers, validation};
 
 /// Answers a PATCH, by its content type.
 pub fn patch(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
@@ -70,7 +70,7 @@ fn store(
     let name = write.target.name.as_str();
     check_identity(write, before, &object)?;
     write.place(&mut object);
-    metadata::restore(&mut object, Some(before));
+    managers::restore(&mut object, Some(before));
     keep_other_part(&mut object, before, write);
     let object = validation::complete(world, write.resource, object, Some(before))?;
     write.admit(world, name, Some(before), Some(&object))?;

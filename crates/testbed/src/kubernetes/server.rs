@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::super::identity::Identities;
-use super::super::signature::digest;
+use super::super::sigv4::digest;
 use super::super::tls::{CertificateAuthority, CurrentConfig, TlsListener};
 use super::access::Access;
 use super::world::World;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::clock;
-use super::super::signature::digest;
+use super::super::sigv4::digest;
 use super::resource::{NAMESPACES, Resource};
 
 /// Plural, namespace, name: etcd's order within a resource.

@@ -8,8 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::jiff::{Span, Timestamp};
 
 use super::super::identity::{Identities, Principal};
-use super::super::signature::parse_date;
-use super::super::sigv4::SignedRequest;
+use super::super::sigv4::{SignedRequest, parse_date};
 
 const PREFIX: &str = "k8s-aws-v1.";
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";

@@ -1,22 +1,24 @@
 //! The state of one cluster: objects, the pods of its Services, and the switches for tests. After every change of a
 //! Service or of its pods the objects of the endpoint controllers are updated.
+//!
+//! What the garbage collector and the namespace controller remove, at once instead of a little later.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::gate::Gate;
 use super::access::Access;
 use super::allocation::{Allocator, carry_over, is_headless};
 use super::fault::Fault;
 use super::multi_cluster::MultiCluster;
 use super::pod::Pod;
 use super::ready::Ready;
-use super::removal::is_held;
-use super::resource::{ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, Resource, SERVICES};
+use super::resource::{ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, RESOURCES, Resource, SERVICES};
 use super::service::with_defaults;
 use super::store::Store;
-use super::{ClusterIdentity, RequestLine, garbage, metadata};
+use super::writes::is_held;
+use super::{ClusterIdentity, RequestLine, managers};
+use crate::gate::Gate;
 
 /// Everything behind the lock of a `KubernetesServer`.
 pub struct World {
@@ -96,7 +98,7 @@ impl World {
     pub fn keep_sent(&mut self, resource: &Resource, object: Value) -> Value {
         let kept = self.keep(resource, object);
         let is_over = !kept["metadata"]["deletionTimestamp"].is_null() && !is_held(&kept);
-        if resource.namespaced && is_over || garbage::is_orphan(&self.store, &kept) {
+        if resource.namespaced && is_over || is_orphan(&self.store, &kept) {
             let (namespace, name) = place_of(&kept);
             self.delete(resource, &namespace, &name);
         }
@@ -107,7 +109,7 @@ impl World {
         if resource.custom {
             let (namespace, name) = place_of(&object);
             let before = self.store.get(resource, &namespace, &name);
-            metadata::set_generation(&mut object, before.as_deref());
+            managers::set_generation(&mut object, before.as_deref());
         }
         let stored = self.store.put(resource, object);
         if *resource == SERVICES {
@@ -140,9 +142,9 @@ impl World {
             self.store.remove(&ENDPOINTS, namespace, name);
         }
         let dependents = if *resource == NAMESPACES {
-            garbage::content_of(&self.store, name)
+            content_of(&self.store, name)
         } else {
-            garbage::orphans_of(&self.store, namespace, &object["metadata"]["uid"])
+            orphans_of(&self.store, namespace, &object["metadata"]["uid"])
         };
         for (resource, namespace, name) in dependents {
             self.delete(resource, &namespace, &name);
@@ -163,4 +165,61 @@ pub fn resource_of(object: &Value) -> &'static Resource {
     let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
     let resource = Resource::of_object(version.unwrap_or_default(), kind.unwrap_or_default());
     resource.unwrap_or_else(|| panic!("the sandbox serves no {version:?} {kind:?}"))
+}
+
+/// An object by its resource, namespace and name.
+pub type Place = (&'static Resource, String, String);
+
+/// The objects of a namespace that name the object with this UID as an owner and have no owner left.
+pub fn orphans_of(store: &Store, namespace: &str, uid: &Value) -> Vec<Place> {
+    let names_it = |object: &Value| owners(object).iter().any(|owner| owner["uid"] == *uid);
+    let all = objects_in(store, namespace).into_iter();
+    let orphans = all.filter(|(_, object)| names_it(object) && is_orphan(store, object));
+    orphans.map(|(resource, object)| place(resource, &object)).collect()
+}
+
+/// Everything in a namespace.
+pub fn content_of(store: &Store, namespace: &str) -> Vec<Place> {
+    let all = objects_in(store, namespace).into_iter();
+    all.map(|(resource, object)| place(resource, &object)).collect()
+}
+
+/// Whether an object has owners and none of them exists. An owner of a kind that the stand-in does not have is alive.
+pub fn is_orphan(store: &Store, object: &Value) -> bool {
+    let owners = owners(object);
+    !owners.is_empty() && !owners.iter().any(|owner| is_alive(store, object, owner))
+}
+
+fn is_alive(store: &Store, object: &Value, owner: &Value) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let Some(resource) = Resource::of_object(&text(&owner["apiVersion"]), &text(&owner["kind"]))
+    else {
+        return true;
+    };
+    let namespace =
+        if resource.namespaced { &object["metadata"]["namespace"] } else { &Value::Null };
+    let found = store.get(resource, &text(namespace), &text(&owner["name"]));
+    found.is_some_and(|found| found["metadata"]["uid"] == owner["uid"])
+}
+
+fn owners(object: &Value) -> &[Value] {
+    object["metadata"]["ownerReferences"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn objects_in(store: &Store, namespace: &str) -> Vec<(&'static Resource, std::sync::Arc<Value>)> {
+    if namespace.is_empty() {
+        return Vec::new();
+    }
+    let resources = RESOURCES.into_iter().filter(|resource| resource.namespaced);
+    resources
+        .flat_map(|resource| {
+            let objects = store.all(resource, namespace);
+            objects.into_iter().map(move |object| (resource, object))
+        })
+        .collect()
+}
+
+fn place(resource: &'static Resource, object: &Value) -> Place {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+    (resource, text("namespace"), text("name"))
 }

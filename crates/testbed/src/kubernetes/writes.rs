@@ -1,17 +1,23 @@
 //! Writes by HTTP: create, patch, delete, in the order of checks of a real server. The endpoint controllers
 //! and the garbage collector then run as after a change by a test.
+//!
+//! Creation: the namespace must be there, the object valid, the name free.
+//!
+//! Deletion by HTTP: preconditions, the admission policy, finalizers.
+//!
+//! The refusals of writes: conflicts, preconditions, namespaces that are going, the admission policy.
 
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::clock;
 use super::access::User;
 use super::managers::Manager;
-use super::resource::{ENDPOINT_SLICES, Resource, SERVICE_IMPORTS, Target};
-use super::status::Failure;
+use super::resource::{ENDPOINT_SLICES, EVENTS, NAMESPACES, Resource, SERVICE_IMPORTS, Target};
+use super::status::{Failure, details, qualified};
 use super::world::World;
-use super::{create, patch, recorded, removal};
+use super::{events, managers, patch, recorded, validation};
+use crate::clock;
 
 /// The query parameters of a write.
 #[derive(Debug, Default, Deserialize)]
@@ -50,11 +56,9 @@ pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Va
     }
     let before = write.present(world).ok();
     let after = match (method, write.target.name.is_empty()) {
-        (&Method::POST, true) => create::create(world, write)?,
+        (&Method::POST, true) => create(world, write)?,
         (&Method::PATCH, false) => patch::patch(world, write)?,
-        (&Method::DELETE, false) if write.target.subresource.is_empty() => {
-            removal::delete(world, write)?
-        }
+        (&Method::DELETE, false) if write.target.subresource.is_empty() => delete(world, write)?,
         _ => return Err(Failure::method_not_allowed()),
     };
     recorded::record(method, write, before.as_ref(), &after);
@@ -127,5 +131,167 @@ impl Write<'_> {
         policy.map_or(Ok(()), |policy| {
             policy.check(self.resource, (&self.target.namespace, name), before, after)
         })
+    }
+}
+
+/// Answers a POST on a collection.
+pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
+    if *write.resource == EVENTS {
+        let event = write.json()?;
+        check_namespace(world, write, event["metadata"]["name"].as_str().unwrap_or_default())?;
+        return events::create(&mut world.store, &write.target.namespace, event);
+    }
+    let mut object = write.object()?;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    check_namespace(world, write, &name)?;
+    managers::restore(&mut object, None);
+    reset_status(&mut object, write);
+    let mut object = validation::complete(world, write.resource, object, None)?;
+    write.admit(world, &name, None, Some(&object))?;
+    if world.store.get(write.resource, &write.target.namespace, &name).is_some() {
+        return Err(Failure::already_exists(write.resource, &name));
+    }
+    write.manager("Update").created(&mut object);
+    if write.is_dry_run() {
+        return Ok(object);
+    }
+    Ok(world.keep_sent(write.resource, object))
+}
+
+/// What the NamespaceLifecycle admission of every server checks.
+fn check_namespace(world: &World, write: &Write<'_>, name: &str) -> Result<(), Failure> {
+    if !write.resource.namespaced {
+        return Ok(());
+    }
+    let namespace = write.target.namespace.as_str();
+    let found = world.store.get(&NAMESPACES, "", namespace);
+    let found = found.ok_or_else(|| Failure::not_found(&NAMESPACES, namespace))?;
+    let is_going = !found["metadata"]["deletionTimestamp"].is_null()
+        || found["status"]["phase"] == "Terminating";
+    if is_going {
+        return Err(Failure::terminating(write.resource, name, namespace));
+    }
+    Ok(())
+}
+
+/// The status of what has a status sub-resource is not written by a creation.
+fn reset_status(object: &mut Value, write: &Write<'_>) {
+    if write.resource.has_status()
+        && let Some(members) = object.as_object_mut()
+    {
+        members.remove("status");
+    }
+    if *write.resource == super::resource::SERVICES {
+        object["status"] = json!({"loadBalancer": {}});
+    }
+}
+
+/// Answers a DELETE of one object.
+pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
+    let mut object = write.present(world)?;
+    let options = if write.body.is_empty() { json!({}) } else { write.json()? };
+    let (resource, name) = (write.resource, write.target.name.as_str());
+    for (key, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let (wanted, is) = (&options["preconditions"][key], &object["metadata"][key]);
+        if !wanted.is_null() && wanted != is {
+            return Err(Failure::precondition(resource, name, what, wanted, is));
+        }
+    }
+    write.admit(world, name, Some(&object), None)?;
+    if is_held(&object) {
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            object["metadata"]["deletionTimestamp"] = now.into();
+            object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        }
+        return Ok(world.keep_sent(resource, object));
+    }
+    world.delete(resource, &write.target.namespace, name);
+    let mut details =
+        json!({"name": name, "kind": resource.plural, "uid": object["metadata"]["uid"]});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.into();
+    }
+    Ok(json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": details,
+    }))
+}
+
+/// Whether a finalizer keeps an object.
+pub fn is_held(object: &Value) -> bool {
+    object["metadata"]["finalizers"].as_array().is_some_and(|it| !it.is_empty())
+}
+
+impl Failure {
+    fn of_object(
+        code: StatusCode,
+        reason: &'static str,
+        resource: &Resource,
+        name: &str,
+        text: &str,
+    ) -> Self {
+        let mut failure = Self::new(code, reason, text);
+        failure.details = details(resource.group, resource.plural, name);
+        failure
+    }
+
+    /// The object is not the one that the client has read.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let qualified = qualified(resource.group, resource.plural);
+        let text = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        Self::of_object(StatusCode::CONFLICT, "Conflict", resource, name, &text)
+    }
+
+    /// The object has another version than the client names.
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version \
+                   and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    /// A precondition of a deletion or of a change is not met.
+    pub fn precondition(
+        resource: &Resource,
+        name: &str,
+        what: &str,
+        wanted: &Value,
+        is: &Value,
+    ) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (wanted, is) = (text(wanted), text(is));
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). \
+             The object might have been deleted and then recreated"
+        );
+        Self::conflict(resource, name, &why)
+    }
+
+    /// Nothing is created in a namespace that is being deleted.
+    pub fn terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
+        let what = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut failure = Self::forbidden(Some((resource.group, resource.plural)), name, &what);
+        let message = format!("namespace {namespace} is being terminated");
+        failure.details["causes"] = json!([{
+            "reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace",
+        }]);
+        failure
+    }
+
+    /// The admission policy denies a write: with 422, unless the policy names another reason.
+    pub fn denied_by_policy(resource: &Resource, name: &str, why: &str) -> Self {
+        let qualified = qualified(resource.group, resource.plural);
+        let text = format!(
+            "{qualified} \"{name}\" is forbidden: ValidatingAdmissionPolicy 'cloud-map-sync' with \
+             binding 'cloud-map-sync' denied request: {why}"
+        );
+        Self::of_object(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", resource, name, &text)
+    }
+
+    /// A policy that is not ours denies a write, with these words.
+    pub fn refused_by_policy(text: &str) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
     }
 }

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use md5::{Digest, Md5};
 use serde_json::{Value, json};
 
-use super::super::signature::hexadecimal;
-use super::super::sigv4::Caller;
+use super::super::sigv4::{Caller, hexadecimal};
 use super::error::Failure;
 use super::queue::Queue;
 
