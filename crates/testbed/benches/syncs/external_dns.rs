@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
-use crate::process::Used;
+use crate::function::Used;
 use crate::table::{Row, Table};
 use crate::world::{Tenant, World};
 use testbed::cloud_map::CloudMap;

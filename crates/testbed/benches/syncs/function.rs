@@ -1,4 +1,8 @@
 //! The function under measurement: built as it is deployed, run as a process with Lambda's environment.
+//!
+//! What Linux says of a process under measurement.
+//!
+//! From exec to the first poll for work: of the function, and of one that does nothing, built in the same way.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,7 +13,6 @@ use flate2::write::DeflateEncoder;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use crate::process::Used;
 use testbed::runtime_api::{Outcome, RuntimeApi};
 use testbed::{REGION, Sandbox};
 
@@ -122,4 +125,59 @@ impl Function {
     pub fn used(&self) -> Used {
         Used::by(self.process.id()).expect("it runs")
     }
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Default)]
+pub struct Used {
+    /// In seconds.
+    pub processor_time: f64,
+    /// The most memory that it has ever had resident (VmHWM), in megabytes.
+    pub peak_memory: f64,
+}
+
+impl Used {
+    /// `None` where the process has ended.
+    pub fn by(process: Option<u32>) -> Option<Self> {
+        let process = process?;
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
+        let (status, stat) = (read("status")?, read("stat")?);
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kib: f64 = peak.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        // After the name, which may hold anything and ends with the last parenthesis: utime and stime are the
+        // 12th and 13th field, in hundredths of a second.
+        let fields: Vec<&str> = stat.rsplit(')').next()?.split(' ').collect();
+        let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
+        let processor_time = (ticks(12)? + ticks(13)?) / 100.0;
+        Some(Self { processor_time, peak_memory: kib * 1024.0 / 1e6 })
+    }
+}
+
+/// How often each is started, in turns.
+const STARTS: usize = 40;
+
+/// In milliseconds.
+pub struct Start {
+    /// The function: the middle, and the least.
+    pub function: (f64, f64),
+    /// The one that does nothing.
+    pub bare: (f64, f64),
+}
+
+impl Start {
+    /// Starts both, again and again.
+    pub async fn measure(function: &Binary, bare: &Binary) -> Self {
+        let sandbox = Sandbox::start().await.cluster("blue").await;
+        let (mut of_function, mut of_bare) = (Vec::new(), Vec::new());
+        for _ in 0..STARTS {
+            of_function.push(function.time_to_start(&sandbox).await);
+            of_bare.push(bare.time_to_start(&sandbox).await);
+        }
+        Self { function: middle_and_least(of_function), bare: middle_and_least(of_bare) }
+    }
+}
+
+fn middle_and_least(mut times: Vec<f64>) -> (f64, f64) {
+    times.sort_by(f64::total_cmp);
+    (times[times.len() / 2], times[0])
 }

@@ -7,26 +7,21 @@
 
 mod aims;
 mod clustersets;
-mod deciding;
 mod external_dns;
 mod function;
 mod growth;
-mod process;
 mod report;
 mod runs;
 mod shared_registry;
-mod start;
-mod summary;
 mod table;
 mod world;
 
 use std::process::ExitCode;
 
 use external_dns::ExternalDns;
-use function::Binary;
+use function::{Binary, Start};
 use growth::Growth;
 use report::Report;
-use start::Start;
 use world::{Beside, WORLDS};
 
 #[tokio::main]

@@ -3,14 +3,12 @@
 use std::fmt::Write;
 use std::io;
 
-use crate::aims::{self, Aim, REFERENCE};
-use crate::deciding::Deciding;
+use crate::aims;
+use crate::aims::{Aim, Deciding, REFERENCE};
 use crate::external_dns::ExternalDns;
-use crate::function::Binary;
+use crate::function::{Binary, Start};
 use crate::growth::Growth;
-use crate::start::Start;
-use crate::summary::Summary;
-use crate::table::Table;
+use crate::table::{Summary, Table};
 
 /// Everything.
 pub struct Report {

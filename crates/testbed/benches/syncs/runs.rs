@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::function::{Binary, Function};
-use crate::process::Used;
+use crate::function::{Binary, Function, Used};
 use crate::table::{Events, Row, Table};
 use crate::world::{Tenant, World, address, pods};
 use testbed::Sandbox;

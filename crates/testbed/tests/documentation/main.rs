@@ -7,7 +7,5 @@ mod pages;
 mod releases;
 mod schemas;
 mod settings;
-mod terraform;
-mod wording;
 
 const TEMPLATE: &str = include_str!("../../../../template.yaml");

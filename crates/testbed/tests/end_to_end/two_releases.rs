@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::cold_start::stand_in;
 use crate::lambda::{Lambda, binary};
-use crate::payloads::stand_in;
 use crate::world::World;
 use testbed::function::event;
 use testbed::gate::Gate;

@@ -1,32 +1,26 @@
-//! A real Kubernetes control plane for one test: etcd, kube-apiserver, the webhook that
-//! authenticates EKS tokens and, if asked for, the controllers that fill `EndpointSlices`.
+//! A real Kubernetes control plane for one test: etcd, kube-apiserver, the webhook that authenticates EKS tokens and,
+//! if asked for, the controllers that fill `EndpointSlices`.
 //!
-//! `binaries` finds or builds the programs, `programs` writes their files and command lines,
-//! `processes` runs them in a temporary folder until the value is dropped; `manifest` creates what a
-//! file says, `rbac` what the function's role may do, `multi_cluster` installs the Multi-Cluster Services API,
-//! `service_account` lets a pod in; `dns` and `kubelet` are what a node brings. No port is guessed: etcd listens on a
-//! socket in the folder, the webhook tells its port, and kube-apiserver shares one that is reserved beforehand.
+//! `binaries` finds or builds the programs, among them the DNS of a node, `programs` writes their files and command
+//! lines, `processes` runs them, and a kubelet, in a temporary folder until the value is dropped; `manifest` creates
+//! what a file says: the function's rights, the Multi-Cluster Services API, and the ServiceAccount of a pod. No port
+//! is guessed: etcd listens on a socket in the folder, the webhook tells its port, and kube-apiserver shares one that
+//! is reserved beforehand.
 
 mod binaries;
 mod certificates;
-mod dns;
-mod kubelet;
-mod manifest;
-mod multi_cluster;
+pub mod manifest;
 mod processes;
 mod programs;
-pub mod rbac;
-mod service_account;
 
+use binaries::Binaries;
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use kube::api::Api;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use processes::Processes;
 use tokio::net::TcpSocket;
 
-use binaries::Binaries;
-pub use binaries::Unavailable;
-pub use dns::Nameserver;
-use processes::Processes;
+pub use binaries::{Nameserver, Unavailable};
 
 /// The Kubernetes user name and group of the role that holds [`Credentials`].
 pub const GROUP: &str = "cloud-map-sync";

@@ -1,19 +1,39 @@
 //! The stage of the story: a cluster with a few Services, the function, the queue between it and a
 //! forwarder, and how a test waits for what a forwarder says.
+//!
+//! One pod of the forwarder: the binary as a process of its own, with the environment that its
+//! Deployment and EKS give it and nothing of the test's.
+//!
+//! The network between the forwarder and the API server, which a test can cut. TLS goes through it
+//! untouched.
+//!
+//! The EKS Pod Identity agent of a node: for the token of a pod's ServiceAccount it gives credentials
+//! of the role that is associated with it.
+//! <https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html>
 
+use std::fs::File;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::get;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
 
-use super::pod_identity::PodIdentityAgent;
-use super::process::Forwarder;
-use super::relay::Relay;
-use crate::lambda::Lambda;
+use crate::lambda::{Lambda, all_of, start_logged};
 use crate::real_cluster::RealCluster;
 use crate::world::World;
 use testbed::REGION;
+use testbed::identity::AccessKey;
+use testbed::programs::program;
 use testbed::sqs::lambda;
 use testbed::sqs::queue::{Message, Queue};
 
@@ -195,4 +215,167 @@ async fn deploy(cluster: &RealCluster) {
     let pod: Pod = serde_json::from_value(pod).expect("a Pod");
     let pods: Api<Pod> = Api::namespaced(cluster.control_plane.admin(), NAMESPACE);
     pods.create(&PostParams::default(), &pod).await.expect("a restricted Pod");
+}
+
+/// A running forwarder.
+pub struct Forwarder {
+    process: Child,
+    log: File,
+}
+
+impl Forwarder {
+    /// Starts it with these variables.
+    pub fn start(variables: &[(&str, String)]) -> Self {
+        let mut command = Command::new(program("cloud-map-forwarder"));
+        command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+        let (process, log) = start_logged(&mut command);
+        Self { process, log }
+    }
+
+    /// Asks it to end, as Kubernetes does.
+    pub fn terminate(&self) {
+        let id = self.process.id().expect("it runs").to_string();
+        let killed = std::process::Command::new("kill").args(["-TERM", &id]).status();
+        assert!(killed.expect("kill runs").success());
+    }
+
+    /// Waits for its end; the exit status and all that it said.
+    pub async fn end(mut self) -> (Option<i32>, String) {
+        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("it does not end\n{}", self.log()));
+        (status.expect("a child process").code(), self.log())
+    }
+
+    /// Asks what kubelet asks; the status and the text of the answer.
+    pub async fn probe(&self, path: &str) -> (u16, String) {
+        let log = self.log();
+        let starts = log.lines().find(|line| line.contains("the forwarder starts"));
+        let starts: Value = serde_json::from_str(starts.expect("it has started")).expect("JSON");
+        let address = starts["fields"]["probes"].as_str().expect("an address");
+        let port: u16 = address.rsplit(':').next().and_then(|it| it.parse().ok()).expect("a port");
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("text");
+        let status = answer.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+        (status, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
+    }
+
+    /// Everything that it has said so far.
+    pub fn log(&self) -> String {
+        all_of(&self.log)
+    }
+
+    /// How often it has said this. Every line must be JSON.
+    pub fn said(&self, message: &str) -> usize {
+        let log = self.log();
+        let lines = log.lines().map(|line| {
+            let line: Result<Value, _> = serde_json::from_str(line);
+            line.unwrap_or_else(|error| panic!("{error} in the log\n{log}"))
+        });
+        lines.filter(|line| line["fields"]["message"] == message).count()
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- what the forwarder said:\n{}", self.log());
+        }
+    }
+}
+
+/// A running relay; it ends with the tokio runtime.
+pub struct Relay {
+    address: SocketAddr,
+    whole: watch::Sender<bool>,
+}
+
+impl Relay {
+    /// Starts a relay to `https://host:port`.
+    pub async fn start(endpoint: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let address = listener.local_addr().expect("the bound address");
+        let upstream = endpoint.trim_start_matches("https://").to_owned();
+        let (whole, is_whole) = watch::channel(true);
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(carry(connection, upstream.clone(), is_whole.clone()));
+            }
+        });
+        Self { address, whole }
+    }
+
+    /// Where the forwarder finds the API server.
+    pub fn endpoint(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// Ends every connection, and each new one at once.
+    pub fn cut(&self) {
+        self.whole.send_replace(false);
+    }
+
+    /// Lets connections through again.
+    pub fn mend(&self) {
+        self.whole.send_replace(true);
+    }
+}
+
+async fn carry(mut near: TcpStream, upstream: String, mut is_whole: watch::Receiver<bool>) {
+    if !*is_whole.borrow() {
+        return;
+    }
+    let Ok(mut far) = TcpStream::connect(&upstream).await else { return };
+    tokio::select! {
+        _ = copy_bidirectional(&mut near, &mut far) => {}
+        _ = is_whole.wait_for(|whole| !whole) => {}
+    }
+}
+
+/// The running agent; it ends with the tokio runtime.
+pub struct PodIdentityAgent {
+    address: SocketAddr,
+}
+
+#[derive(Clone)]
+struct Association {
+    token: String,
+    key: AccessKey,
+}
+
+impl PodIdentityAgent {
+    /// Starts an agent that gives `key` to who has `token`.
+    pub async fn start(token: &str, key: AccessKey) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let address = listener.local_addr().expect("the bound address");
+        let association = Association { token: token.to_owned(), key };
+        let router =
+            Router::new().route("/v1/credentials", get(credentials)).with_state(association);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address }
+    }
+
+    /// `AWS_CONTAINER_CREDENTIALS_FULL_URI`; on a node the address is link-local.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1/credentials", self.address)
+    }
+}
+
+async fn credentials(State(association): State<Association>, headers: HeaderMap) -> Response {
+    let token = headers.get("authorization").and_then(|value| value.to_str().ok());
+    if token != Some(association.token.as_str()) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let key = association.key;
+    let expires = key.expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let credentials = json!({
+        "AccessKeyId": key.id,
+        "SecretAccessKey": key.secret,
+        "Token": key.session_token,
+        "AccountId": key.principal.account,
+        "Expiration": expires,
+    });
+    Json(credentials).into_response()
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::process::Forwarder;
-use super::scene::{Scene, claim};
+use super::scene::{Forwarder, Scene, claim};
 use crate::real_cluster::RealCluster;
 use crate::real_cluster::member::EXPORTS;
 use crate::world::World;

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testbed::programs::program;
 use tokio::process::{Child, Command};
 
+use crate::cold_start::stand_in;
 use crate::lambda::Lambda;
-use crate::payloads::stand_in;
 use crate::world::World;
 use testbed::identity::AccessKey;
 use testbed::kubernetes::KubernetesServer;
 use testbed::lambda::{Deployed, Handler};
+use testbed::programs::program;
 use testbed::{ACCOUNT, REGION, Sandbox, kubeconfig};
 
 /// The role of the person.

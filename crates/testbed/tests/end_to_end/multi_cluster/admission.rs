@@ -1,10 +1,13 @@
 //! The API server itself keeps the function's role off what is not the function's, although RBAC would let it.
+//!
+//! The two roles of deploy/rbac-multi-cluster.yaml, each alone.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::Story;
-use super::imports::slices;
+use super::imports::{assert_ready, import, slices};
+use super::{Story, lambda};
+use crate::control_plane::manifest::{EXPORT, IMPORT};
 use crate::real_cluster::member::{IMPORTS, SERVICES, SLICES, Wish};
 
 /// The annotation of AWS's controller.
@@ -269,4 +272,22 @@ fn patch(path: &str, name: &str, change: &Value) -> Wish {
 
 fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().expect("a name").to_owned()
+}
+
+impl Story {
+    pub(super) async fn either_role_is_enough_for_its_own_part(&mut self) {
+        self.blue.control_plane.take_right("cloud-map-sync-import", IMPORT).await;
+        self.green.control_plane.take_right("cloud-map-sync-export", EXPORT).await;
+        let clusters = json!([
+            {"cluster": "blue", "multiCluster": "export"},
+            {"cluster": "green", "multiCluster": "import"},
+        ]);
+        self.lambda = lambda(&self.world, &clusters.to_string()).await;
+        self.blue.export("web", &json!({})).await;
+        self.converge().await;
+
+        assert_eq!(self.blue.condition("web", "Ready").await, "True Exported");
+        assert_ready(&import(&self.green, "web").await, &["blue"]);
+        assert_eq!(self.blue.object(IMPORTS, "web").await, None);
+    }
 }

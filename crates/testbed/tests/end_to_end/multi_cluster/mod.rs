@@ -6,8 +6,6 @@
 mod admission;
 mod dns;
 mod imports;
-mod roles;
-mod unexport;
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,9 @@
-//! The cluster `blue` on a real control plane, known to the sandbox's EKS and to the function's role,
-//! and the verbs with which a test plays its users (`services`) and kubelets (`pods`). `endpoints` waits
-//! for what the endpoint-slice controller makes of that; `deployments` has pods made by the cluster's own
-//! controllers; `member` makes it a member of a clusterset.
+//! The cluster `blue` on a real control plane, known to the sandbox's EKS and to the function's role, and the verbs
+//! with which a test plays its users and kubelets, and waits for what the cluster's own controllers make of that
+//! (`pods`); `member` makes it a member of a clusterset.
 
-mod deployments;
-mod endpoints;
 pub mod member;
 mod pods;
-mod services;
 
 use std::fmt::Debug;
 use std::io::Write;
@@ -26,7 +22,7 @@ use crate::world::{World, blue};
 use testbed::eks::Facts;
 use testbed::kubernetes::ClusterIdentity;
 
-pub use services::{claim, headless};
+pub use pods::{claim, headless};
 
 /// The Kubernetes namespace of all objects.
 pub const NAMESPACE: &str = "shop";
