@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, World, foreign, named, of_other_cluster, ours, own, owner_of, pod, service, tagged,
-    tell, with, written,
+    HTTP, World, foreign, named, of_other_cluster, ours, own, owner_of, pod, service, tagged, tell,
+    with, written,
 };
 use crate::model::attributes::{
     AVAILABILITY_ZONE, EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING,
@@ -103,11 +103,8 @@ fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others
 
 /// `shop/web` with one ready pod, in a service with one instance of another party.
 fn one(attributes: Attributes) -> World {
-    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
-        "web",
-        A,
-        [("theirs", attributes)],
-    )
+    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .dns("web", [("theirs", attributes)])
 }
 
 #[test]
@@ -152,8 +149,8 @@ fn an_instance_without_room_for_our_marks_stays() {
 fn of_an_adopted_instance_and_one_of_ours_beside_it_one_goes() {
     let world = |theirs: &'static str| {
         World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
-            .dns("web", A, [own("m", "shop/web", "10.0.0.1"), (theirs, foreign("10.0.0.1"))])
-            .dns("old", A, [own("x", "shop/gone", "10.0.0.1")])
+            .dns("web", [own("m", "shop/web", "10.0.0.1"), (theirs, foreign("10.0.0.1"))])
+            .dns("old", [own("x", "shop/gone", "10.0.0.1")])
     };
     assert_snapshot!(tell(&world("a").adoption()), @r"
     shop/web: adopt dns/web a: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
@@ -192,9 +189,9 @@ fn what_is_beyond_the_maximum_is_not_adopted() {
 #[test]
 fn an_instance_under_the_id_that_we_would_give_is_adopted() {
     let empty =
-        World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns("web", A, []);
+        World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns("web", []);
     let id = empty.id_given("dns/web", "10.0.0.1");
-    let world = empty.dns("web", A, [(&id, foreign("10.0.0.1"))]);
+    let world = empty.dns("web", [(&id, foreign("10.0.0.1"))]);
     assert!(written(&world.adoption(), "dns/web").contains_key(&id));
 }
 

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::name_policy::rules;
-use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
+use super::world::{HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
 use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, plan};
 
@@ -150,9 +150,9 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
             .service(service("shop/young", "dns/web").created(2))
             .service(service("shop/renamed", "dns/new"))
             .service(service("shop/apart", "dns/apart"))
-            .dns("web", A, [own("a", "shop/web", "10.0.0.1")])
-            .dns("old", A, [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")])
-            .dns("apart", A, []);
+            .dns("web", [own("a", "shop/web", "10.0.0.1")])
+            .dns("old", [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")])
+            .dns("apart", []);
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));

@@ -1,6 +1,6 @@
 //! The Cloud Map services that are deleted, and the obstacles to a deletion.
 
-use super::world::{A, BOTH, World, foreign, key, own, pod, service, tagged};
+use super::world::{BOTH, World, foreign, key, own, pod, service, tagged};
 use crate::model::{Attributes, Tags};
 use crate::publish::plan::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
@@ -94,7 +94,7 @@ fn a_claim_in_a_namespace_that_is_not_found_keeps_every_service_of_that_name() {
 fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
     let web = service("shop/web", "dns/web").families([]).ready([pod("one", "10.0.0.1")]);
     let misfit = || {
-        let world = World::of(web.clone()).dns("web", BOTH, []);
+        let world = World::of(web.clone()).cloud_map("dns/web", BOTH, []);
         world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
     };
     let claimed = |world: &World| Claimed::of(&world.0, world.plan().leaving());
@@ -122,7 +122,7 @@ fn a_service_that_could_not_be_read_stays() {
         (service.instances, service.unreadable) = (None, Some("throttled".into()));
     });
     assert_eq!(alone(&unreadable), None);
-    let dns = World::new().dns("web", A, []);
+    let dns = World::new().dns("web", []);
     let claimed = Claimed::of(&dns.0, dns.plan().leaving());
     assert!(deletable(&dns.0.registry, &claimed).contains(&key("dns/web")), "of any kind");
 }

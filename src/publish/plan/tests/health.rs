@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::world::{
-    A, Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service, tell,
-    with, written,
+    Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service, tell, with,
+    written,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
@@ -104,11 +104,8 @@ fn the_mark_of_custom_health_comes_and_goes_with_the_annotation() {
 fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
     let web = service("shop/web", "dns/new").custom_health().ready([one("ready serving")]);
     let instance = with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one");
-    let world = World::of(web).dns("new", A, [("a", instance)]).dns(
-        "old",
-        A,
-        [own("b", "shop/web", "10.0.0.1")],
-    );
+    let world =
+        World::of(web).dns("new", [("a", instance)]).dns("old", [own("b", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old b: 10.0.0.1: Service shop/web asks for another name now
     ! shop/web dns/new: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service (NoCustomHealth)
@@ -153,7 +150,7 @@ fn surplus_does_not_wait_for_the_health_that_others_report() {
     let young = service("shop/young", "dns/web").created(2).shared().custom_health().ready([pod()]);
     let world = World::of(old).service(young);
     let present = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
-    let world = world.dns("web", A, present).with("dns/web", |service| {
+    let world = world.dns("web", present).with("dns/web", |service| {
         service.custom_health = true;
         service.health = KnownHealth::Read([("a".to_owned(), Health::Unhealthy)].into());
     });

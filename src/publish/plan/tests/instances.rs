@@ -12,11 +12,8 @@ use crate::publish::plan::Change;
 
 /// A Service with one pod, and an instance of ours as it is in Cloud Map.
 fn registered(instance: Attributes) -> World {
-    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
-        "web",
-        A,
-        [("a", instance)],
-    )
+    World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .dns("web", [("a", instance)])
 }
 
 /// As the first release registers the pod of `registered`.
@@ -62,7 +59,7 @@ fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
     let mut bare = pod("", "10.0.0.1");
     bare.pod = None;
     let world =
-        World::of(service("shop/web", "dns/web").ready([bare])).dns("web", A, [("a", right())]);
+        World::of(service("shop/web", "dns/web").ready([bare])).dns("web", [("a", right())]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
 }
 
@@ -109,8 +106,8 @@ fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
 fn an_instance_that_gains_a_second_address_keeps_its_id() {
     let ready =
         |addresses| World::of(service("shop/web", "dns/web").ready([pod("one", addresses)]));
-    let id = ready("10.0.0.1").dns("web", BOTH, []).id_given("dns/web", "10.0.0.1");
-    let world = ready("10.0.0.1+fd00::1").dns("web", BOTH, [(&id, right())]);
+    let id = ready("10.0.0.1").cloud_map("dns/web", BOTH, []).id_given("dns/web", "10.0.0.1");
+    let world = ready("10.0.0.1+fd00::1").cloud_map("dns/web", BOTH, [(&id, right())]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web: AWS_INSTANCE_IPV6 nothing -> fd00::1");
     assert_eq!(written(&world.plan(), "dns/web").into_keys().collect::<Vec<_>>(), [id]);
 }
@@ -154,11 +151,8 @@ fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids
 
 #[test]
 fn an_equal_address_of_somebody_else_does_not_stop_ours() {
-    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
-        "web",
-        A,
-        [("a", foreign("10.0.0.1"))],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .dns("web", [("a", foreign("10.0.0.1"))]);
     assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
@@ -168,7 +162,7 @@ fn pods_that_share_the_address_of_their_host_are_one_instance() {
         let world = World::of(
             service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]),
         )
-        .dns("web", kind, []);
+        .cloud_map("dns/web", kind, []);
         world.told()
     };
     assert_snapshot!(shared(A, "10.0.0.1", "10.0.0.1"), @"shop/web: register dns/web: 10.0.0.1 (pod two)");

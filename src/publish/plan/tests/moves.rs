@@ -69,7 +69,7 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
         service("shop/web", "dns/old").also("new").created(2).ready([pod("one", "10.0.0.1")]),
     )
     .service(service("shop/next", "dns/old").created(1).ready([pod("two", "10.0.0.2")]))
-    .dns("old", A, [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")]);
+    .dns("old", [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")]);
     assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
 }
 
@@ -135,7 +135,7 @@ fn a_service_with_unclear_claims_keeps_the_names_that_it_has() {
     let nowhere = || service("shop/web", "nowhere/web").created(200);
     let world = |unclear| {
         let world = World::of(next()).service(unclear);
-        let told = world.dns("web", A, instances()).told();
+        let told = world.dns("web", instances()).told();
         let told = told.lines().filter(|line| !line.starts_with("! shop/web"));
         told.collect::<Vec<_>>().join("\n")
     };
@@ -160,7 +160,7 @@ fn a_service_with_unclear_claims_holds_no_name_under_which_a_clear_one_has_insta
     ];
     let told = |created| {
         let web = service("shop/web", "dns/web").mistaken().created(created);
-        World::of(next.clone()).service(web).dns("web", A, there.clone()).told()
+        World::of(next.clone()).service(web).dns("web", there.clone()).told()
     };
     assert_eq!(told(1), told(200));
     assert_snapshot!(told(1), @r#"
@@ -173,8 +173,11 @@ fn a_service_with_unclear_claims_holds_no_name_under_which_a_clear_one_has_insta
 
 #[test]
 fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
-    let world =
-        World::of(web()).dns("old", A, [own("a", "shop/web", "10.0.0.1")]).dns("new", CNAME, []);
+    let world = World::of(web()).dns("old", [own("a", "shop/web", "10.0.0.1")]).cloud_map(
+        "dns/new",
+        CNAME,
+        [],
+    );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
     ! shop/web dns/new: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)

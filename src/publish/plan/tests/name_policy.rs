@@ -209,7 +209,7 @@ fn addresses_outside_the_ranges_are_not_published_and_go() {
 #[test]
 fn an_address_that_the_records_have_no_room_for_is_not_spoken_of() {
     let world = |kind| {
-        let world = World::new().dns("web", kind, []);
+        let world = World::new().cloud_map("dns/web", kind, []);
         world.service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
     };
     let under =
@@ -228,7 +228,7 @@ fn an_address_that_the_records_have_no_room_for_is_not_spoken_of() {
 #[test]
 fn an_instance_does_not_stay_for_an_address_that_the_records_have_no_room_for() {
     let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1+fd00::1")]))
-        .dns("web", A, [own("a", "shop/web", "10.0.0.1+fd00::1")]);
+        .dns("web", [own("a", "shop/web", "10.0.0.1+fd00::1")]);
     let rules = rules(&[("cloudMapNamespaces", json!(["dns"])), ("cidrs", json!(["fd00::/8"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1 and fd00::1: NAME_POLICY does not allow the Service this address

@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 
 use super::world::{
-    A, NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
+    NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
 use crate::model::attributes::ORPHANED;
 use crate::model::{Existence, SignedDuration, Timestamp};
@@ -18,7 +18,6 @@ fn left_behind() -> World {
     let mut world = World::new()
         .dns(
             "web",
-            A,
             [
                 own("a", "shop/web", "10.0.0.1"),
                 ("b", of_other_cluster("shop/web", "10.0.0.2")),

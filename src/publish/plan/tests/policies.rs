@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::health::{checked, registered};
 use super::name_policy::rules;
-use super::world::{A, Kubernetes, World, ours, own, pod, service, tagged, tell, with};
+use super::world::{Kubernetes, World, ours, own, pod, service, tagged, tell, with};
 use crate::model::{Endpoint, Health};
 use crate::publish::plan::{Policy, Rules};
 
@@ -89,7 +89,7 @@ fn unhealthy() -> World {
 
 fn other_ttl() -> World {
     let web = service("shop/web", "dns/web").ttl(15).ready(one());
-    World::of(web).dns("web", A, []).with("dns/web", |service| {
+    World::of(web).dns("web", []).with("dns/web", |service| {
         (service.ttls, service.tags) = ([60].into(), tagged("cloud-map-sync"));
     })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use insta::assert_snapshot;
 
 use super::world::{
-    A, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
+    World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
 use crate::model::Foreign;
 use crate::publish::plan::{Change, DeregisterReason, purge};
@@ -23,9 +23,9 @@ fn crowded() -> World {
                 ("e", with(ours("shop/web", "10.0.0.5"), "cloud-map-sync/owner", "team-a")),
             ],
         )
-        .dns("web", A, [own("f", "shop/web", "10.0.0.1")])
-        .dns("other", A, [("g", foreign("10.0.0.1"))])
-        .dns("empty", A, [])
+        .dns("web", [own("f", "shop/web", "10.0.0.1")])
+        .dns("other", [("g", foreign("10.0.0.1"))])
+        .dns("empty", [])
 }
 
 #[test]

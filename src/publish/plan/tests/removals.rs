@@ -2,15 +2,12 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, Kubernetes, World, foreign, own, pod, service, tell};
+use super::world::{Kubernetes, World, foreign, own, pod, service, tell};
 
 #[test]
 fn an_endpoint_that_is_gone_goes_at_once_where_another_is_found() {
-    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .dns("web", [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")]);
     assert_snapshot!(world.told(), @r"
     shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port
@@ -19,11 +16,8 @@ fn an_endpoint_that_is_gone_goes_at_once_where_another_is_found() {
 
 #[test]
 fn the_last_instance_waits_until_a_ready_endpoint_is_registered() {
-    let world = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")])).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
+        .dns("web", [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")]);
     assert_snapshot!(world.told(), @r"
     shop/web: register dns/web: 10.0.0.3 (pod three)
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
@@ -35,11 +29,8 @@ fn the_last_instance_waits_until_a_ready_endpoint_is_registered() {
 fn the_last_instance_waits_where_no_ready_endpoint_can_be_registered() {
     let id = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
         .id_given("dns/web", "10.0.0.3");
-    let world = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")])).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1"), (&id, foreign("10.0.0.3"))],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("three", "10.0.0.3")]))
+        .dns("web", [own("a", "shop/web", "10.0.0.1"), (&id, foreign("10.0.0.3"))]);
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ! shop/web dns/web: instance ip-10-0-0-3-9ef7fb3628 exists and belongs to another endpoint; it is not overwritten (IdTaken)
@@ -52,7 +43,7 @@ fn an_instance_whose_address_is_yet_to_be_corrected_serves_no_client() {
     let world = World::of(web);
     let id = world.id_given("dns/web", "10.0.0.1");
     let instances = [own(&id, "shop/web", "10.0.0.9"), own("z", "shop/web", "10.0.0.2")];
-    assert_snapshot!(world.dns("web", A, instances).told(), @r"
+    assert_snapshot!(world.dns("web", instances).told(), @r"
     shop/web: rewrite dns/web: AWS_INSTANCE_IPV4 10.0.0.9 -> 10.0.0.1, cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web z: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
@@ -82,17 +73,14 @@ fn an_instance_that_is_yet_to_be_taken_over_does_not_show_who_holds_the_name() {
 #[test]
 fn the_last_instance_goes_where_nothing_is_ready() {
     let world =
-        World::of(service("shop/web", "dns/web")).dns("web", A, [own("a", "shop/web", "10.0.0.1")]);
+        World::of(service("shop/web", "dns/web")).dns("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @"shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port");
 }
 
 #[test]
 fn an_address_that_is_never_published_keeps_nothing_waiting() {
-    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "127.0.0.1")])).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1")],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "127.0.0.1")]))
+        .dns("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
     ! shop/web dns/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
@@ -101,11 +89,8 @@ fn an_address_that_is_never_published_keeps_nothing_waiting() {
 
 #[test]
 fn of_two_instances_that_say_the_same_the_first_stays() {
-    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.1")],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .dns("web", [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @r"
     shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web b: 10.0.0.1: another instance of ours has the same address and port
@@ -115,17 +100,14 @@ fn of_two_instances_that_say_the_same_the_first_stays() {
 #[test]
 fn what_a_deleted_service_left_goes_at_once() {
     let world =
-        World::new().dns("web", A, [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))]);
+        World::new().dns("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))]);
     assert_snapshot!(world.told(), @"shop/web: deregister dns/web a: 10.0.0.1: Service shop/web is gone, or no longer annotated and headless");
 }
 
 #[test]
 fn what_a_deleted_service_left_waits_for_the_next_holder_that_has_ready_endpoints() {
-    let world = World::of(service("shop/next", "dns/web").ready([pod("two", "10.0.0.2")])).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1")],
-    );
+    let world = World::of(service("shop/next", "dns/web").ready([pod("two", "10.0.0.2")]))
+        .dns("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @r"
     shop/next: register dns/web: 10.0.0.2 (pod two)
     shop/next: deregister dns/web a: 10.0.0.1: Service shop/web is gone, or no longer annotated and headless; stays until Service shop/next has an instance under this name
@@ -134,11 +116,8 @@ fn what_a_deleted_service_left_waits_for_the_next_holder_that_has_ready_endpoint
 
 #[test]
 fn what_a_deleted_service_left_goes_where_the_next_holder_has_nothing_ready() {
-    let world = World::of(service("shop/next", "dns/web")).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1")],
-    );
+    let world =
+        World::of(service("shop/next", "dns/web")).dns("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @"shop/next: deregister dns/web a: 10.0.0.1: Service shop/web is gone, or no longer annotated and headless");
 }
 
@@ -147,7 +126,7 @@ fn the_loser_of_a_name_keeps_its_instances_until_the_holder_has_one() {
     let contested = World::of(service("shop/old", "dns/web").created(1))
         .service(service("shop/young", "dns/web").created(2).ready([pod("two", "10.0.0.2")]));
     let both = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
-    assert_snapshot!(contested.dns("web", A, both).told(), @r"
+    assert_snapshot!(contested.dns("web", both).told(), @r"
     shop/old: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
     shop/old: deregister dns/web b: 10.0.0.2: Service shop/old holds the name now; stays until Service shop/old has an instance under this name
     ! shop/young dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends (DomainConflict)
@@ -159,7 +138,7 @@ fn the_loser_of_a_name_goes_where_the_holder_is_found() {
     let world =
         World::of(service("shop/old", "dns/web").created(1).ready([pod("one", "10.0.0.1")]))
             .service(service("shop/young", "dns/web").created(2).ready([pod("two", "10.0.0.2")]))
-            .dns("web", A, [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")]);
+            .dns("web", [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")]);
     assert_snapshot!(world.told(), @r"
     shop/old: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/old: deregister dns/web b: 10.0.0.2: Service shop/old holds the name now
@@ -169,11 +148,8 @@ fn the_loser_of_a_name_goes_where_the_holder_is_found() {
 
 #[test]
 fn an_instance_of_the_loser_that_the_holder_can_use_is_taken_over_in_place() {
-    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).dns(
-        "web",
-        A,
-        [own("a", "shop/former", "10.0.0.1")],
-    );
+    let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .dns("web", [own("a", "shop/former", "10.0.0.1")]);
     assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one, cloud-map-sync/service former -> web");
 }
 

@@ -1,6 +1,6 @@
 //! The largest number of instances, against the quotas.
 
-use super::world::{A, World, foreign, own, pod, service};
+use super::world::{World, foreign, own, pod, service};
 use crate::publish::plan::Peak;
 
 #[test]
@@ -9,7 +9,7 @@ fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
         .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
         .http("cart", [])
         .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
-        .dns("web", A, [("c", foreign("10.0.0.1"))]);
+        .dns("web", [("c", foreign("10.0.0.1"))]);
     let peaks: Vec<(String, usize, usize, bool)> = world
         .0
         .peaks(&world.plan())

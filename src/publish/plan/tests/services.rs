@@ -61,7 +61,7 @@ fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_
 
 /// `dns/web` with records of both families and our tag, and a Service that states none.
 fn misfit() -> World {
-    let world = World::of(web("dns/web").families([])).dns("web", BOTH, []);
+    let world = World::of(web("dns/web").families([])).cloud_map("dns/web", BOTH, []);
     world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
 }
 
@@ -118,20 +118,20 @@ fn a_service_is_created_together_with_a_first_registration_only() {
 
 #[test]
 fn an_existing_service_keeps_its_records() {
-    let world = World::of(web("dns/web").families([V6])).dns("web", A, []);
+    let world = World::of(web("dns/web").families([V6])).dns("web", []);
     assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_existing_service_is_called_as_it_is_written() {
-    let world = World::of(web("dns/web")).dns("web", A, []);
+    let world = World::of(web("dns/web")).dns("web", []);
     let world = world.with("dns/web", |service| service.name = "Web".into());
     assert_snapshot!(world.told(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_alias_takes_no_instances() {
-    let world = World::of(web("dns/web")).dns("web", CNAME, [("a", foreign("10.0.0.9"))]);
+    let world = World::of(web("dns/web")).cloud_map("dns/web", CNAME, [("a", foreign("10.0.0.9"))]);
     assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)");
 }
 

@@ -148,7 +148,7 @@ fn srv_records_take_the_only_port_of_the_service() {
         let one =
             targets.iter().fold(pod("one", "10.0.0.1"), |it, (name, port)| it.target(name, *port));
         let web = service("shop/web", "dns/web").ports(ports.to_vec()).ready([one]);
-        World::of(web).dns("web", SRV, []).told()
+        World::of(web).cloud_map("dns/web", SRV, []).told()
     };
     assert_snapshot!(ports(&[("", 80)], &[("", 8080)]), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)");
@@ -255,11 +255,8 @@ fn pods_that_a_health_check_cannot_call_are_one_line_and_their_instances_stay() 
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("three", "203.0.113.7")];
     let pods = pods.map(|pod| pod.target("grpc", 9090));
     let web = service("shop/web", "dns/web").ports([("grpc", 90)]).ready(pods);
-    let world = World::of(web).dns(
-        "web",
-        A,
-        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.9")],
-    );
+    let world = World::of(web)
+        .dns("web", [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.9")]);
     assert_snapshot!(checked(world, "dns/web"), @r"
     shop/web: register dns/web: 203.0.113.7 port 9090 (pod three)
     shop/web: deregister dns/web b: 10.0.0.9: no ready endpoint has this address and port
@@ -273,7 +270,7 @@ fn a_maximum_prefers_endpoints_that_the_records_of_both_families_take() {
     for number in 1..10 {
         let ready = [pod("one", &format!("10.0.0.{number}")), pod("both", "10.0.1.1+fd00::1")];
         let web = service("shop/web", "dns/web").levers(true, Some(1)).ready(ready);
-        let told = World::of(web).dns("web", BOTH, []).told();
+        let told = World::of(web).cloud_map("dns/web", BOTH, []).told();
         assert!(told.contains("register dns/web: 10.0.1.1 and fd00::1 (pod both)"), "{told}");
     }
 }

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, HTTP, Kubernetes, SRV, World, key, own, pod, service};
+use super::world::{HTTP, Kubernetes, SRV, World, key, own, pod, service};
 use crate::model::{Attributes, Endpoint};
 use crate::publish::plan::Holders;
 
@@ -30,7 +30,7 @@ pub fn world<const N: usize>(
     services: [Kubernetes; 2],
     instances: [(&str, Attributes); N],
 ) -> World {
-    services.into_iter().fold(World::new(), World::service).dns("web", A, instances)
+    services.into_iter().fold(World::new(), World::service).dns("web", instances)
 }
 
 fn holders(world: &World) -> Vec<String> {
@@ -153,7 +153,7 @@ fn a_maximum_prefers_what_is_marked_for_its_service() {
 fn one_that_leaves_takes_its_instances_along_and_no_others() {
     let present = || [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
     let old = || old(&["10.0.0.1"]);
-    let gone = World::of(old()).dns("web", A, present());
+    let gone = World::of(old()).dns("web", present());
     assert_snapshot!(gone.told(), @"shop/old: deregister dns/web b: 10.0.0.2: Service shop/young is gone, or no longer annotated and headless");
     let renamed = service("shop/young", "dns/api").shared().ready([bare("10.0.0.2")]);
     assert_snapshot!(world([old(), renamed], present()).told(), @r"
@@ -258,7 +258,7 @@ fn a_new_name_that_is_shared_is_whole_when_what_others_register_is_found_there()
     let left = || own("a", "shop/young", "10.0.0.1");
     let pods = ["10.0.0.1"];
     let moved = |present: &[(&str, Attributes)]| {
-        let world = world([old(&pods), young(&pods)], []).dns("old", A, [left()]);
+        let world = world([old(&pods), young(&pods)], []).dns("old", [left()]);
         let instances = present.iter().map(|(id, it)| ((*id).to_owned(), it.clone())).collect();
         world.with("dns/web", |service| service.instances = Some(instances)).told()
     };
@@ -276,6 +276,6 @@ fn ports_tell_their_instances_apart_where_the_service_does() {
         sharing(name, &[]).ports([("http", 80)]).port(["http"]).ready([pod])
     };
     let both = || World::of(at("shop/old", 8080)).service(at("shop/young", 8081));
-    assert_eq!(both().dns("web", SRV, []).told().lines().count(), 2);
-    assert_eq!(both().dns("web", A, []).told().matches("register").count(), 1);
+    assert_eq!(both().cloud_map("dns/web", SRV, []).told().lines().count(), 2);
+    assert_eq!(both().dns("web", []).told().matches("register").count(), 1);
 }

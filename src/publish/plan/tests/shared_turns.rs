@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::shared::{old, world, young};
 use super::world::{
-    A, Kubernetes, World, foreign, named, ours, own, pod, service, tagged, tell, with,
+    Kubernetes, World, foreign, named, ours, own, pod, service, tagged, tell, with,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{Health, KnownHealth, ServiceRef};
@@ -62,7 +62,7 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates_removes_or
     assert_eq!(turns(&missing), [["old", "young"]]);
     // The old instance of a renamed Service waits for an endpoint that another registers under the new name.
     let renamed = world([old(&["10.0.0.1"]), young(&["10.0.0.1"])], []);
-    let renamed = renamed.dns("former", A, [own("c", "shop/young", "10.0.0.1")]);
+    let renamed = renamed.dns("former", [own("c", "shop/young", "10.0.0.1")]);
     assert_eq!(turns(&renamed), [["old", "young"]], "{}", tell(&renamed.plan()));
 }
 
@@ -75,7 +75,7 @@ fn many_who_share_a_name_take_one_turn() {
             service(&name, "dns/web").shared().ready([pod("one", &format!("10.0.0.{index}"))])
         };
         let world = (0..count).map(sharer).fold(World::new(), World::service);
-        let world = world.dns("web", A, []);
+        let world = world.dns("web", []);
         in_turns(world.plan().changes, &Holders::decide(&world.0)).len()
     };
     assert_eq!((turns(16), turns(17)), (16, 1));

@@ -28,7 +28,7 @@ fn both(own_ttl: Option<u32>, green: Green, present: &[u32], tags: Tags) -> Worl
     let ours = super::world::with(ours, "cloud-map-sync/pod", "one");
     let theirs = of_other_cluster("shop/web", "10.0.0.2");
     let world = World::of(claim);
-    world.dns("web", A, [("a", ours), ("b", theirs)]).with("dns/web", |service| {
+    world.dns("web", [("a", ours), ("b", theirs)]).with("dns/web", |service| {
         service.ttls = present.iter().copied().collect();
         service.tags = tags;
         if let Green::Asks(ttl) = green {

@@ -10,7 +10,7 @@ use crate::publish::plan::{Change, Rules};
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
-    World::of(claim).dns("web", A, [own("a", "shop/web", "10.0.0.1")]).with("dns/web", |service| {
+    World::of(claim).dns("web", [own("a", "shop/web", "10.0.0.1")]).with("dns/web", |service| {
         service.ttls = ttls.iter().copied().collect();
         service.tags = tags;
     })
@@ -53,7 +53,7 @@ fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours(
         let older = older.ready([endpoint]);
         let older = old.into_iter().fold(older, Kubernetes::ttl);
         let world = World::of(older).service(young);
-        let world = world.dns("web", A, [own("a", "shop/old", "10.0.0.1")]);
+        let world = world.dns("web", [own("a", "shop/old", "10.0.0.1")]);
         let ours = |it: &mut CloudMapService| {
             (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
         };
@@ -85,7 +85,7 @@ fn an_update_says_again_what_it_would_delete() {
 #[test]
 fn tags_are_asked_for_only_where_something_depends_on_them() {
     let needed = |world: World| !world.observed(&Selection::Everything).tags_needed().is_empty();
-    let first = |kind| World::of(bare("dns/web")).dns("web", kind, []);
+    let first = |kind| World::of(bare("dns/web")).cloud_map("dns/web", kind, []);
     let cases = [
         ("a first instance in an HTTP service", first(HTTP), true),
         ("a first instance in another", first(A), false),
@@ -106,7 +106,7 @@ fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
     shop/web: register dns/web: 10.0.0.1
     ");
     let answering = |policy, claim| {
-        let world = World::of(claim).dns("web", A, []);
+        let world = World::of(claim).dns("web", []);
         world.with("dns/web", |service| service.routing_policy = Some(policy)).told()
     };
     assert_snapshot!(answering(RoutingPolicy::Multivalue, weighted()), @r"
@@ -119,7 +119,7 @@ fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
 
 #[test]
 fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
-    let world = World::of(bare("dns/web")).dns("web", HTTP, []);
+    let world = World::of(bare("dns/web")).cloud_map("dns/web", HTTP, []);
     assert_snapshot!(world.told(), @r"
     shop/web: register dns/web: 10.0.0.1
     ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries (NotInDns)

@@ -96,14 +96,9 @@ impl World {
         self.cloud_map(&format!("http/{name}"), HTTP, instances)
     }
 
-    /// Adds a service with DNS records of this kind, with these instances by id.
-    pub fn dns<const N: usize>(
-        self,
-        name: &str,
-        kind: ServiceKind,
-        instances: [(&str, Attributes); N],
-    ) -> Self {
-        self.cloud_map(&format!("dns/{name}"), kind, instances)
+    /// Adds a service with A records, with these instances by id.
+    pub fn dns<const N: usize>(self, name: &str, instances: [(&str, Attributes); N]) -> Self {
+        self.cloud_map(&format!("dns/{name}"), A, instances)
     }
 
     /// Adds a Cloud Map service with these instances, by id.
