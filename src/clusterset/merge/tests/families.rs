@@ -1,41 +1,39 @@
 //! The address families of an import.
 
-use insta::assert_snapshot;
-
 use super::notation::{exports, merge_all, merged};
 use crate::model::Family::{V4, V6};
 
 #[test]
-fn oldest_decides_the_families_of_a_virtual_ip() {
-    assert_snapshot!(merged("blue@1 http:80 v6 v4\ngreen@2 http:80 v4 v6"), @r"
-    ClusterSetIP v6 v4 of blue, green
-      http:80/TCP <- blue, green
-    ");
-    assert_snapshot!(merged("blue@1 http:80 v4\ngreen@2 http:80 v6 v4"), @r"
-    ClusterSetIP v4 of blue, green
-      http:80/TCP <- blue, green
-    ");
-}
-
-#[test]
-fn exporter_without_a_family_of_the_oldest_is_in_conflict() {
-    assert_snapshot!(merged("blue@1 http:80 v4 v6\ngreen@2 http:80 v4\nred@3 http:80 v6 AWS"), @r"
-    ClusterSetIP v4 v6 of blue, green, red
-      http:80/TCP <- blue, green, red
-    IPFamilyConflict: green, red against blue
-    ");
-    assert_snapshot!(merged("blue@1 http:80 v6\ngreen@2 http:80 v4"), @r"
-    ClusterSetIP v6 of blue, green
-      http:80/TCP <- blue, green
-    IPFamilyConflict: green against blue
-    ");
-}
-
-#[test]
-fn headless_service_has_the_families_of_all_exports() {
-    assert_snapshot!(merged("blue@1 Headless v6\ngreen@2 Headless v4 v6\nred@3 Headless v4"), @r"
-    Headless v6 v4 of blue, green, red
-    ");
+fn the_oldest_export_decides_the_families() {
+    for (case, exports, expected) in [
+        (
+            "oldest decides the families of a virtual ip",
+            "blue@1 http:80 v6 v4\ngreen@2 http:80 v4 v6",
+            "v6 v4 of blue, green; http:80 <- blue, green",
+        ),
+        (
+            "oldest decides the families of a virtual ip",
+            "blue@1 http:80 v4\ngreen@2 http:80 v6 v4",
+            "v4 of blue, green; http:80 <- blue, green",
+        ),
+        (
+            "exporter without a family of the oldest is in conflict",
+            "blue@1 http:80 v4 v6\ngreen@2 http:80 v4\nred@3 http:80 v6 AWS",
+            "v4 v6 of blue, green, red; http:80 <- blue, green, red; IPFamilyConflict: green, red against blue",
+        ),
+        (
+            "exporter without a family of the oldest is in conflict",
+            "blue@1 http:80 v6\ngreen@2 http:80 v4",
+            "v6 of blue, green; http:80 <- blue, green; IPFamilyConflict: green against blue",
+        ),
+        (
+            "headless service has the families of all exports",
+            "blue@1 Headless v6\ngreen@2 Headless v4 v6\nred@3 Headless v4",
+            "Headless v6 v4 of blue, green, red",
+        ),
+    ] {
+        assert_eq!(merged(exports), expected, "{case}");
+    }
 }
 
 #[test]

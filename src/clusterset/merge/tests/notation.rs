@@ -20,7 +20,7 @@ pub fn exports(lines: &str) -> Vec<Export> {
     lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(export).collect()
 }
 
-/// The outcome of merging exports, one a line.
+/// The outcome of merging exports, one a line, without what is the default of an export.
 pub fn merged(lines: &str) -> String {
     let exports = exports(lines);
     let merged = merge_all(&exports);
@@ -29,11 +29,12 @@ pub fn merged(lines: &str) -> String {
         let serves = |it: &&Export| served_ports(service, it).any(|served| served == port);
         let servers: BTreeSet<_> = exports.iter().filter(serves).map(|it| &it.cluster).collect();
         let servers: Vec<&str> = servers.into_iter().map(ClusterId::as_str).collect();
-        format!("  {} <- {}", port_word(port), servers.join(", "))
+        format!("{} <- {}", port_word(port), servers.join(", "))
     });
     let clusters: Vec<&str> = service.clusters.iter().map(ClusterId::as_str).collect();
-    let words = [service.kind.as_str().to_owned()].into_iter();
-    let words: Vec<String> = words
+    let kind = (service.kind == ImportType::Headless).then(|| "Headless".to_owned());
+    let words: Vec<String> = kind
+        .into_iter()
         .chain(service.families.iter().map(|it| family_word(*it).to_owned()))
         .chain(property_words(&service.properties))
         .collect();
@@ -42,8 +43,8 @@ pub fn merged(lines: &str) -> String {
         let disagreeing: Vec<&str> = it.disagreeing.iter().map(ClusterId::as_str).collect();
         format!("{}: {} against {}", it.reason, disagreeing.join(", "), it.decided_by)
     });
-    let lines: Vec<String> = [first].into_iter().chain(ports).chain(conflicts).collect();
-    lines.join("\n")
+    let parts: Vec<String> = [first].into_iter().chain(ports).chain(conflicts).collect();
+    parts.join("; ")
 }
 
 /// The messages of the conflicts, one a line.
@@ -124,7 +125,10 @@ fn add_property(properties: &mut Properties, word: &str) {
 fn port_word(port: &ExportedPort) -> String {
     let ExportedPort { name, protocol, number, app_protocol } = port;
     let app_protocol = app_protocol.as_ref().map(|it| format!("={it}")).unwrap_or_default();
-    format!("{name}:{number}/{}{app_protocol}", protocol.as_str())
+    match protocol {
+        Protocol::Tcp => format!("{name}:{number}{app_protocol}"),
+        other => format!("{name}:{number}/{}{app_protocol}", other.as_str()),
+    }
 }
 
 fn family_word(family: Family) -> &'static str {
