@@ -1,10 +1,10 @@
 //! The contents of the ServiceImport and the derived Service, and the objects of other owners.
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::cluster::Cluster;
-use super::world::{BOTH, World, after, ports};
+use super::world::{BOTH, World, after, fields, ports};
 use crate::import::plan::{FailedWrite, Kind, OwnerLabel};
 use crate::model::{Family, InternalTrafficPolicy, Properties, SessionAffinity};
 
@@ -38,142 +38,50 @@ fn failed(kind: Kind, message: &str) -> FailedWrite {
     FailedWrite { kind, message: message.to_owned() }
 }
 
-fn pretty(object: &Value) -> String {
-    serde_json::to_string_pretty(object).expect("JSON")
-}
-
 #[test]
 fn service_import_has_all_that_is_exported() {
-    assert_snapshot!(pretty(after(&with_properties()).object(Kind::ServiceImport)), @r#"
-    {
-      "apiVersion": "multicluster.x-k8s.io/v1beta1",
-      "kind": "ServiceImport",
-      "metadata": {
-        "annotations": {
-          "cloud-map-sync/exported-annotations": "docs",
-          "cloud-map-sync/exported-labels": "team",
-          "docs": "https://example.org",
-          "multicluster.kubernetes.io/derived-service": "derived-isrlchlhrq"
-        },
-        "labels": {
-          "cloud-map-sync/owner": "cloud-map-sync",
-          "team": "shop"
-        },
-        "name": "web",
-        "namespace": "shop",
-        "resourceVersion": "5",
-        "uid": "uid-1"
-      },
-      "spec": {
-        "internalTrafficPolicy": "Local",
-        "ipFamilies": [
-          "IPv6",
-          "IPv4"
-        ],
-        "ips": [
-          "fd00:96::2",
-          "10.96.0.3"
-        ],
-        "ports": [
-          {
-            "appProtocol": "kubernetes.io/h2c",
-            "name": "http",
-            "port": 80,
-            "protocol": "TCP"
-          },
-          {
-            "name": "dns",
-            "port": 53,
-            "protocol": "UDP"
-          }
-        ],
-        "sessionAffinity": "ClientIP",
-        "trafficDistribution": "PreferClose",
-        "type": "ClusterSetIP"
-      },
-      "status": {
-        "clusters": [
-          {
-            "cluster": "blue"
-          },
-          {
-            "cluster": "green"
-          }
-        ],
-        "conditions": [
-          {
-            "lastTransitionTime": "2026-11-01T12:00:00Z",
-            "message": "the import is complete; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone",
-            "reason": "Ready",
-            "status": "True",
-            "type": "Ready"
-          }
-        ],
-        "endpointSliceObjects": "Present"
-      }
-    }
+    assert_snapshot!(fields(after(&with_properties()).object(Kind::ServiceImport)), @r#"
+    apiVersion "multicluster.x-k8s.io/v1beta1"
+    kind "ServiceImport"
+    metadata.annotations {"cloud-map-sync/exported-annotations":"docs","cloud-map-sync/exported-labels":"team","docs":"https://example.org","multicluster.kubernetes.io/derived-service":"derived-isrlchlhrq"}
+    metadata.labels {"cloud-map-sync/owner":"cloud-map-sync","team":"shop"}
+    metadata.name "web"
+    metadata.namespace "shop"
+    metadata.resourceVersion "5"
+    metadata.uid "uid-1"
+    spec.internalTrafficPolicy "Local"
+    spec.ipFamilies ["IPv6","IPv4"]
+    spec.ips ["fd00:96::2","10.96.0.3"]
+    spec.ports [{"appProtocol":"kubernetes.io/h2c","name":"http","port":80,"protocol":"TCP"},{"name":"dns","port":53,"protocol":"UDP"}]
+    spec.sessionAffinity "ClientIP"
+    spec.trafficDistribution "PreferClose"
+    spec.type "ClusterSetIP"
+    status.clusters [{"cluster":"blue"},{"cluster":"green"}]
+    status.conditions [{"lastTransitionTime":"2026-11-01T12:00:00Z","message":"the import is complete; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone","reason":"Ready","status":"True","type":"Ready"}]
+    status.endpointSliceObjects "Present"
     "#);
 }
 
 #[test]
 fn derived_service_has_no_selector_and_no_label_of_the_api() {
-    assert_snapshot!(pretty(after(&with_properties()).object(Kind::Service)), @r#"
-    {
-      "apiVersion": "v1",
-      "kind": "Service",
-      "metadata": {
-        "labels": {
-          "cloud-map-sync/owner": "cloud-map-sync"
-        },
-        "name": "derived-isrlchlhrq",
-        "namespace": "shop",
-        "ownerReferences": [
-          {
-            "apiVersion": "multicluster.x-k8s.io/v1beta1",
-            "kind": "ServiceImport",
-            "name": "web",
-            "uid": "uid-1"
-          }
-        ],
-        "resourceVersion": "2",
-        "uid": "uid-2"
-      },
-      "spec": {
-        "clusterIPs": [
-          "fd00:96::2",
-          "10.96.0.3"
-        ],
-        "internalTrafficPolicy": "Local",
-        "ipFamilies": [
-          "IPv6",
-          "IPv4"
-        ],
-        "ipFamilyPolicy": "PreferDualStack",
-        "ports": [
-          {
-            "appProtocol": "kubernetes.io/h2c",
-            "name": "http",
-            "port": 80,
-            "protocol": "TCP",
-            "targetPort": 80
-          },
-          {
-            "name": "dns",
-            "port": 53,
-            "protocol": "UDP",
-            "targetPort": 53
-          }
-        ],
-        "sessionAffinity": "ClientIP",
-        "sessionAffinityConfig": {
-          "clientIP": {
-            "timeoutSeconds": 10800
-          }
-        },
-        "trafficDistribution": "PreferClose",
-        "type": "ClusterIP"
-      }
-    }
+    assert_snapshot!(fields(after(&with_properties()).object(Kind::Service)), @r#"
+    apiVersion "v1"
+    kind "Service"
+    metadata.labels {"cloud-map-sync/owner":"cloud-map-sync"}
+    metadata.name "derived-isrlchlhrq"
+    metadata.namespace "shop"
+    metadata.ownerReferences [{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","name":"web","uid":"uid-1"}]
+    metadata.resourceVersion "2"
+    metadata.uid "uid-2"
+    spec.clusterIPs ["fd00:96::2","10.96.0.3"]
+    spec.internalTrafficPolicy "Local"
+    spec.ipFamilies ["IPv6","IPv4"]
+    spec.ipFamilyPolicy "PreferDualStack"
+    spec.ports [{"appProtocol":"kubernetes.io/h2c","name":"http","port":80,"protocol":"TCP","targetPort":80},{"name":"dns","port":53,"protocol":"UDP","targetPort":53}]
+    spec.sessionAffinity "ClientIP"
+    spec.sessionAffinityConfig {"clientIP":{"timeoutSeconds":10800}}
+    spec.trafficDistribution "PreferClose"
+    spec.type "ClusterIP"
     "#);
 }
 

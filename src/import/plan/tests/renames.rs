@@ -28,39 +28,25 @@ fn renamed(before: &str, later: &str) -> String {
 }
 
 #[test]
-fn renamed_port_has_both_names_meanwhile() {
-    assert_snapshot!(renamed("http:80", "web:80"), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ~ ServiceImport web: ports
-    ~ Service derived-isrlchlhrq: ports
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ");
+fn port_that_changes_its_name_has_both_names_meanwhile() {
+    let cases = [
+        ("renamed", "http:80", "web:80"),
+        ("unnamed, named when another one comes", ":80", "tcp-80:80 https:443"),
+        ("named, unnamed when the other one goes", "tcp-80:80 https:443", ":80"),
+        ("its name passes to another port", "http:80", "web:80 http:8080"),
+    ];
+    let expected = "\
+        ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports\n\
+        ~ ServiceImport web: ports\n\
+        ~ Service derived-isrlchlhrq: ports\n\
+        ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports";
+    for (case, before, later) in cases {
+        assert_eq!(renamed(before, later), expected, "{case}");
+    }
 }
 
 #[test]
-fn unnamed_port_gets_a_name_when_another_one_comes() {
-    assert_snapshot!(renamed(":80", "tcp-80:80 https:443"), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ~ ServiceImport web: ports
-    ~ Service derived-isrlchlhrq: ports
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ");
-    assert_snapshot!(renamed("tcp-80:80 https:443", ":80"), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ~ ServiceImport web: ports
-    ~ Service derived-isrlchlhrq: ports
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ");
-}
-
-#[test]
-fn name_that_passes_to_another_port_waits() {
-    assert_snapshot!(renamed("http:80", "web:80 http:8080"), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ~ ServiceImport web: ports
-    ~ Service derived-isrlchlhrq: ports
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
-    ");
+fn name_that_passes_to_the_only_port_waits() {
     assert_snapshot!(renamed("http:80", "http:81"), @"
     ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
     ~ ServiceImport web: ports

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::cluster::Cluster;
-use super::world::{BOTH, World, after, endpoint, many, ports, slices};
+use super::world::{BOTH, World, after, endpoint, fields, many, ports, slices};
 use crate::import::plan::Kind;
 use crate::import::plan::present::Addresses;
 use crate::model::Protocol;
@@ -38,7 +38,6 @@ fn each_cluster_family_and_set_of_ports_has_its_own_slices() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn endpoint_has_node_only_from_the_own_cluster_and_zone_only_from_nearby() {
     let mut world = web("blue", "10.0.0.1").exported("green", "10.0.0.2");
     world.merged_mut().properties.traffic_distribution = Some("PreferSameZone".to_owned());
@@ -51,118 +50,36 @@ fn endpoint_has_node_only_from_the_own_cluster_and_zone_only_from_nearby() {
     world.endpoints_mut("green")[0].ready = false;
     let cluster = after(&world);
     let slices = cluster.objects.iter().filter(|((kind, _), _)| *kind == Kind::EndpointSlice);
-    let mut slices: Vec<_> = slices.map(|(_, slice)| slice.clone()).collect();
-    for slice in &mut slices {
+    let slices = slices.map(|(_, slice)| {
+        let mut slice = slice.clone();
         slice["metadata"]["uid"].take();
         slice["metadata"]["resourceVersion"].take();
-    }
-    assert_snapshot!(serde_json::to_string_pretty(&slices).expect("JSON"), @r#"
-    [
-      {
-        "addressType": "IPv4",
-        "apiVersion": "discovery.k8s.io/v1",
-        "endpoints": [
-          {
-            "addresses": [
-              "10.0.0.2"
-            ],
-            "conditions": {
-              "ready": false,
-              "serving": false,
-              "terminating": false
-            },
-            "hostname": "web-0"
-          }
-        ],
-        "kind": "EndpointSlice",
-        "metadata": {
-          "labels": {
-            "cloud-map-sync/owner": "cloud-map-sync",
-            "endpointslice.kubernetes.io/managed-by": "cloud-map-sync",
-            "kubernetes.io/service-name": "derived-isrlchlhrq",
-            "multicluster.kubernetes.io/service-name": "web",
-            "multicluster.kubernetes.io/source-cluster": "green"
-          },
-          "name": "imported-isrlchlhrq-8de69181-1",
-          "namespace": "shop",
-          "ownerReferences": [
-            {
-              "apiVersion": "multicluster.x-k8s.io/v1beta1",
-              "kind": "ServiceImport",
-              "name": "web",
-              "uid": "uid-1"
-            }
-          ],
-          "resourceVersion": null,
-          "uid": null
-        },
-        "ports": [
-          {
-            "name": "http",
-            "port": 8080,
-            "protocol": "TCP"
-          }
-        ]
-      },
-      {
-        "addressType": "IPv4",
-        "apiVersion": "discovery.k8s.io/v1",
-        "endpoints": [
-          {
-            "addresses": [
-              "10.0.0.1"
-            ],
-            "conditions": {
-              "ready": true,
-              "serving": true,
-              "terminating": false
-            },
-            "hints": {
-              "forZones": [
-                {
-                  "name": "eu-central-1a"
-                }
-              ]
-            },
-            "hostname": "web-0",
-            "nodeName": "ip-10-0-0-9",
-            "zone": "eu-central-1a"
-          }
-        ],
-        "kind": "EndpointSlice",
-        "metadata": {
-          "annotations": {
-            "cloud-map-sync/ahead-of-cloud-map": "2026-11-01T12:00:00Z 10.0.0.1"
-          },
-          "labels": {
-            "cloud-map-sync/owner": "cloud-map-sync",
-            "endpointslice.kubernetes.io/managed-by": "cloud-map-sync",
-            "kubernetes.io/service-name": "derived-isrlchlhrq",
-            "multicluster.kubernetes.io/service-name": "web",
-            "multicluster.kubernetes.io/source-cluster": "blue"
-          },
-          "name": "imported-isrlchlhrq-ac321fb1-1",
-          "namespace": "shop",
-          "ownerReferences": [
-            {
-              "apiVersion": "multicluster.x-k8s.io/v1beta1",
-              "kind": "ServiceImport",
-              "name": "web",
-              "uid": "uid-1"
-            }
-          ],
-          "resourceVersion": null,
-          "uid": null
-        },
-        "ports": [
-          {
-            "name": "http",
-            "port": 8080,
-            "protocol": "TCP"
-          }
-        ]
-      }
-    ]
+        fields(&slice)
+    });
+    assert_snapshot!(slices.collect::<Vec<_>>().join("\n"), @r#"
+    addressType "IPv4"
+    apiVersion "discovery.k8s.io/v1"
+    endpoints [{"addresses":["10.0.0.2"],"conditions":{"ready":false,"serving":false,"terminating":false},"hostname":"web-0"}]
+    kind "EndpointSlice"
+    metadata.labels {"cloud-map-sync/owner":"cloud-map-sync","endpointslice.kubernetes.io/managed-by":"cloud-map-sync","kubernetes.io/service-name":"derived-isrlchlhrq","multicluster.kubernetes.io/service-name":"web","multicluster.kubernetes.io/source-cluster":"green"}
+    metadata.name "imported-isrlchlhrq-8de69181-1"
+    metadata.namespace "shop"
+    metadata.ownerReferences [{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","name":"web","uid":"uid-1"}]
+    metadata.resourceVersion null
+    metadata.uid null
+    ports [{"name":"http","port":8080,"protocol":"TCP"}]
+    addressType "IPv4"
+    apiVersion "discovery.k8s.io/v1"
+    endpoints [{"addresses":["10.0.0.1"],"conditions":{"ready":true,"serving":true,"terminating":false},"hints":{"forZones":[{"name":"eu-central-1a"}]},"hostname":"web-0","nodeName":"ip-10-0-0-9","zone":"eu-central-1a"}]
+    kind "EndpointSlice"
+    metadata.annotations {"cloud-map-sync/ahead-of-cloud-map":"2026-11-01T12:00:00Z 10.0.0.1"}
+    metadata.labels {"cloud-map-sync/owner":"cloud-map-sync","endpointslice.kubernetes.io/managed-by":"cloud-map-sync","kubernetes.io/service-name":"derived-isrlchlhrq","multicluster.kubernetes.io/service-name":"web","multicluster.kubernetes.io/source-cluster":"blue"}
+    metadata.name "imported-isrlchlhrq-ac321fb1-1"
+    metadata.namespace "shop"
+    metadata.ownerReferences [{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","name":"web","uid":"uid-1"}]
+    metadata.resourceVersion null
+    metadata.uid null
+    ports [{"name":"http","port":8080,"protocol":"TCP"}]
     "#);
 }
 

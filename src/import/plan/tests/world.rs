@@ -5,6 +5,8 @@ use std::fmt;
 use std::iter::once;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::cluster::Cluster;
 use crate::import::plan::{
     Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, OwnerLabel, Plan, PortKey,
@@ -263,6 +265,16 @@ pub fn many(first: usize, count: usize) -> String {
     let address = |number: usize| format!("10.1.{}.{}", number / 250, number % 250 + 1);
     let texts: Vec<String> = (first..first + count).map(address).collect();
     texts.join(" ")
+}
+
+/// The fields of an object, a line for each, those of its metadata, spec and status by their own names.
+pub fn fields(object: &Value) -> String {
+    let sections = object.as_object().expect("an object").iter();
+    let lines = sections.flat_map(|(section, value)| match value.as_object() {
+        Some(fields) => fields.iter().map(|(key, it)| format!("{section}.{key} {it}")).collect(),
+        None => vec![format!("{section} {value}")],
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A cluster after a sync of this world.
