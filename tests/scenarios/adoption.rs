@@ -6,7 +6,7 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Attributes, Fleet, attributes};
-use crate::run::{converge, held_back, report, settled, writes};
+use crate::run::{converged, held_back, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 
 /// `web` with three pods in an A service that somebody made, with an ECS task and three instances by
@@ -72,10 +72,8 @@ async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothin
 
 #[tokio::test]
 async fn adoption_that_cloud_map_refuses_leaves_ours_beside_the_instance() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
+    let function = converged(&fleet).await;
     let service = fleet.cloud_map.find_service("prod.local", "web").expect("a service");
     fleet.put(&service, "hand-1", &hand_made("10.0.1.1"));
     fleet.cloud_map.allow_adoption(&[(&service, "hand-1")]);
@@ -93,8 +91,7 @@ async fn adoption_that_cloud_map_refuses_leaves_ours_beside_the_instance() {
 #[tokio::test]
 async fn adopted_instance_takes_the_place_of_ours_beside_it() {
     let (fleet, service) = by_hand().await;
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(fleet.addresses("prod.local", "web").len(), 7);
     fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
     fleet.cloud_map.forget_calls();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, sync};
+use crate::run::{converge, converged, sync};
 use testbed::cloud_map::{Behaviour, ServiceKind};
 use testbed::function::invoke;
 
@@ -53,8 +53,7 @@ async fn in_step() -> (Fleet, Function) {
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     fleet.web("cart", "prod", &["10.0.2.1"]);
     fleet.web("mail", "prod", &["10.0.3.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     forget(&fleet);
     (fleet, function)
 }

@@ -292,8 +292,7 @@ async fn new_process_without_discovery_registers_after_it_has_read_all() {
 
 #[tokio::test]
 async fn name_that_another_process_registered_for_a_service_with_a_mistake_is_not_given_away() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &[]);
+    let fleet = Fleet::with_web("web", "prod", &[]).await;
     fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
     let function = fleet.function().await;
     sync(&function).await;

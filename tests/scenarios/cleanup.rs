@@ -31,8 +31,7 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        let fleet = Fleet::start().await;
-        let green = fleet.green().await;
+        let (fleet, green) = Fleet::with_green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
         fleet.web("gone", "prod", &["10.0.3.1"]);
         web_of(&green, "api", "prod", &["10.0.2.1"]);
@@ -193,8 +192,7 @@ async fn dead_cluster_is_noted_and_purged_after_its_time() {
 
 #[tokio::test]
 async fn shared_ttl_is_raised_once_all_clusters_are_read() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod.local", &["10.0.1.1"]);
     web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     let function = fleet.function().await;

@@ -245,8 +245,7 @@ async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other
 
 #[tokio::test]
 async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_its_name() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let own = fleet.sandbox.cluster_arn("blue");
     let other = own.replace(ACCOUNT, "444455556666");
     let about = |cluster: &str| json!({ "cluster": cluster, "namespace": "shop" });

@@ -15,8 +15,7 @@ const SCHEDULES: [&str; 2] = ["schedule-eventbridge-rule", "schedule-eventbridge
 
 /// `web` in blue and in green, nothing registered.
 async fn two_clusters() -> Fleet {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     web_of(&green, "web", "prod", &["10.0.2.1"]);
     fleet
@@ -134,8 +133,7 @@ async fn payload_that_is_no_command_is_refused_before_anything_is_read() {
 
 #[tokio::test]
 async fn administrative_actions_are_accepted_only_through_the_alias() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let function = fleet.function_with(&[("CLUSTERS", "blue"), ("ADMIN_ALIAS", "admin")]).await;
     let arn = fleet.sandbox.cluster_arn("blue");
     let command = |action: &str| json!({"action": action, "cluster": arn});
@@ -222,8 +220,7 @@ fn expected(name: &str) -> Vec<String> {
 
 /// The same three Services in both clusters, nothing registered.
 async fn world() -> Fleet {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     for service in SERVICES {
         fleet.web(service, "prod", &["10.0.1.1"]);
         web_of(&green, service, "prod", &["10.0.2.1"]);

@@ -32,8 +32,7 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        let fleet = Fleet::start().await;
-        let green = fleet.green().await;
+        let (fleet, green) = Fleet::with_green().await;
         let arn = fleet.sandbox.cluster_arn("green");
         let service = fleet.ecs_service("web", "10.0.9.1");
         let mut theirs = fleet.ours("web", "10.0.9.2");
@@ -313,8 +312,7 @@ const WEST: &str = "eu-west-1";
 
 /// `green` was kept where `blue` is, and is kept in `eu-west-1` now.
 async fn moved() -> (Fleet, CloudMap, Value) {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     web_of(&green, "web", "prod", &["10.0.2.1", "10.0.2.2"]);
     converge(&fleet, &fleet.function().await).await;

@@ -14,8 +14,7 @@ const NO_RIGHTS: (&str, &str) = ("DNS_NAMESPACES", "false");
 
 /// `shop/web` in the DNS namespace, `shop/cart` in the HTTP namespace, an HTTP service `api` in the former.
 async fn fleet() -> Fleet {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.web("cart", "prod", &["10.0.1.2"]);
     fleet.web("api", "prod.local", &["10.0.1.3"]);
     fleet.cloud_map.service(&fleet.dns, "api", testbed::cloud_map::ServiceKind::Http);

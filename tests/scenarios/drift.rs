@@ -33,8 +33,7 @@ struct Scene {
 impl Scene {
     /// `web` with two pods and so many other Services with one, all in step; the process has seen that.
     async fn in_step(others: usize) -> Self {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
         for other in 0..others {
             fleet.web(&format!("other-{other}"), "prod", &[&format!("10.1.{other}.1")]);
         }
@@ -208,8 +207,7 @@ async fn deleted_service_is_made_again_and_one_that_is_made_for_a_claim_is_fille
 
 #[tokio::test]
 async fn list_of_namespaces_is_read_again_after_one_came_or_went() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.dns_service("of-another-party", &[RecordType::A]);
     let scene = Scene::of(fleet, &[]).await;
     sync(&scene.function).await;
@@ -225,8 +223,7 @@ async fn list_of_namespaces_is_read_again_after_one_came_or_went() {
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_another_party_gave_a_service_are_seen() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "ttl", "15");
     let scene = Scene::of(fleet, &[("DNS_NAMESPACES", "true")]).await;
     let id = scene.fleet.cloud_map.find_service("prod.local", "web").expect("the service");

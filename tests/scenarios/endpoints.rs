@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, held_back, plan, said_of};
+use crate::run::{converge, converged, held_back, plan, said_of};
 use testbed::kubernetes::{Fault, FaultKind, Pod};
 
 /// A slice of a Service of `shop` as somebody writes it by hand.
@@ -113,9 +113,7 @@ async fn server_without_endpoint_slices_is_read_through_v1_endpoints() {
     ];
     fleet.cluster.pods("shop", "web", &pods);
     fleet.web("cart", "prod", &["10.0.2.1"]);
-    let function = fleet.function().await;
-
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
     assert_eq!(fleet.values("prod", "web", "AWS_INSTANCE_PORT"), ["8080"]);
 

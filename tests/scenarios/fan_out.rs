@@ -63,8 +63,7 @@ fn registered(fleet: &Fleet) -> usize {
 
 #[tokio::test]
 async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_them() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     web_of(&green, "web", "prod", &["10.0.2.1"]);
     let (function, queue) = with_queue(&fleet).await;
@@ -85,8 +84,7 @@ async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_
 
 #[tokio::test]
 async fn schedule_of_one_cluster_hands_nothing_on() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let (function, queue) = with_queue(&fleet).await;
 
     invoke(&function, &event("schedule-eventbridge-scheduler")).await;
@@ -115,8 +113,7 @@ async fn schedule_syncs_by_itself_what_it_cannot_hand_on() {
 #[tokio::test(start_paused = true)]
 async fn short_runs_one_after_the_other_serve_every_service() {
     for is_warm in [true, false] {
-        let fleet = Fleet::start().await;
-        fleet.web("old", "prod", &["10.2.0.1"]);
+        let fleet = Fleet::with_web("old", "prod", &["10.2.0.1"]).await;
         let (mut function, queue) = with_queue(&fleet).await;
         converge(&fleet, &function).await;
         add_more_than_there_is_time_for(&fleet, 250);
@@ -172,8 +169,7 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
 /// Messages for parts of a cluster, as release 0.1.0 has sent them to itself.
 #[tokio::test]
 async fn parts_of_an_earlier_release_are_one_full_sync_and_one_line() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let (function, _) = with_queue(&fleet).await;
     let part =
         |shard: &str| json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": 1 });
@@ -209,8 +205,7 @@ pub fn queues(fleet: &Fleet) -> [Queue; 2] {
 
 impl World {
     async fn start() -> Self {
-        let fleet = Fleet::start().await;
-        let green = fleet.green().await;
+        let (fleet, green) = Fleet::with_green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
         web_of(&green, "web", "prod", &["10.0.2.1"]);
         let [full_syncs, services] = queues(&fleet);

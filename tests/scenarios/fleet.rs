@@ -40,6 +40,20 @@ impl Fleet {
         }
     }
 
+    /// With one Service, as [`Fleet::web`] makes it.
+    pub async fn with_web(name: &str, namespace: &str, addresses: &[&str]) -> Self {
+        let fleet = Self::start().await;
+        fleet.web(name, namespace, addresses);
+        fleet
+    }
+
+    /// With a second cluster, as [`Fleet::green`] makes it.
+    pub async fn with_green() -> (Self, KubernetesServer) {
+        let fleet = Self::start().await;
+        let green = fleet.green().await;
+        (fleet, green)
+    }
+
     /// A second cluster `green` that shares the registry, with nothing in it.
     pub async fn green(&self) -> KubernetesServer {
         let sandbox = self.sandbox.clone().cluster("green").await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
-use crate::run::{converge, settled, sync};
+use crate::run::{converge, settled, sync, synced};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 /// Slow enough that what one run starts is in flight when the other comes to it.
@@ -32,8 +32,7 @@ fn refusals(fleet: &Fleet, operation: &str) -> usize {
 #[tokio::test]
 async fn registration_that_meets_a_removal_under_way_is_made_after_it() {
     for slow in [slow_operations, slow_operations_by_the_model] {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
         let functions = (fleet.function().await, fleet.function().await);
         converge(&fleet, &functions.0).await;
         converge(&fleet, &functions.1).await;
@@ -59,8 +58,7 @@ async fn registration_that_meets_a_removal_under_way_is_made_after_it() {
 /// What somebody else began says nothing of how it ends.
 #[tokio::test]
 async fn run_that_waited_for_a_foreign_operation_which_fails_registers_the_instance_itself() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let functions = (fleet.function().await, fleet.function().await);
     converge(&fleet, &functions.0).await;
     converge(&fleet, &functions.1).await;
@@ -80,8 +78,7 @@ async fn run_that_waited_for_a_foreign_operation_which_fails_registers_the_insta
 /// The answer to the run that loses is a 500 without a name, though the service is there.
 #[tokio::test]
 async fn service_that_another_run_creates_at_once_is_used_after_a_500() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let functions = (fleet.function().await, fleet.function().await);
     let latency = Duration::from_millis(20);
     let service_creation_race = Duration::from_millis(300);
@@ -102,9 +99,7 @@ async fn service_that_another_run_creates_at_once_is_used_after_a_500() {
 async fn change_that_is_refused_with_an_operation_that_has_ended_is_decided_again() {
     let (fleet, function) = registration_that_ended_is_named().await;
 
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
+    synced(&function).await;
     assert!(refusals(&fleet, "RegisterInstance") > 0, "it was not refused");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
@@ -115,9 +110,7 @@ async fn operation_in_the_way_that_cloud_map_knows_no_more_has_ended() {
     let unknown = FaultKind::Error(400, "OperationNotFound", "said by a test");
     fleet.cloud_map.inject(Fault::on("GetOperation", unknown));
 
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
+    synced(&function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
-use crate::run::{converge, held_back, said_of, sync};
+use crate::run::{converge, converged, held_back, said_of, sync};
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{Headless, Pod};
@@ -51,8 +51,7 @@ async fn victim(names: &[String]) -> (Fleet, Function) {
     let fleet = Fleet::start().await;
     fleet.service(annotated("web", "prod", &names.join(",")));
     fleet.pods("web", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     (fleet, function)
 }
 

@@ -8,7 +8,9 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::run::{
+    converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
+};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::{Headless, Pod};
 
@@ -45,8 +47,7 @@ pub async fn registered(annotations: &[(&str, &str)]) -> (Fleet, Function) {
     let fleet = fleet().await;
     fleet.service(web(annotations));
     pods(&fleet, &[ready, ready]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
     (fleet, function)
 }
@@ -116,8 +117,7 @@ async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
     });
     fleet.service(web(&[]));
     pods(&fleet, &[ready, Pod::not_ready]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(health(&fleet), ["10.0.1.1 UNKNOWN", "10.0.1.2 UNKNOWN"]);
 
     pods(&fleet, &[ready, ready]);
@@ -136,8 +136,7 @@ async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want
     fleet.web("plain", "prod", &["10.0.2.1"]);
     fleet.service(web(&[]));
     pods(&fleet, &[ready, ready, ready, ready, Pod::not_ready]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 3, "three pages of one service");
     fleet.cloud_map.forget_calls();
     sync_service(&function, "plain").await;
@@ -211,9 +210,7 @@ async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
     fleet.cloud_map.dress(&service, "by hand", &check());
     let function = fleet.function().await;
 
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
+    let report = synced(&function).await;
     assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
     assert_eq!((report.counts.held_back, report.counts.registered), (1, 1), "{report}");
     let said = said_of(&report, "AddressNotCheckable");

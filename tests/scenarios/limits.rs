@@ -12,7 +12,9 @@ use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, refs};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::run::{
+    converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
+};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, Quotas, ServiceKind};
 
 /// So many addresses, from a number on.
@@ -90,8 +92,7 @@ async fn rolling_update_of_a_full_service_registers_under_the_ids_that_go() {
     let fleet = Fleet::start().await;
     tasks(&fleet, "web", 990);
     give(&fleet, "web", 0, 10);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
 
     give(&fleet, "web", 5, 8);
     let planned = plan(&function).await.to_string();
@@ -166,8 +167,7 @@ async fn full_namespace_is_asked_once_a_run_and_nothing_is_written_in_step() {
     }
     for _ in 0..3 {
         fleet.cloud_map.forget_calls();
-        let report = sync(&function).await;
-        assert!(report.ok, "{report}");
+        let report = synced(&function).await;
         assert_eq!(held_back(&report), ["LimitExceeded"; 8], "{report}");
         assert_eq!((writes(&fleet).len(), refused(&fleet)), (1, 1), "{:?}", writes(&fleet));
         assert_eq!(fleet.cloud_map.count("ListInstances"), 9);
@@ -206,10 +206,8 @@ fn refused(fleet: &Fleet) -> usize {
 
 #[tokio::test]
 async fn limit_that_also_refuses_a_pod_under_the_id_of_another_one_is_reported() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+    let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.2"]);
     let full = FaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
     fleet.cloud_map.inject(Fault::on("RegisterInstance", full).always());

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::changes_first::{in_step_with, registered};
 use crate::fleet::Fleet;
 use crate::read_budget::{address, name, unread};
-use crate::run::{converge, settled, sync, writes};
+use crate::run::{converge, settled, sync, synced, writes};
 use crate::scale::simulation::turns::Turns;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 
@@ -210,9 +210,7 @@ async fn service_that_exists_already_is_read_by_the_id_in_the_refusal() {
     fleet.pods("web-99", &["10.0.99.1", "10.0.99.2"]);
     fleet.cloud_map.forget_calls();
 
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
+    let report = synced(&function).await;
     assert_eq!(fleet.addresses("prod", "web-99"), ["10.0.99.1", "10.0.99.2"]);
     let counted = ["CreateService", "GetService", "RegisterInstance"];
     // By the first part of the run, and by its plan of all.
@@ -239,9 +237,7 @@ async fn service_is_changed_by_its_entry_of_the_run() {
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
 
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
+    let report = synced(&function).await;
     let [updates, entries] = calls(&fleet, ["UpdateService", "GetService"]);
     assert!(updates == 0 && entries >= 2, "{updates} {entries} {report}");
     fleet.annotate("dns-0", "ttl", "30");
@@ -282,8 +278,7 @@ async fn lists_of_namespaces_are_gone_on_with_too() {
 
     // A list of four namespaces each, most pages of which a run reads alone.
     for _ in 0..5 * PAGES {
-        let report = sync(&function).await;
-        assert!(report.ok, "{report}");
+        let report = synced(&function).await;
         assert!(calls(&fleet, ["ListServices"])[0] <= FIRST + 1, "{report}");
     }
 

@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use crate::fleet::{Fleet, annotated, attributes, refs, web_of};
 use crate::logged::{Log, invoke_logged};
 use crate::queue::{batch, message};
-use crate::run::{converge, said_of, sync};
+use crate::run::{converge, converged, said_of, sync};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::event;
@@ -63,8 +63,7 @@ fn counts(lines: &[String]) -> usize {
 
 #[tokio::test]
 async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
     fleet.web("cart", "prod", &["10.0.2.1"]);
     // The ARN is in the report of a run that cannot read the cluster, too.
     let arn = fleet.sandbox.cluster_arn("blue");
@@ -101,8 +100,7 @@ async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
 
 #[tokio::test]
 async fn what_is_held_back_is_logged_when_it_begins_and_when_it_ends() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
     let refused = fleet.cloud_map.service(&fleet.http, "cart", ServiceKind::Http);
     fleet.web("cart", "prod", &["10.0.2.1"]);
     let settings = [("POLICY", "create-only")];
@@ -142,8 +140,7 @@ async fn what_is_held_back_is_logged_when_it_begins_and_when_it_ends() {
 
 #[tokio::test]
 async fn answers_and_plans_of_a_person_stay_whole() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let function = fleet.function_with(&[DRY_RUN]).await;
     for action in ["plan", "sync", "plan", "sync"] {
         let (answer, lines) = invoke_logged(&function, &json!({ "action": action })).await;
@@ -157,8 +154,7 @@ async fn answers_and_plans_of_a_person_stay_whole() {
 
 #[tokio::test]
 async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     fleet.web("gone", "prod", &["10.0.3.1"]);
     web_of(&green, "api", "prod", &["10.0.2.1"]);
@@ -229,8 +225,7 @@ async fn documented_cost_of_the_log_is_the_measured_one() {
     let dry = fleet.function_with(&[DRY_RUN]).await;
     let (_, first) = invoke_logged(&dry, &schedule).await;
     let (_, later) = invoke_logged(&dry, &schedule).await;
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     let (answer, in_step) = invoke_logged(&function, &schedule).await;
     assert_eq!(answer.report.expect("a report").counts.unchanged, 1_000);
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, refs};
 use crate::limits::like_the_real_one;
-use crate::run::{converge, settled, sync};
+use crate::run::{converge, converged, settled, sync};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -147,8 +147,7 @@ async fn no_pod_is_registered_that_has_been_gone_for_more_than_five_seconds() {
 /// The slices of `blue` come late, once its run has read them.
 #[tokio::test(start_paused = true)]
 async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     give_pods(&fleet, 20, 1);
     for service in 0..20 {
         let name = format!("web-{service}");
@@ -186,10 +185,8 @@ async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
 
 #[tokio::test(start_paused = true)]
 async fn pod_that_comes_back_while_its_instance_is_deregistered_is_registered_in_the_same_run() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+    let function = converged(&fleet).await;
     let operation_delay = Duration::from_secs(2);
     fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
     fleet.pods("web", &[]);
@@ -211,8 +208,7 @@ async fn pod_that_comes_back_while_its_instance_is_deregistered_is_registered_in
 
 #[tokio::test(start_paused = true)]
 async fn service_that_another_writer_is_said_to_have_created_is_not_tried_without_end() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let exists = FaultKind::Error(400, "ServiceAlreadyExists", "Service already exists");
     fleet.cloud_map.inject(Fault::on("CreateService", exists).always());
     // At half a creation a second each plan is old when its turn comes.

@@ -42,7 +42,6 @@ mod run;
 mod scale;
 mod service_suite;
 mod settings_of_services;
-mod status;
 mod unread_services;
 mod unreadable_cluster;
 mod worlds;

@@ -32,8 +32,7 @@ async fn told(function: &Function, payload: &Value) -> Value {
 
 #[tokio::test]
 async fn every_try_of_every_call_is_counted_and_so_is_what_cloud_map_throttles() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let function = fleet.function().await;
     fleet.cloud_map.inject(Fault::on("ListServices", FaultKind::Throttling).times(2));
     fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::RequestLimitExceeded).times(1));
@@ -88,8 +87,7 @@ async fn with_fan_out_each_cluster_has_a_zero_when_it_is_queued_and_a_one_when_i
 #[tokio::test]
 async fn fault_of_a_cluster_that_does_not_page_is_left_out_of_what_pages() {
     for (page, good) in [(true, 0), (false, 1)] {
-        let fleet = Fleet::start().await;
-        let green = fleet.green().await;
+        let (fleet, green) = Fleet::with_green().await;
         let clusters = json!(["blue", { "cluster": "green", "page": page }]).to_string();
         let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
         green.stop();
@@ -119,8 +117,7 @@ async fn what_a_cluster_left_behind_is_counted() {
 
 #[tokio::test]
 async fn what_is_out_of_step_grows_older_from_run_to_run_until_it_is_done() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
     let clock = StandInClock::new();
     let function = fleet.function().await.with_clock(clock.clock());
     let full = json!({ "action": "sync" });

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
-use crate::run::{converge, held_back, said_of, settled, sync, sync_service};
+use crate::run::{converge, converged, held_back, said_of, settled, sync, sync_service, synced};
 use testbed::REGION;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::RecordType::A;
@@ -46,8 +46,7 @@ fn addresses(fleet: &Fleet, namespace: &str) -> Vec<String> {
 #[tokio::test]
 async fn second_namespace_of_the_name_neither_stops_nor_moves_what_is_registered() {
     for is_shared in [false, true] {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
+        let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
         fleet.web("cart", "prod", &["10.0.2.1"]);
         converge(&fleet, &fleet.function().await).await;
         let other = second(&fleet, is_shared);
@@ -71,8 +70,7 @@ async fn second_namespace_of_the_name_neither_stops_nor_moves_what_is_registered
 async fn message_finds_the_namespace_in_which_another_process_has_published_the_service() {
     let fleet = Fleet::start().await;
     second(&fleet, false);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.web("web", &fleet.dns, &["10.0.1.1"]);
     converge(&fleet, &fleet.function().await).await;
 
@@ -85,12 +83,10 @@ async fn message_finds_the_namespace_in_which_another_process_has_published_the_
 /// It has read the service in one of the two namespaces, which decides only once both are read.
 #[tokio::test]
 async fn process_that_knows_one_of_the_namespaces_does_not_choose_it_for_its_first_registrations() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     service(&fleet, &fleet.dns);
     let other = second(&fleet, false);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     service(&fleet, &other);
     fleet.annotate("web", "namespace", "prod.local");
     fleet.web("api", "prod", &["10.0.2.1"]);
@@ -181,8 +177,7 @@ async fn registry(namespaces: usize, services: usize) -> (Fleet, Vec<String>) {
 /// The calls of a full sync that are not made for each name: the lists, and GetService.
 async fn lists(fleet: &Fleet, function: &Function) -> BTreeMap<&'static str, usize> {
     fleet.cloud_map.forget_calls();
-    let report = sync(function).await;
-    assert!(report.ok, "{report}");
+    synced(function).await;
     let counts = ["ListNamespaces", "ListServices", "GetService"]
         .map(|operation| (operation, fleet.cloud_map.count(operation)));
     counts.into_iter().filter(|(_, count)| *count > 0).collect()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, OWNER};
-use crate::run::{converge, plan, said_of, settled, sync, sync_service, writes};
+use crate::run::{converge, converged, plan, said_of, settled, sync, sync_service, synced, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
 
 const CREATING: (&str, &str) = ("CREATE_NAMESPACES", "true");
@@ -20,8 +20,7 @@ fn count(fleet: &Fleet) -> usize {
 
 #[tokio::test]
 async fn missing_namespace_is_planned_then_created_with_its_first_service_and_tagged_ours() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     let function = creating(&fleet).await;
 
     let planned = plan(&function).await;
@@ -31,8 +30,7 @@ async fn missing_namespace_is_planned_then_created_with_its_first_service_and_ta
     );
     assert_eq!(writes(&fleet), [""; 0]);
 
-    let report = sync(&function).await;
-    assert!(report.ok, "{report}");
+    let report = synced(&function).await;
     assert_eq!((report.counts.created, report.counts.registered), (2, 1), "{report}");
     assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
     let namespace = fleet.cloud_map.namespace_view("team");
@@ -44,8 +42,7 @@ async fn missing_namespace_is_planned_then_created_with_its_first_service_and_ta
 
 #[tokio::test]
 async fn namespace_that_another_party_has_created_since_the_list_was_read_is_used() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     let function = creating(&fleet).await;
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListNamespaces", slow));
@@ -65,8 +62,7 @@ async fn namespace_that_another_party_has_created_since_the_list_was_read_is_use
 
 #[tokio::test]
 async fn namespace_whose_creation_fails_fails_what_needs_it_and_nothing_else() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "team", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     fleet.web("cart", "team", &["10.0.1.2"]);
     fleet.web("api", "prod", &["10.0.1.3"]);
     let function = creating(&fleet).await;
@@ -180,8 +176,7 @@ async fn namespace_that_has_another_id_now_is_looked_for_at_once() {
         let old = create();
         fleet.web("web", "team", &["10.0.1.1"]);
         fleet.web("cart", "prod", &["10.0.1.2"]);
-        let function = fleet.function().await;
-        converge(&fleet, &function).await;
+        let function = converged(&fleet).await;
         let service = fleet.cloud_map.find_service("team", "web").expect("created");
         fleet.cloud_map.remove_service(&service);
         fleet.cloud_map.remove_namespace(&old);
@@ -199,8 +194,7 @@ async fn namespace_that_has_another_id_now_is_looked_for_at_once() {
 
 #[tokio::test]
 async fn what_is_created_has_the_tags_of_the_settings_beside_ours() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.web("cart", "team", &["10.0.1.2"]);
     let settings = [("CREATE_NAMESPACES", "true"), ("CREATE_TAGS", "team=shop, cost-center=4711")];
     let function = fleet.function_with(&settings).await;

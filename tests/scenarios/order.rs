@@ -5,16 +5,14 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, held_back, settled, sync};
+use crate::run::{converge, converged, held_back, settled, sync};
 use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
 
 #[tokio::test]
 async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
+    let function = converged(&fleet).await;
     fleet.cloud_map.forget_calls();
     // While the new pod is being registered the old one comes back.
     let slow = FaultKind::Late(std::time::Duration::from_millis(400));
@@ -35,8 +33,7 @@ async fn name_of_a_holder_without_ready_pods_passes_on_in_the_same_sync() {
     let fleet = Fleet::start().await;
     fleet.service(annotated("young", "prod", "web").created("2026-06-01T00:00:00Z"));
     fleet.pods("young", &["10.0.1.2"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.service(annotated("old", "prod", "web").created("2026-01-01T00:00:00Z"));
     fleet.pods("old", &["10.0.1.1"]);
     fleet.pods("young", &[]);

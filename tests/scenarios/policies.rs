@@ -7,8 +7,7 @@ use testbed::kubernetes::Headless;
 
 #[tokio::test]
 async fn namespaces_that_are_not_named_are_neither_read_nor_changed() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("cart", "prod.local", &["10.0.2.1"]);
     converge(&fleet, &fleet.function().await).await;
     fleet.cluster.delete_service("shop", "cart");
@@ -26,8 +25,7 @@ async fn namespaces_that_are_not_named_are_neither_read_nor_changed() {
 
 #[tokio::test]
 async fn other_annotation_prefix_reads_other_annotations() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let other = Headless::new("shop", "cart")
         .annotate("discovery.example.com/hostname", "cart")
         .annotate("discovery.example.com/namespace", "prod");
@@ -47,8 +45,7 @@ fn without_namespace(name: &str) -> Headless {
 
 #[tokio::test]
 async fn clusters_default_namespace_comes_before_the_kubernetes_namespaces_name() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.cloud_map.namespace("shop", NamespaceKind::Http);
     fleet.service(without_namespace("web"));
     fleet.pods("web", &["10.0.1.1"]);

@@ -6,7 +6,7 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER, attributes, web_of};
-use crate::run::{converge, problem, report, settled, writes};
+use crate::run::{converge, converged, problem, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
 use testbed::{ACCOUNT, REGION};
@@ -14,15 +14,13 @@ use testbed::{ACCOUNT, REGION};
 /// Clusters `blue` and `green`, with a task of ECS and an instance by hand under the name that both
 /// claim; converged.
 async fn shared_name() -> (Fleet, Function) {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     let service = fleet.ecs_service("web", "10.0.9.1");
     fleet.put(&service, "by-hand", &attributes(&[("AWS_INSTANCE_IPV4", "10.0.1.1")]));
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     fleet.web("cart", "prod", &["10.0.1.3"]);
     web_of(&green, "web", "prod.local", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.cloud_map.forget_calls();
     (fleet, function)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::drift::change_of;
 use crate::fleet::{Fleet, web_of};
-use crate::run::{converge, problem, sync, writes};
+use crate::run::{converge, converged, problem, sync, writes};
 use testbed::ROLE_ARN;
 use testbed::clock::now;
 use testbed::cloud_map::{Fault, FaultKind};
@@ -58,8 +58,7 @@ fn scope(cluster: &str, service: &str) -> Value {
 
 /// `web` and `cart` in blue and green, each with a pod, nothing registered.
 async fn two_clusters() -> Fleet {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     for service in ["web", "cart"] {
         fleet.web(service, "prod", &["10.0.1.1"]);
         web_of(&green, service, "prod", &["10.0.2.1"]);
@@ -127,8 +126,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// `web` and `cart` with a pod each, nothing registered.
 async fn fleet() -> Fleet {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("cart", "prod", &["10.0.2.1"]);
     fleet
 }
@@ -250,8 +248,7 @@ fn slow_registrations(fleet: &Fleet) {
 
 #[tokio::test]
 async fn invocation_without_time_writes_nothing_and_says_so() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let function = fleet.function().await;
     let deadline = Deadline::after(Duration::from_secs(2));
 
@@ -268,8 +265,7 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
     let addresses: Vec<String> = (0..200).map(|index| format!("10.0.1.{index}")).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     fleet.web("web", "prod", &["10.0.9.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.web("web", "prod", &addresses);
     slow_registrations(&fleet);
     fleet.cloud_map.forget_calls();
@@ -296,11 +292,9 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
 
 #[tokio::test]
 async fn messages_whose_scope_ran_out_of_time_are_failed_back() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("cart", "prod", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.2"]);
     slow_registrations(&fleet);
     let messages = batch(&[

@@ -402,8 +402,7 @@ async fn health_is_read_with_the_instances_and_reported_by_the_next_sync() {
 /// The first run reads seven of eight services, so some of green, whatever their order.
 #[tokio::test]
 async fn orphans_are_not_judged_before_all_is_read() {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     (0..3).for_each(|service| fleet.web(&name(service), "prod", &[&address(service, 1)]));
     for service in 3..8 {
         web_of(&green, &name(service), "prod", &[&address(service, 1)]);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, documents, held_back, said_of, settled, sync};
+use crate::run::{converge, converged, documents, held_back, said_of, settled, sync, synced};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
 use testbed::function::{Answer, event, invoke};
@@ -31,10 +31,8 @@ async fn message_about_web(fleet: &Fleet) -> Answer {
 
 #[tokio::test]
 async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
+    let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.1"]);
     let refused = FaultKind::OperationFails("INVALID_CHANGE_BATCH");
     fleet.cloud_map.inject(Fault::on("DeregisterInstance", refused));
@@ -55,8 +53,7 @@ async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again()
 
 #[tokio::test]
 async fn refused_dns_change_of_a_registration_says_what_cloud_map_said() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     let refused = FaultKind::OperationFails("INVALID_CHANGE_BATCH");
     fleet.cloud_map.inject(Fault::on("RegisterInstance", refused));
     let report = sync(&fleet.function().await).await;
@@ -66,8 +63,7 @@ async fn refused_dns_change_of_a_registration_says_what_cloud_map_said() {
 
 #[tokio::test]
 async fn registration_that_is_invalid_is_held_back_in_cloud_maps_words_and_counted_as_missing() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
     fleet.web("cart", "prod", &["10.0.2.1"]);
     let web = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
     fleet.cloud_map.inject(Fault::on("RegisterInstance", INVALID).service(&web).always());
@@ -84,8 +80,7 @@ async fn registration_that_is_invalid_is_held_back_in_cloud_maps_words_and_count
 
 #[tokio::test]
 async fn service_that_cannot_be_created_as_asked_is_held_back_and_its_endpoints_are_missing() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
     fleet.cloud_map.inject(Fault::on("CreateService", INVALID).service("web").always());
 
     let report = sync(&fleet.function().await).await;
@@ -99,10 +94,8 @@ async fn service_that_cannot_be_created_as_asked_is_held_back_and_its_endpoints_
 
 #[tokio::test]
 async fn any_other_call_that_is_invalid_is_a_failed_change() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
+    let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.1"]);
     fleet.annotate("web", "ttl", "15");
     for operation in ["DeregisterInstance", "UpdateService"] {
@@ -118,8 +111,7 @@ async fn any_other_call_that_is_invalid_is_a_failed_change() {
 
 /// `web` with a pod, `cart` with another, nothing registered.
 async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("cart", "prod", &["10.0.2.1"]);
     let function = fleet.function().await;
     (fleet, function)
@@ -153,9 +145,7 @@ async fn instance_that_is_gone_already_counts_as_taken_out() {
     let gone = FaultKind::Error(400, "InstanceNotFound", "The instance does not exist");
     fleet.cloud_map.inject(Fault::on("DeregisterInstance", gone));
 
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
+    let report = synced(&function).await;
     assert_eq!((report.counts.deregistered, report.counts.failed), (1, 0), "{report}");
 }
 

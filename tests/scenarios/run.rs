@@ -28,10 +28,23 @@ pub async fn sync_service(function: &Function, service: &str) -> Report {
     report(function, &payload).await
 }
 
-/// A full sync in which nothing fails; the one after it finds nothing to write.
-pub async fn converge(fleet: &Fleet, function: &Function) -> Report {
+/// Runs one full sync on demand, in which nothing fails.
+pub async fn synced(function: &Function) -> Report {
     let report = sync(function).await;
     assert!(report.ok, "{report}");
+    report
+}
+
+/// A process of the function after [`converge`].
+pub async fn converged(fleet: &Fleet) -> Function {
+    let function = fleet.function().await;
+    converge(fleet, &function).await;
+    function
+}
+
+/// A full sync in which nothing fails; the one after it finds nothing to write.
+pub async fn converge(fleet: &Fleet, function: &Function) -> Report {
+    let report = synced(function).await;
     settled(fleet, function).await;
     report
 }

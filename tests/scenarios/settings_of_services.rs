@@ -10,7 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, OWNER, annotated};
 use crate::health;
-use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::run::{
+    converge, converged, held_back, plan, said_of, settled, sync, sync_service, writes,
+};
 use testbed::cloud_map::RecordType::{A, Aaaa};
 use testbed::cloud_map::{
     Behaviour, Call, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind,
@@ -19,8 +21,7 @@ use testbed::kubernetes::Pod;
 
 /// `web` in `prod.local`, created by the function with one pod; then its TTL is annotated.
 async fn drifted(ttl: &str) -> Fleet {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     converge(&fleet, &fleet.function().await).await;
     fleet.annotate("web", "ttl", ttl);
     fleet.cloud_map.forget_calls();
@@ -76,11 +77,9 @@ async fn update_that_another_party_is_at_is_decided_again_on_what_that_brought()
 
 #[tokio::test]
 async fn routing_policy_is_set_at_creation_and_only_reported_later() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "routing-policy", "WEIGHTED");
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(fleet.view("prod.local", "web").dns.expect("records").routing_policy, "WEIGHTED");
 
     fleet.annotate("web", "routing-policy", "MULTIVALUE");
@@ -106,10 +105,8 @@ async fn service_that_ecs_service_connect_manages_is_held_back() {
 
 /// `web` in `prod.local`, created by the function with a pod; the function knows it.
 async fn in_step() -> (Fleet, Function, String) {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
+    let function = converged(&fleet).await;
     let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
     (fleet, function, web)
 }
@@ -220,8 +217,7 @@ async fn deleting(fleet: &Fleet) -> Function {
 
 /// `web` and `gone` in `prod`, created by the function with a pod each; then `gone` is deleted.
 async fn with_one_gone() -> Fleet {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("gone", "prod", &["10.0.3.1"]);
     converge(&fleet, &fleet.function().await).await;
     fleet.cluster.delete_service("shop", "gone");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER};
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, held_back, problem, said_of, sync};
+use crate::run::{converge, converged, held_back, problem, said_of, sync};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::function::{invoke, invoke_until};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -19,11 +19,9 @@ const OTHER_ACCOUNT: &str = "444455556666";
 
 /// `web` and `old` registered; the Service `old` is deleted, and Cloud Map does not list its instances.
 async fn one_unread(kind: FaultKind) -> (Fleet, Function) {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("old", "prod", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.cluster.delete_service("shop", "old");
     unread(&fleet, "old", kind);
     (fleet, function)
@@ -70,8 +68,7 @@ async fn message_that_reaches_an_unread_service_fails_back_until_it_is_read() {
 
 #[tokio::test]
 async fn service_that_may_never_be_read_and_is_not_ours_is_one_line_and_no_failure() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let theirs = fleet.cloud_map.service(&fleet.http, "theirs", ServiceKind::Http);
     fleet.ecs_task(&theirs, "0123456789abcdef0123456789abcdef", "10.0.9.1");
     unread(&fleet, "theirs", FaultKind::AccessDenied);
@@ -160,10 +157,8 @@ async fn list_without_its_member_is_no_empty_list() {
         ("ListServices", "Services"),
         ("ListInstances", "Instances"),
     ] {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod", &["10.0.1.1"]);
-        let function = fleet.function().await;
-        converge(&fleet, &function).await;
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+        let function = converged(&fleet).await;
         fleet.pods("web", &["10.0.1.2"]);
         fleet.cloud_map.forget_calls();
         fleet.cloud_map.inject(Fault::on(operation, FaultKind::Empty).always());
@@ -179,10 +174,8 @@ async fn list_without_its_member_is_no_empty_list() {
 
 #[tokio::test]
 async fn tags_without_their_member_are_no_missing_tags() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
+    let function = converged(&fleet).await;
     fleet.annotate("web", "ttl", "15");
     fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Empty).always());
     let report = sync(&function).await;
@@ -198,10 +191,8 @@ async fn answer_that_is_no_service_object_does_not_say_that_the_service_is_gone(
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"spec":{},"status":"Success"}"#,
         r#"[{"name":"web"},{}]"#,
     ] {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod", &["10.0.1.1"]);
-        let function = fleet.function().await;
-        converge(&fleet, &function).await;
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+        let function = converged(&fleet).await;
         let path = "/api/v1/namespaces/shop/services/web";
         fleet.cluster.fail(ClusterFault::always(path, ClusterFaultKind::Json(body)));
         assert_eq!(failed_messages(&function, "web").await, ["web"], "{body}");
@@ -211,8 +202,7 @@ async fn answer_that_is_no_service_object_does_not_say_that_the_service_is_gone(
 
 #[tokio::test]
 async fn namespace_of_another_account_is_read_only_where_a_claim_or_the_settings_name_it() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let kind = NamespaceKind::DnsPrivate;
     let id = fleet.cloud_map.shared_namespace("platform.local", kind, OTHER_ACCOUNT);
     let records = vec![(RecordType::A, 60)];
@@ -245,8 +235,7 @@ async fn namespace_of_another_account_in_which_ours_were_seen_is_read_after_the_
     let arn =
         format!("arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}", testbed::REGION);
     fleet.web("web", &arn, &["10.0.1.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     assert_eq!(fleet.view("platform.local", "web").tags["cloud-map-sync/owner"], OWNER);
     fleet.cluster.delete_service("shop", "web");
     converge(&fleet, &function).await;
@@ -255,11 +244,9 @@ async fn namespace_of_another_account_in_which_ours_were_seen_is_read_after_the_
 
 /// `web` and `cart` registered; each has one pod in place of another.
 async fn changed_world() -> (Fleet, Function) {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("cart", "prod.local", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.2"]);
     fleet.pods("cart", &["10.0.2.2"]);
     fleet.cloud_map.forget_calls();

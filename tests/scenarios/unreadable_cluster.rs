@@ -5,7 +5,7 @@ use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::fleet::{Fleet, give_pods, web_of};
-use crate::run::{converge, problem, report, sync};
+use crate::run::{converge, converged, problem, report, sync};
 use testbed::ROLE_ARN;
 use testbed::kubernetes::{Fault, FaultKind};
 
@@ -15,12 +15,10 @@ const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
 /// `web` of blue with two pods and of green with one, registered; blue's are now one fewer, so a
 /// run that believes half an answer would take something out.
 async fn two_clusters() -> (Fleet, Function) {
-    let fleet = Fleet::start().await;
-    let green = fleet.green().await;
+    let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
     web_of(&green, "web", "prod", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
+    let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.1"]);
     give_pods(&green, "web", &["10.0.2.2"]);
     (fleet, function)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use super::{exported, imported, in_full, join, pods, slices, sources, web, writes};
+use super::{exported, exported_at, imported, in_full, join, pods, slices, sources, web, writes};
 use crate::fleet::{Fleet, OWNER};
 use crate::run::sync;
 use testbed::cloud_map::{Call, NamespaceKind};
@@ -16,7 +16,6 @@ use testbed::{ACCOUNT, REGION, ROLE_ARN};
 const OTHER_ACCOUNT: &str = "444455556666";
 const OTHER_REGION: &str = "eu-west-1";
 const READER: &str = "arn:aws:iam::444455556666:role/cluster-reader";
-const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 /// `blue` in the account and Region of the function, `far` in others.
@@ -41,8 +40,8 @@ impl Apart {
         let blue = fleet.cluster.clone();
         join(&blue, "blue");
         join(&far, "far");
-        exported(&blue, web(), &["10.0.0.1"], OLD);
-        exported(&far, web(), &["10.8.0.1"], YOUNG);
+        exported(&blue, web(), &["10.0.0.1"]);
+        exported_at(&far, web(), &["10.8.0.1"], YOUNG);
         Self { fleet, blue, far, arn }
     }
 

@@ -7,22 +7,20 @@ use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use super::{
-    Members, condition, exported, forget_what_is_ahead, imported, in_full, part, pods, service,
-    sources, web, writes,
+    CREATED, Members, condition, exported, forget_what_is_ahead, imported, in_full, part, pods,
+    service, sources, web, writes,
 };
 use crate::run::{report, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, ServiceKind};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 /// The record of `shop/web`.
 const RECORD: &str = "export-7cb0d844a658ca77f191";
 
 /// blue exports `web` with two pods, and `cart`. The function serves green alone and knows blue from Cloud Map.
 async fn known_from_cloud_map() -> (Members, Function) {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+    let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
     let cart = service("cart");
-    exported(&members.blue, cart, &["10.0.0.3"], CREATED);
+    exported(&members.blue, cart, &["10.0.0.3"]);
     members.converge().await;
     forget_what_is_ahead(&members.green);
     let green_alone = members.serving("green", &[]).await;

@@ -7,8 +7,6 @@ use super::{Members, exported, imported, pods, service, sources, web};
 use crate::queue::{batch, failures, message};
 use testbed::function::invoke;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 fn about(cluster: &str, service: &str) -> Value {
     json!({ "cluster": cluster, "namespace": "shop", "service": service })
 }
@@ -18,8 +16,8 @@ async fn both_export() -> Members {
     let members = Members::start().await;
     for (number, cluster) in [(0, &members.blue), (1, &members.green)] {
         let api = service("api");
-        exported(cluster, web(), &[&format!("10.{number}.0.1")], CREATED);
-        exported(cluster, api, &[&format!("10.{number}.0.2")], CREATED);
+        exported(cluster, web(), &[&format!("10.{number}.0.1")]);
+        exported(cluster, api, &[&format!("10.{number}.0.2")]);
     }
     members.converge().await;
     members

@@ -17,13 +17,11 @@ use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 use testbed::function::invoke;
 use testbed::kubernetes::ClusterIp;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 /// All members export `shop/web`, and everything is in step.
 async fn in_step(count: usize) -> Many {
     let many = Many::start(count, &["shop"], &[]).await;
     for (index, cluster) in many.clusters.iter().enumerate() {
-        exported(cluster, web(), &[&format!("10.{index}.0.1")], CREATED);
+        exported(cluster, web(), &[&format!("10.{index}.0.1")]);
     }
     many.converge().await;
     many
@@ -90,7 +88,7 @@ async fn members_of_one_function_create_a_service_that_all_of_them_export_once()
         for export in 0..10 {
             let service = ClusterIp::new("shop", &format!("web-{export}"));
             let pod = format!("10.{index}.{export}.1");
-            exported(cluster, service.port_of("TCP", "http", 80, 8080), &[&pod], CREATED);
+            exported(cluster, service.port_of("TCP", "http", 80, 8080), &[&pod]);
         }
     }
     many.forget();
@@ -144,7 +142,7 @@ async fn endpoint_of_a_member_that_another_function_serves_leaves_with_the_next_
     fill(&members.fleet);
     for (index, name) in SERVICES.into_iter().enumerate() {
         let service = service(name);
-        exported(&members.green, service, &[&format!("10.1.{index}.1")], CREATED);
+        exported(&members.green, service, &[&format!("10.1.{index}.1")]);
     }
     members.converge().await;
     let (green, blue) = (members.serving("green", &[]).await, members.serving("blue", &[]).await);
@@ -173,8 +171,8 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
     fill(&members.fleet);
     for (index, name) in SERVICES.into_iter().enumerate() {
         let service = service(name);
-        exported(&members.green, service.clone(), &[&format!("10.1.{index}.1")], CREATED);
-        exported(&members.blue, service, &[&format!("10.0.{index}.9")], CREATED);
+        exported(&members.green, service.clone(), &[&format!("10.1.{index}.1")]);
+        exported(&members.blue, service, &[&format!("10.0.{index}.9")]);
     }
     members.converge().await;
     members.fleet.cloud_map.forget_calls();
@@ -197,7 +195,7 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
 async fn status_of_an_export_rests_on_no_failure_of_an_earlier_run() {
     let members = Members::start().await;
     fill(&members.fleet);
-    exported(&members.blue, web(), &["10.0.5.9"], CREATED);
+    exported(&members.blue, web(), &["10.0.5.9"]);
     members.converge().await;
     let cloud_map = &members.fleet.cloud_map;
     let function = members.serving("blue", &[]).await.with_most_reads(1);
@@ -227,7 +225,7 @@ async fn status_of_an_export_rests_on_no_failure_of_an_earlier_run() {
 async fn list_is_never_left_where_clusters_are_members() {
     let members = Members::start().await;
     fill(&members.fleet);
-    exported(&members.green, service("web"), &["10.1.0.1"], CREATED);
+    exported(&members.green, service("web"), &["10.1.0.1"]);
     members.converge().await;
     let cloud_map = &members.fleet.cloud_map;
     cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{
-    CLUSTERSET, Members, exported, imported, in_full, part, pods, service, sources, web, writes,
+    CLUSTERSET, Members, exported, exported_at, imported, in_full, part, pods, service, sources,
+    web, writes,
 };
 use crate::fleet::refs;
 use crate::run::{report, sync};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::KubernetesServer;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-02-01T00:00:00Z";
 const READS: [&str; 4] = ["ListNamespaces", "ListServices", "ListInstances", "GetInstance"];
 
@@ -21,9 +21,9 @@ impl Members {
     /// blue, green and amber export `web`, and blue alone `cart`.
     async fn exporting() -> Self {
         let members = Self::start().await;
-        exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-        exported(&members.green, web(), &["10.1.0.1"], LATER);
-        exported(&members.blue, service("cart"), &["10.0.0.7"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"]);
+        exported_at(&members.green, web(), &["10.1.0.1"], LATER);
+        exported(&members.blue, service("cart"), &["10.0.0.7"]);
         members.amber("web", &["10.2.0.1"]);
         members.converge().await;
         members
@@ -107,8 +107,8 @@ async fn import_does_not_end_and_keeps_type_and_properties_of_members_that_were_
 async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
     let members = Members::start().await;
     let eight: Vec<String> = (1..=8).map(|last| format!("10.0.0.{last}")).collect();
-    exported(&members.blue, web(), &refs(&eight), CREATED);
-    exported(&members.blue, service("cart"), &refs(&eight), CREATED);
+    exported(&members.blue, web(), &refs(&eight));
+    exported(&members.blue, service("cart"), &refs(&eight));
     members.converge().await;
     members.no_answers();
     for name in ["web", "cart"] {
@@ -129,12 +129,11 @@ async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
 
 #[tokio::test]
 async fn cluster_that_was_no_member_before_exports_and_imports_nothing() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     let blue_alone = members.serving("blue", &[]).await;
     assert!(sync(&blue_alone).await.ok);
     members.no_answers();
-    exported(&members.green, web(), &["10.1.0.1"], LATER);
+    exported_at(&members.green, web(), &["10.1.0.1"], LATER);
 
     let report = members.away(&json!({ "action": "sync" })).await;
 

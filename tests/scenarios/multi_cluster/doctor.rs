@@ -4,11 +4,10 @@ use cloud_map_sync::actions::doctor::{CheckOutcome, Checkup};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Members, exported, web};
+use super::{CREATED, Members, web};
 use crate::run::sync;
 use testbed::kubernetes::{Export, Policy};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 /// The ClusterRoles of deploy/rbac-multi-cluster.yaml.
 const EXPORT_ROLE: &str = "cloud-map-sync-export";
 const IMPORT_ROLE: &str = "cloud-map-sync-import";
@@ -40,9 +39,7 @@ fn failed(checkup: &Checkup) -> Vec<&str> {
 
 #[tokio::test]
 async fn member_that_has_all_it_needs_is_well() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
 
     let checkup = doctor(&members, &[]).await;
 
@@ -73,9 +70,7 @@ async fn member_that_has_all_it_needs_is_well() {
 
 #[tokio::test]
 async fn admission_policy_that_is_not_in_force_is_a_note() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     members.blue.enforce_admission(None);
 
     let checkup = doctor(&members, &[]).await;
@@ -116,9 +111,7 @@ async fn admission_policy_of_an_earlier_release_fails_its_check() {
 
 #[tokio::test]
 async fn rights_are_those_of_the_enabled_direction() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     members.blue.bind_multi_cluster_roles(&[EXPORT_ROLE]);
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "export")]).await;
     assert!(checkup.ok, "{checkup}");
@@ -236,8 +229,7 @@ async fn export_that_is_not_published_is_named() {
 
 #[tokio::test]
 async fn cluster_that_takes_no_part_is_asked_nothing_and_what_it_left_is_reported() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "off")]).await;
     assert!(checkup.ok && !checkup.to_string().contains("clusterset"), "{checkup}");
     assert!(!checkup.to_string().contains("crds"), "{checkup}");

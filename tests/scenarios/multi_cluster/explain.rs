@@ -4,12 +4,11 @@ use cloud_map_sync::actions::explain::Explanation;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Members, exported, pods, web};
+use super::{CREATED, Members, exported, exported_at, pods, web};
 use crate::fleet::annotated;
 use crate::run::sync;
 use testbed::kubernetes::{ClusterIp, Export, Pod};
 
-const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 async fn explain(members: &Members, cluster: &str, service: &str) -> Explanation {
@@ -29,9 +28,7 @@ fn assert_lines(explanation: &Explanation, expected: &[&str]) {
 
 #[tokio::test]
 async fn export_that_is_as_it_should_be_has_no_problems() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
 
     for cluster in ["blue", "green"] {
         let explanation = explain(&members, cluster, "web").await;
@@ -69,10 +66,9 @@ async fn export_that_is_as_it_should_be_has_no_problems() {
 
 #[tokio::test]
 async fn each_exporter_has_what_it_decides_and_each_port_its_clusters() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
-    exported(&members.green, other, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, other, &["10.1.0.1"], YOUNG);
     members.of_amber("web", "10.2.0.1");
     members.converge().await;
 
@@ -110,7 +106,7 @@ async fn each_exporter_has_what_it_decides_and_each_port_its_clusters() {
 async fn conflict_of_others_is_reported_where_the_name_is_only_imported() {
     let members = Members::start().await;
     let admin = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
-    exported(&members.blue, admin, &["10.0.0.1"], YOUNG);
+    exported_at(&members.blue, admin, &["10.0.0.1"], YOUNG);
     members.of_amber("web", "10.2.0.1");
     members.converge().await;
     let explanation = explain(&members, "green", "web").await;
@@ -122,8 +118,7 @@ async fn conflict_of_others_is_reported_where_the_name_is_only_imported() {
 
 #[tokio::test]
 async fn endpoint_that_is_not_in_the_import_has_the_reason() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
+    let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
     let service = members.of_amber("web", "10.2.0.1");
     members.of_amber("web", "169.254.1.1");
     members.converge().await;
@@ -160,9 +155,9 @@ async fn endpoint_that_is_not_in_the_import_has_the_reason() {
 #[tokio::test]
 async fn endpoint_that_the_merge_leaves_out_has_the_reason() {
     let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], "2025-01-01T00:00:00Z");
+    exported_at(&members.blue, web(), &["10.0.0.1"], "2025-01-01T00:00:00Z");
     let clash = ClusterIp::new("shop", "web").port_of("TCP", "http", 8080, 8080);
-    exported(&members.green, clash, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, clash, &["10.1.0.1"], YOUNG);
     let service = members.of_amber("web", "10.2.0.1");
     members.converge().await;
     let instances = members.fleet.cloud_map.instances(&service);
@@ -194,7 +189,7 @@ async fn service_that_is_annotated_and_exported_is_registered_twice() {
     let members = Members::start().await;
     members.fleet.service(annotated("web", "shop", "web"));
     pods(&members.blue, "web", &["10.0.0.1"]);
-    members.blue.put(Export::new("shop", "web").created(OLD).into());
+    members.blue.put(Export::new("shop", "web").created(CREATED).into());
     members.converge().await;
 
     let explanation = explain(&members, "blue", "web").await;
@@ -215,7 +210,7 @@ async fn service_that_is_annotated_and_exported_is_registered_twice() {
 #[tokio::test]
 async fn export_without_a_service_or_a_namespace_says_so() {
     let members = Members::start().await;
-    members.blue.put(Export::new("shop", "lost").created(OLD).into());
+    members.blue.put(Export::new("shop", "lost").created(CREATED).into());
     let first = explain(&members, "blue", "lost").await;
     assert_lines(&first, &["~ note       a sync would write Valid False (NoService): There is no"]);
     sync(&members.function).await;
@@ -226,7 +221,7 @@ async fn export_without_a_service_or_a_namespace_says_so() {
     members.blue.namespace("other");
     let service = members.blue.service(ClusterIp::new("other", "api").port_of("TCP", "h", 80, 80));
     assert_eq!(service["metadata"]["name"], "api");
-    members.blue.put(Export::new("other", "api").created(OLD).into());
+    members.blue.put(Export::new("other", "api").created(CREATED).into());
     sync(&members.function).await;
     let question =
         json!({"action": "explain", "cluster": "green", "namespace": "other", "service": "api"});
@@ -244,7 +239,7 @@ async fn what_stops_the_clusterset_and_what_holds_back_an_import_are_reported() 
         "spec": {"type": "Headless", "ports": []},
     });
     members.green.put(foreign);
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    exported(&members.blue, web(), &["10.0.0.1"]);
     sync(&members.function).await;
 
     let explanation = explain(&members, "green", "web").await;
@@ -281,9 +276,8 @@ async fn service_that_is_only_annotated_has_no_part_in_the_clusterset() {
 
 #[tokio::test]
 async fn part_of_a_member_that_was_not_read_stays() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
-    exported(&members.green, web(), &["10.1.0.1"], YOUNG);
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    exported_at(&members.green, web(), &["10.1.0.1"], YOUNG);
     members.converge().await;
     let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
     let records = records.expect("the records of green");

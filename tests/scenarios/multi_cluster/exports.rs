@@ -7,15 +7,13 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use super::{
-    Members, condition, exported, imported, in_full, message_of, part, pods, service, slices,
-    sources, web,
+    CREATED, Members, condition, exported, imported, in_full, message_of, part, pods, service,
+    slices, sources, web,
 };
 use crate::fleet::refs;
-use crate::run::sync;
+use crate::run::{sync, synced};
 use testbed::cloud_map::Behaviour;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
-
-const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// An ECS task or any other client of Cloud Map, by the command of the README.
 #[tokio::test]
@@ -25,8 +23,8 @@ async fn any_client_discovers_the_ready_endpoints_of_all_members_and_no_record()
         .fleet
         .cloud_map
         .behave(Behaviour { discovery_on_any_host: true, ..Behaviour::default() });
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    exported(&members.green, web(), &["10.1.0.1"], CREATED);
+    exported(&members.blue, web(), &["10.0.0.1"]);
+    exported(&members.green, web(), &["10.1.0.1"]);
     members.converge().await;
     let pods = [Pod::new("web-a", "10.0.0.1"), Pod::new("web-b", "10.0.0.2").not_ready()];
     members.blue.pods("shop", "web", &pods);
@@ -44,13 +42,10 @@ async fn any_client_discovers_the_ready_endpoints_of_all_members_and_no_record()
     assert_eq!(addresses, ["10.0.0.1", "10.1.0.1"]);
 }
 
-const OLD: &str = "2026-01-01T00:00:00Z";
-
 #[tokio::test]
 async fn endpoint_that_serves_while_it_terminates_is_in_the_import_and_not_in_cloud_map() {
-    let members = Members::start().await;
+    let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
     let Members { blue, green, fleet, .. } = &members;
-    exported(blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
     let leaving = [
         Pod::new("web-1", "10.0.0.1").terminating(),
         Pod::new("web-2", "10.0.0.2"),
@@ -89,8 +84,7 @@ fn policy(cluster: &str, names: &str, cidrs: &[&str]) -> String {
 
 #[tokio::test]
 async fn address_outside_the_ranges_of_the_importing_cluster_is_not_imported() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     members.amber("web", &["10.2.0.1", "192.168.7.1", "192.168.7.2"]);
     let policy = policy("green", "*", &["10.0.0.0/8"]);
     let function = members.serving("blue,green", &[("NAME_POLICY", &policy)]).await;
@@ -114,8 +108,7 @@ async fn address_outside_the_ranges_of_the_importing_cluster_is_not_imported() {
 
 #[tokio::test]
 async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "192.168.7.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1", "192.168.7.1"]).await;
     let ranges = policy("blue", "*", &["10.0.0.0/8"]);
     let function = members.serving("blue,green", &[("NAME_POLICY", &ranges)]).await;
     sync(&function).await;
@@ -134,8 +127,7 @@ async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
 
 #[tokio::test]
 async fn export_that_is_not_allowed_any_more_keeps_no_record_under_a_former_id() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     sync(&members.serving("blue,green", &[]).await).await;
     members.blue.cluster_property("cluster.clusterset.k8s.io", "navy");
     let names = policy("blue", "api", &["10.0.0.0/8"]);
@@ -160,7 +152,7 @@ fn addresses(count: usize) -> Vec<String> {
 pub fn export_of_many(members: &Members, name: &str, count: usize) {
     let service = service(name);
     let addresses = addresses(count);
-    exported(&members.blue, service, &refs(&addresses), CREATED);
+    exported(&members.blue, service, &refs(&addresses));
 }
 
 /// Makes a Service of any type into one of type ExternalName.
@@ -170,9 +162,7 @@ fn to_external_name(service: &mut Value) {
 
 #[tokio::test]
 async fn derived_service_is_never_exported() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     members.blue.put(Export::new("shop", "derived-isrlchlhrq").created(CREATED).into());
 
     members.converge().await;
@@ -188,10 +178,8 @@ async fn service_that_is_deleted_or_becomes_an_external_name_ends_its_export() {
         (true, ["False NoService", "False Pending"]),
         (false, ["False InvalidServiceType", "False Failed"]),
     ] {
-        let members = Members::start().await;
+        let members = Members::in_step(&["10.0.0.1"]).await;
         let Members { blue, green, fleet, .. } = &members;
-        exported(blue, web(), &["10.0.0.1"], CREATED);
-        members.converge().await;
         if is_deleted {
             blue.delete_service("shop", "web");
         } else {
@@ -275,8 +263,8 @@ async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
     let service = (0..100).fold(ClusterIp::new("shop", "web"), |service, index| {
         service.port_of("TCP", &format!("a-long-port-{index:02}"), 8000 + index, 8000 + index)
     });
-    exported(&members.blue, service, &[], CREATED);
-    exported(&members.blue, ClusterIp::new("shop", "api").port("http", 80), &["10.0.0.2"], CREATED);
+    exported(&members.blue, service, &[]);
+    exported(&members.blue, ClusterIp::new("shop", "api").port("http", 80), &["10.0.0.2"]);
 
     let report = sync(&members.function).await;
 
@@ -300,9 +288,7 @@ async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_repor
     let members = Members::start().await;
     export_of_many(&members, "web", 1001);
 
-    let report = sync(&members.function).await;
-
-    assert!(report.ok, "{report}");
+    synced(&members.function).await;
     assert_eq!(members.fleet.addresses("shop", "web").len(), 1000);
     assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
     assert_eq!(
@@ -322,7 +308,7 @@ async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
     let function = members.serving("blue", &[("MULTI_CLUSTER", "export")]).await;
     for index in 0..1000 {
         let service = ClusterIp::new("shop", &format!("web-{index:04}"));
-        exported(&members.blue, service.port("http", 80), &[], CREATED);
+        exported(&members.blue, service.port("http", 80), &[]);
     }
 
     let report = sync(&function).await;

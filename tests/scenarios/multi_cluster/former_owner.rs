@@ -11,7 +11,6 @@ use crate::run::{report, sync};
 use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
 use testbed::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const NEW: &str = "team-b";
 const DERIVED: &str = "derived-isrlchlhrq";
 
@@ -30,8 +29,8 @@ impl Renamed {
 
     async fn with(web: ClusterIp) -> Self {
         let members = Members::start().await;
-        exported(&members.blue, web.clone(), &["10.0.0.1"], CREATED);
-        exported(&members.green, web, &["10.1.0.1"], CREATED);
+        exported(&members.blue, web.clone(), &["10.0.0.1"]);
+        exported(&members.green, web, &["10.1.0.1"]);
         members.converge().await;
         let cloud_map = &members.fleet.cloud_map;
         let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));

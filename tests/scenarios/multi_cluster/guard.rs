@@ -13,8 +13,6 @@ use crate::fleet::refs;
 use crate::run::{report, sync};
 use testbed::kubernetes::KubernetesServer;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 #[tokio::test]
 async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_is_confirmed() {
     for are_services_deleted in [false, true] {
@@ -23,7 +21,7 @@ async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_
             let service = service(name);
             let addresses: Vec<String> = (1..=8).map(|pod| format!("10.0.{index}.{pod}")).collect();
             let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-            exported(&members.blue, service, &addresses, CREATED);
+            exported(&members.blue, service, &addresses);
         }
         members.converge().await;
         let before = ["api", "cart"].map(|name| imported(&members.green, name));
@@ -106,7 +104,7 @@ async fn large_loss_of_another_cluster_is_held_and_noted_while_additions_go_on()
     let members = Members::with_amber().await;
     members.amber("api", &["10.2.9.9"]);
     members.amber("cart", &[]);
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    exported(&members.blue, web(), &["10.0.0.1"]);
 
     let held = sync(&members.function).await;
 
@@ -168,7 +166,7 @@ async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
     for (index, name) in NAMES.into_iter().enumerate() {
         let service = service(name);
         let addresses = eight(index);
-        exported(&members.blue, service, &refs(&addresses), CREATED);
+        exported(&members.blue, service, &refs(&addresses));
     }
     members.converge().await;
     for name in NAMES {

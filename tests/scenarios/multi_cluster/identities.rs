@@ -14,7 +14,6 @@ use testbed::cloud_map::{Behaviour, Call, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Fault, FaultKind};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const CLUSTER: &str = "cluster.clusterset.k8s.io";
 const CLUSTERSET: &str = "clusterset.k8s.io";
 
@@ -22,9 +21,9 @@ impl Members {
     /// Both export: blue `web`, green `cart`.
     async fn with_one_export_each() -> Self {
         let members = Self::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.1"]);
         let cart = service("cart");
-        exported(&members.green, cart, &["10.1.0.1"], CREATED);
+        exported(&members.green, cart, &["10.1.0.1"]);
         members.converge().await;
         members
     }
@@ -209,7 +208,7 @@ async fn export_that_comes_back_while_its_cluster_gets_another_id_keeps_its_reco
         while members.fleet.cloud_map.find_service("clusterset.shop-set", "azure").is_none() {
             sleep(Duration::from_millis(5)).await;
         }
-        exported(&members.blue, web(), &["10.0.0.2"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.2"]);
     });
 
     let former = members.fleet.instances("clusterset.shop-set", "blue");
@@ -226,7 +225,7 @@ async fn export_that_changes_with_the_id_of_its_cluster_is_in_no_conflict_with_w
     let members = Members::with_one_export_each().await;
     members.blue.cluster_property(CLUSTER, "lime");
     let other = ClusterIp::new("shop", "web").port_of("TCP", "http", 81, 8081);
-    exported(&members.blue, other, &["10.0.0.2"], CREATED);
+    exported(&members.blue, other, &["10.0.0.2"]);
 
     let report = sync(&members.function).await;
 
@@ -293,7 +292,7 @@ async fn endpoints_under_a_former_id_stay_where_those_under_the_new_one_cannot_b
 #[tokio::test]
 async fn instances_with_the_id_of_another_cluster_count_for_the_one_that_has_the_record() {
     let members = Members::with_one_export_each().await;
-    exported(&members.green, web(), &["10.1.0.2"], CREATED);
+    exported(&members.green, web(), &["10.1.0.2"]);
     members.converge().await;
     pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
     sync(&members.serving("blue", &[]).await).await;
@@ -335,7 +334,7 @@ async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
     let records = fleet.cloud_map.service(&namespace, "green", ServiceKind::Http);
     blue.cluster_property(CLUSTER, "green");
     for cluster in [blue, green] {
-        exported(cluster, web(), &[], CREATED);
+        exported(cluster, web(), &[]);
     }
     let operation_delay = Duration::from_mins(20);
     fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });

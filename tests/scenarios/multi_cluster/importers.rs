@@ -11,7 +11,6 @@ use super::{Members, exported, imported, in_full, part, pods, sources, web, writ
 use crate::run::{plan, report};
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
 
 fn whole() -> Value {
@@ -31,7 +30,7 @@ impl Members {
     /// blue exports `web`, by a function of its own, and amber, of AWS's controller, `mail`.
     async fn of_an_importer() -> (Self, Function) {
         let members = Self::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.1"]);
         members.amber("mail", &["10.2.0.9"]);
         let blue = members.serving("blue", &[]).await;
         assert!(report(&blue, &whole()).await.ok);
@@ -235,7 +234,7 @@ async fn without_time_or_room_for_its_first_record_a_cluster_imports_nothing_yet
 #[tokio::test]
 async fn export_stays_though_the_record_of_its_cluster_says_that_it_only_imports() {
     let members = Members::start().await;
-    exported(&members.green, web(), &[], CREATED);
+    exported(&members.green, web(), &[]);
     let both = members.serving(r#"["blue", "green"]"#, &[]).await;
     assert!(report(&both, &whole()).await.ok);
     let imports = || [&members.blue, &members.green].map(|it| it.service_import("shop", "web"));

@@ -16,7 +16,6 @@ use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes;
 use testbed::kubernetes::{KubernetesServer, Policy};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
 
@@ -56,8 +55,8 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
     for (kind, object) in foreign {
         let members = Members::start().await;
         let before = members.green.put(object);
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        exported(&members.blue, service("cart"), &["10.0.0.2"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.1"]);
+        exported(&members.blue, service("cart"), &["10.0.0.2"]);
 
         let report = sync(&members.function).await;
         members.green.forget_requests();
@@ -89,8 +88,7 @@ fn excluding() -> Policy {
 
 #[tokio::test]
 async fn import_in_an_excluded_namespace_is_held_back_and_asked_for_once() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     members.green.enforce_admission(Some(excluding()));
 
     let report = sync(&members.function).await;
@@ -117,10 +115,10 @@ impl Members {
     /// `web` is imported and then gets another pod; `cart` is exported; an annotated Service has a pod.
     async fn with_changes() -> Self {
         let members = Self::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.1"]);
         members.converge().await;
         pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
-        exported(&members.blue, service("cart"), &["10.0.0.3"], CREATED);
+        exported(&members.blue, service("cart"), &["10.0.0.3"]);
         members.fleet.web("mail", "prod", &["10.0.1.1"]);
         members
     }
@@ -206,10 +204,8 @@ async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
         &[IMPORT],
         &[IMPORT, "endpointslice.kubernetes.io/managed-by"],
     ] {
-        let members = Members::start().await;
+        let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
         let Members { blue, green, .. } = &members;
-        exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-        members.converge().await;
         let mut slice = slices(green, "web").remove(0);
         for label in labels {
             slice["metadata"]["labels"].as_object_mut().expect("labels").remove(*label);
@@ -259,9 +255,8 @@ pub fn left_of(cluster: &KubernetesServer, owner: &str) -> Vec<String> {
 #[tokio::test]
 async fn what_is_left_of_an_import_goes_once_it_is_known_that_no_cluster_exports_its_name() {
     for (left, count) in LEFT {
-        let members = Members::start().await;
+        let members = Members::with_web(&["10.0.0.1"]).await;
         let Members { blue, green, fleet, .. } = &members;
-        exported(blue, web(), &["10.0.0.1"], CREATED);
         members.amber("web", &["10.2.0.1"]);
         members.converge().await;
         leave_unnamed(green, "web", left);
@@ -285,10 +280,8 @@ async fn what_is_left_of_an_import_goes_once_it_is_known_that_no_cluster_exports
 /// Garbage collection takes the Service with the import, which may also be one that another run has just made.
 #[tokio::test]
 async fn derived_service_stays_while_an_import_owns_it_that_is_not_ours_any_more() {
-    let members = Members::start().await;
+    let members = Members::in_step(&[]).await;
     let Members { blue, green, .. } = &members;
-    exported(blue, web(), &[], CREATED);
-    members.converge().await;
     let mut import = green.service_import("shop", "web").expect("an import");
     import["metadata"]["labels"].as_object_mut().expect("labels").remove("cloud-map-sync/owner");
     green.put(import);
@@ -317,7 +310,7 @@ async fn imported_with_both_families() -> Members {
     let members = Members::start().await;
     members.green.set_families(&["IPv4", "IPv6"]);
     members.blue.set_families(&["IPv4", "IPv6"]);
-    exported(&members.blue, web().families(&["IPv4", "IPv6"]), &["10.0.0.1"], CREATED);
+    exported(&members.blue, web().families(&["IPv4", "IPv6"]), &["10.0.0.1"]);
     members.converge().await;
     members
 }

@@ -10,20 +10,20 @@ use cloud_map_sync::time::Deadline;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, part, pods, service, slices, sources, web};
+use super::{
+    Members, exported, exported_at, imported, in_full, part, pods, service, slices, sources, web,
+};
 use crate::fleet::refs;
 use crate::run::{metric, report, sync};
 use testbed::cloud_map::Behaviour;
 use testbed::function::invoke_until;
 use testbed::kubernetes::{Fault, FaultKind};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 #[tokio::test]
 async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_confirmed() {
     let members = Members::start().await;
     let twelve: Vec<String> = (1..=12).map(|last| format!("10.1.0.{last}")).collect();
-    exported(&members.green, web(), &refs(&twelve), CREATED);
+    exported(&members.green, web(), &refs(&twelve));
     members.converge().await;
     let endpoints = imported(&members.blue, "web");
     let arn = members.fleet.sandbox.cluster_arn("green");
@@ -61,9 +61,8 @@ async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_co
 
 #[tokio::test]
 async fn dead_cluster_is_purged_with_its_exports_when_its_time_is_over() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    exported(&members.green, web(), &["10.1.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    exported(&members.green, web(), &["10.1.0.1"]);
     members.converge().await;
     members.fleet.sandbox.aws().eks.delete(&members.fleet.sandbox.cluster_arn("green"));
     let function = members.serving("blue", &[("PURGE_DEAD_CLUSTERS_AFTER", "1d")]).await;
@@ -81,9 +80,8 @@ async fn dead_cluster_is_purged_with_its_exports_when_its_time_is_over() {
 
 #[tokio::test]
 async fn purge_takes_the_instances_and_records_of_exports_and_the_imports_of_others_end() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    exported(&members.green, web(), &["10.1.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    exported(&members.green, web(), &["10.1.0.1"]);
     members.converge().await;
     let function = members.fleet.function_with(&[
         ("CLUSTERS", "green"),
@@ -110,9 +108,7 @@ async fn purge_takes_the_instances_and_records_of_exports_and_the_imports_of_oth
 /// Imports without a record of their cluster would be those of an unfamiliar Cloud Map.
 #[tokio::test]
 async fn purge_that_is_cut_short_has_taken_the_imports_before_the_record_of_their_cluster() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     let operation_delay = Duration::from_hours(1);
     members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
     let purge = json!({ "action": "purge", "cluster": "blue", "confirm": true });
@@ -129,8 +125,7 @@ async fn purge_that_is_cut_short_has_taken_the_imports_before_the_record_of_thei
 #[tokio::test]
 async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_rest() {
     for is_refused in [false, true] {
-        let members = Members::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        let members = Members::with_web(&["10.0.0.1"]).await;
         members.green.bind_multi_cluster_roles(&["cloud-map-sync-import"]);
         let clusters = json!(["blue", { "cluster": "green", "multiCluster": "import" }]);
         let function = members.serving(&clusters.to_string(), &[]).await;
@@ -158,9 +153,7 @@ const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
 
 /// `blue` exports `web` without a pod.
 async fn without_a_pod() -> Members {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     pods(&members.blue, "web", &[]);
     members.converge().await;
     members.fleet.cloud_map.forget_calls();
@@ -201,8 +194,7 @@ async fn exports_that_cannot_be_read_keep_every_service() {
 /// Cloud Map may give the service its former id, under which the process has seen it in a namespace that had no id yet.
 #[tokio::test(start_paused = true)]
 async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     let function = members.serving("blue,green", &[DELETING]).await;
     let cloud_map = &members.fleet.cloud_map;
     cloud_map.behave(Behaviour { instances_per_namespace: 0, ..Behaviour::default() });
@@ -218,17 +210,16 @@ async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
     }
 }
 
-const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 impl Members {
     /// Both export `web`, and green alone exports `cart`.
     async fn with_exports() -> Self {
         let members = Self::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], YOUNG);
-        exported(&members.green, web(), &["10.1.0.1"], OLD);
+        exported_at(&members.blue, web(), &["10.0.0.1"], YOUNG);
+        exported(&members.green, web(), &["10.1.0.1"]);
         let cart = service("cart");
-        exported(&members.green, cart, &["10.1.0.2"], OLD);
+        exported(&members.green, cart, &["10.1.0.2"]);
         members.converge().await;
         members
     }
@@ -317,10 +308,10 @@ async fn member_that_is_read_after_a_pause_does_not_expire_though_the_guard_hold
     for (third, name) in ["api", "cart"].into_iter().enumerate() {
         let service = service(name);
         let addresses: Vec<String> = (1..=8).map(|last| format!("10.0.{third}.{last}")).collect();
-        exported(&members.blue, service, &refs(&addresses), OLD);
+        exported(&members.blue, service, &refs(&addresses));
     }
     let api = service("api");
-    exported(&members.green, api, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, api, &["10.1.0.1"], YOUNG);
     members.converge().await;
     let before = imported(&members.green, "api");
     members.clock.advance(Duration::from_hours(1));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::many::Many;
 use super::{
-    Members, exported, forget_what_is_ahead, imported, pods, service, sources, web, writes,
+    CREATED, Members, exported, forget_what_is_ahead, imported, pods, service, sources, web, writes,
 };
 use crate::drift::change_of;
 use crate::fan_out::queues;
@@ -23,8 +23,6 @@ use testbed::kubernetes::{Export, Fault, FaultKind};
 use testbed::sqs::error::Failure;
 use testbed::sqs::queue::Queue;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 /// So many members, of which `c0` exports `shop/web` with one pod, all in step.
 async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
     let fleet = Fleet::start().await;
@@ -32,7 +30,7 @@ async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
     queue.allow(ROLE_ARN);
     let url = queue.url().to_owned();
     let many = Many::on(fleet, count, &["shop"], &[(setting, &url)]).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
     many.converge().await;
     many.clusters.iter().for_each(forget_what_is_ahead);
     many.forget();
@@ -89,7 +87,7 @@ async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
     let [full_syncs, services] = queues(&fleet);
     let settings = [("FAN_OUT", full_syncs.url()), ("QUEUE_URL", services.url())];
     let many = Many::on(fleet, 2, &["shop"], &settings).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
 
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
@@ -182,7 +180,7 @@ async fn message_that_cannot_be_sent_leaves_the_other_cluster_to_its_schedule() 
 async fn namespace_that_is_created_gets_the_imports_of_its_name() {
     let many = Many::start(2, &[], &[]).await;
     many.clusters[0].namespace("shop");
-    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
     many.converge().await;
     assert_eq!(many.clusters[1].service_import("shop", "web"), None);
     many.clusters[1].namespace("shop");
@@ -216,7 +214,7 @@ async fn failed_change_returns_its_message_unless_the_refusal_is_permanent() {
         ("another importer", 1, "GET", "/", FaultKind::Status(503), false),
     ] {
         let many = Many::start(2, &["shop"], &[]).await;
-        exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+        exported(&many.clusters[0], web(), &["10.0.0.1"]);
         many.converge().await;
         pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
         if path == EXPORT {
@@ -259,9 +257,7 @@ fn exports(members: &Members, service: &str) -> usize {
 
 #[tokio::test]
 async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
     members.clock.advance(Duration::from_mins(1));
     let find = |namespace: &str, name: &str| {
         members.fleet.cloud_map.find_service(namespace, name).expect("the service")
@@ -273,7 +269,7 @@ async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay(
     assert_eq!(members.fleet.cloud_map.instances(&endpoints).len(), 2);
     assert_eq!(imported(&members.green, "web"), all);
 
-    exported(&members.blue, service("cart"), &["10.0.0.3"], CREATED);
+    exported(&members.blue, service("cart"), &["10.0.0.3"]);
     members.converge().await;
     members.clock.advance(Duration::from_mins(1));
     members.fleet.cloud_map.forget_calls();

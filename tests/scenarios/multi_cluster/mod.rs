@@ -42,6 +42,9 @@ use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine}
 /// The clusterset of the members.
 pub const CLUSTERSET: &str = "shop-set";
 
+/// When an export was created of which the age means nothing.
+pub const CREATED: &str = "2026-01-01T00:00:00Z";
+
 /// The annotation of a slice with what Cloud Map may not show yet.
 const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
 
@@ -64,6 +67,20 @@ impl Members {
         let clock = StandInClock::new();
         let function = serving(&fleet, &clock, "blue,green", &[]).await;
         Self { fleet, blue, green, clock, function }
+    }
+
+    /// blue exports `web` with pods at these addresses.
+    async fn with_web(addresses: &[&str]) -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), addresses);
+        members
+    }
+
+    /// blue exports `web`, which is in Cloud Map and imported.
+    async fn in_step(addresses: &[&str]) -> Self {
+        let members = Self::with_web(addresses).await;
+        members.converge().await;
+        members
     }
 
     /// Another function with the same clock, for these clusters and with these settings besides.
@@ -196,7 +213,17 @@ fn join(cluster: &KubernetesServer, id: &str) {
 }
 
 /// Puts a Service with pods at these addresses into a cluster, and exports it.
-pub fn exported(cluster: &KubernetesServer, service: ClusterIp, addresses: &[&str], created: &str) {
+pub fn exported(cluster: &KubernetesServer, service: ClusterIp, addresses: &[&str]) {
+    exported_at(cluster, service, addresses, CREATED);
+}
+
+/// The same with an export of this age.
+pub fn exported_at(
+    cluster: &KubernetesServer,
+    service: ClusterIp,
+    addresses: &[&str],
+    created: &str,
+) {
     let object = cluster.service(service);
     let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
     pods(cluster, &name, addresses);

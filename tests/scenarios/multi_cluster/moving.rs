@@ -7,8 +7,8 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use super::{
-    CLUSTERSET, Members, condition, exported, imported, in_full, join, pods, service, sources, web,
-    writes,
+    CLUSTERSET, Members, condition, exported, exported_at, imported, in_full, join, pods, service,
+    sources, web, writes,
 };
 use crate::fleet::OWNER;
 use crate::run::{report, said_of, sync};
@@ -16,7 +16,6 @@ use testbed::aws_controller::{AwsController, FINALIZER};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-02-01T00:00:00Z";
 
 /// Three members: AWS's controller serves `amber`, and the function serves all three.
@@ -37,7 +36,7 @@ impl Moving {
     async fn in_step() -> Self {
         let moving = Self::new(web()).await;
         let api = service("api");
-        exported(&moving.members.blue, api, &["10.0.0.1"], LATER);
+        exported_at(&moving.members.blue, api, &["10.0.0.1"], LATER);
         moving.members.converge().await;
         moving.aws.run();
         moving.members.converge().await;
@@ -52,7 +51,7 @@ impl Moving {
         join(&amber, "amber");
         let arns = ["blue", "green", "amber"].map(|cluster| sandbox.cluster_arn(cluster));
         members.fleet.cloud_map.watch_over(OWNER, &arns.each_ref().map(String::as_str));
-        exported(&amber, web, &["10.2.0.1", "10.2.0.2"], CREATED);
+        exported(&amber, web, &["10.2.0.1", "10.2.0.2"]);
         let aws = AwsController {
             kubernetes: amber.clone(),
             cloud_map: members.fleet.cloud_map.clone(),
@@ -163,7 +162,7 @@ async fn nothing_is_imported_into_a_cluster_whose_exports_belong_to_awss_control
     let Moving { members, amber, aws, function } = &moving;
     aws.export();
     let api = service("api");
-    exported(&members.blue, api, &["10.0.0.1"], LATER);
+    exported_at(&members.blue, api, &["10.0.0.1"], LATER);
 
     let synced = sync(function).await;
     let message = json!({

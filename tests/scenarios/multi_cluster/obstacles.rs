@@ -18,8 +18,6 @@ use testbed::cloud_map::{
 use testbed::function::invoke;
 use testbed::kubernetes;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 /// The codes of the obstacles of a cluster in a report.
 fn obstacles(report: &cloud_map_sync::report::Report, cluster: &str) -> Vec<String> {
     let found = report.clusters.iter().find(|it| it.cluster.ends_with(cluster));
@@ -58,8 +56,7 @@ async fn of_two_new_clusters_that_state_one_id_one_becomes_a_member() {
 
 #[tokio::test]
 async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     members.green.serve_multi_cluster_versions(&[]);
     let report = sync(&members.function).await;
     assert_eq!(obstacles(&report, "green"), ["NoMultiClusterApi"], "{}", in_full(&report));
@@ -88,9 +85,7 @@ async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
         ("NoMultiClusterApi", |members| members.green.serve_multi_cluster_versions(&["v1alpha1"])),
     ];
     for (reason, breaks) in cases {
-        let members = Members::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        members.converge().await;
+        let members = Members::in_step(&["10.0.0.1"]).await;
         breaks(&members);
         let function = members.serving("blue,green", &[]).await;
 
@@ -113,7 +108,7 @@ async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
 #[tokio::test]
 async fn run_that_could_not_read_the_services_that_an_import_rests_on_is_not_complete() {
     let members = Members::start().await;
-    exported(&members.green, web(), &["10.0.0.1"], CREATED);
+    exported(&members.green, web(), &["10.0.0.1"]);
     members.converge().await;
     let blue = members.serving("blue", &[]).await;
     let cloud_map = &members.fleet.cloud_map;
@@ -133,7 +128,7 @@ async fn run_that_could_not_read_the_services_that_an_import_rests_on_is_not_com
 #[tokio::test(start_paused = true)]
 async fn status_of_an_export_that_is_refused_is_in_the_report() {
     let many = Many::start(1, &["shop"], &[]).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
     let path = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/";
     let refused =
         kubernetes::Fault::always(path, kubernetes::FaultKind::Status(403)).of_method("PATCH");
@@ -150,7 +145,7 @@ async fn status_of_an_export_that_is_refused_is_in_the_report() {
 #[tokio::test(start_paused = true)]
 async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one() {
     let many = Many::start(1, &["shop"], &[]).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
     let full = CloudMapFaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
     many.fleet.cloud_map.inject(CloudMapFault::on("RegisterInstance", full).always());
 
@@ -172,7 +167,7 @@ async fn creation_or_registration_whose_answer_is_lost_leaves_no_record_for_the_
         let many = Many::start(1, &["shop"], &[]).await;
         let operation_delay = Duration::from_secs(2);
         many.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
-        exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+        exported(&many.clusters[0], web(), &["10.0.0.1"]);
         many.fleet.cloud_map.inject(CloudMapFault::on(call, lost).after(after));
 
         let report = sync(&many.function).await;
@@ -188,7 +183,7 @@ async fn creation_or_registration_whose_answer_is_lost_leaves_no_record_for_the_
 /// Two members in step, of which `c0` exports `shop/web`, and `c1` is silent from now on.
 async fn with_a_silent_one() -> Many {
     let many = Many::start(2, &["shop"], &[]).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
     many.converge().await;
     forget_what_is_ahead(&many.clusters[1]);
     many.clusters[1]

@@ -9,7 +9,6 @@ use super::{Members, exported, imported, in_full, pods, sources, web, writes};
 use crate::run::sync;
 use testbed::kubernetes::{Fault, FaultKind, KubernetesServer};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
 const DERIVED: &str = "derived-isrlchlhrq";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
 
@@ -30,9 +29,9 @@ async fn value_that_an_older_api_server_refuses_is_left_out_until_its_version_ch
     let members = Members::start().await;
     let Members { blue, green, .. } = &members;
     green.set_minor_version(32);
-    exported(blue, web().spec("trafficDistribution", "PreferClose"), &["10.0.0.1"], CREATED);
+    exported(blue, web().spec("trafficDistribution", "PreferClose"), &["10.0.0.1"]);
     members.converge().await;
-    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.2"], CREATED);
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.2"]);
 
     members.converge().await;
 
@@ -60,7 +59,7 @@ async fn refusal_before_an_upgrade_is_forgotten_by_the_first_sync_after_it() {
     let members = Members::start().await;
     let Members { blue, green, .. } = &members;
     green.set_minor_version(32);
-    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"], CREATED);
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"]);
     sync(&members.function).await;
     green.set_minor_version(33);
 
@@ -74,11 +73,11 @@ async fn refusal_before_an_upgrade_is_forgotten_by_the_first_sync_after_it() {
 async fn value_that_stands_leaves_an_import_whose_api_server_was_downgraded() {
     let members = Members::start().await;
     let Members { blue, green, .. } = &members;
-    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"], CREATED);
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"]);
     members.converge().await;
     green.set_minor_version(32);
     let sticky = web().spec("sessionAffinity", "ClientIP");
-    exported(blue, sticky.spec("trafficDistribution", "PreferSameZone"), &["10.0.0.2"], CREATED);
+    exported(blue, sticky.spec("trafficDistribution", "PreferSameZone"), &["10.0.0.2"]);
 
     members.converge().await;
 
@@ -95,11 +94,11 @@ async fn value_that_stands_leaves_an_import_whose_api_server_was_downgraded() {
 async fn refused_value_that_stands_stays_until_its_service_is_changed() {
     let members = Members::start().await;
     let Members { blue, green, .. } = &members;
-    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"], CREATED);
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"]);
     members.converge().await;
     green.set_minor_version(32);
     let api = super::service("api").spec("trafficDistribution", "PreferSameZone");
-    exported(blue, api, &["10.0.0.2"], CREATED);
+    exported(blue, api, &["10.0.0.2"]);
 
     members.converge().await;
 
@@ -116,7 +115,7 @@ async fn each_of_several_new_imports_does_without_a_refused_value_at_once() {
     for (last, name) in names.iter().enumerate() {
         let service = super::service(name);
         let service = service.spec("trafficDistribution", "PreferSameZone");
-        exported(&members.blue, service, &[&format!("10.0.0.{}", last + 1)], CREATED);
+        exported(&members.blue, service, &[&format!("10.0.0.{}", last + 1)]);
     }
 
     let report = sync(&members.function).await;
@@ -136,18 +135,11 @@ async fn endpoints_are_right_though_the_service_of_the_import_cannot_be_written(
         ("PATCH", FaultKind::Status(500)),
         ("PATCH", FaultKind::DeniedByPolicy("Services have the label team")),
     ] {
-        let members = Members::start().await;
+        let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
         let Members { blue, green, .. } = &members;
-        exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-        members.converge().await;
         green.fail(Fault::always(SERVICES, fault.clone()).of_method(method));
         let renamed = super::ClusterIp::new("shop", "web").port_of("TCP", "web", 80, 8080);
-        exported(
-            blue,
-            renamed.spec("sessionAffinity", "ClientIP"),
-            &["10.0.0.2", "10.0.0.3"],
-            CREATED,
-        );
+        exported(blue, renamed.spec("sessionAffinity", "ClientIP"), &["10.0.0.2", "10.0.0.3"]);
 
         let report = sync(&members.function).await;
 
@@ -168,7 +160,7 @@ async fn new_import_has_its_endpoints_though_its_service_cannot_be_created() {
     let members = Members::start().await;
     let Members { blue, green, .. } = &members;
     green.fail(Fault::always(SERVICES, FaultKind::Status(500)).of_method("POST"));
-    exported(blue, web(), &["10.0.0.1"], CREATED);
+    exported(blue, web(), &["10.0.0.1"]);
 
     sync(&members.function).await;
 

@@ -14,8 +14,6 @@ use crate::run::{report, sync};
 use testbed::clock::StandInClock;
 use testbed::kubernetes::{KubernetesServer, Pod};
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 /// All instances by namespace, service and id.
 fn instances(members: &Members) -> BTreeMap<String, Attributes> {
     let cloud_map = &members.fleet.cloud_map;
@@ -42,8 +40,8 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
     let Members { fleet, blue, green, .. } = &members;
     fleet.service(annotated("api", "prod", "api"));
     fleet.pods("api", &["10.0.9.1"]);
-    exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-    exported(green, web(), &["10.1.0.1"], CREATED);
+    exported(blue, web(), &["10.0.0.1", "10.0.0.2"]);
+    exported(green, web(), &["10.1.0.1"]);
     members.converge().await;
     let (before, of_green) = (instances(&members), objects(green));
     let exported = before.values().filter(|it| it.contains_key("cloud-map-sync/exporter"));
@@ -182,7 +180,7 @@ async fn readiness_of_an_endpoint_follows_in_the_slices_both_ways() {
 async fn clusters_with_overlapping_pod_networks_keep_an_instance_each() {
     let members = Members::start().await;
     for cluster in [&members.blue, &members.green] {
-        exported(cluster, web(), &["10.0.0.1"], CREATED);
+        exported(cluster, web(), &["10.0.0.1"]);
     }
 
     members.converge().await;

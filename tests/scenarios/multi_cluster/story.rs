@@ -11,13 +11,10 @@ use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
 use testbed::function::invoke_until;
 use testbed::kubernetes::ClusterIp;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 #[tokio::test]
 async fn export_becomes_an_import_in_every_member_and_the_next_sync_writes_nothing() {
-    let members = Members::start().await;
+    let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
     let Members { blue, green, fleet, .. } = &members;
-    exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
 
     members.converge().await;
 
@@ -48,7 +45,7 @@ async fn namespace_of_records_that_a_run_created_is_known_to_the_next_one() {
     members.of_amber("cart", "10.2.0.1");
     members.fleet.dns_service("old", &[RecordType::A]);
     members.fleet.cloud_map.service(&members.fleet.http, "old", ServiceKind::Http);
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    exported(&members.blue, web(), &["10.0.0.1"]);
     sync(&members.function).await;
 
     let report = sync(&members.function).await;
@@ -61,9 +58,7 @@ async fn namespace_of_records_that_a_run_created_is_known_to_the_next_one() {
 
 #[tokio::test]
 async fn pod_that_goes_leaves_the_imports_and_one_that_comes_is_added_to_them() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
     pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
 
     let report = members.sync_service("blue", "web").await;
@@ -78,10 +73,8 @@ async fn pod_that_goes_leaves_the_imports_and_one_that_comes_is_added_to_them() 
 
 #[tokio::test]
 async fn service_scaled_to_zero_keeps_its_import_and_ip_and_one_unexported_loses_all() {
-    let members = Members::start().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     let Members { blue, green, fleet, .. } = &members;
-    exported(blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
     let ip = || green.service_import("shop", "web").map(|import| import["spec"]["ips"].clone());
     let before = ip();
     pods(blue, "web", &[]);
@@ -125,10 +118,9 @@ impl Members {
 /// Of the first sync only the records of the members are awaited.
 #[tokio::test]
 async fn imports_of_new_members_do_not_wait_for_their_registrations() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
     let new = ClusterIp::new("shop", "new").port("http", 8080);
-    exported(&members.green, new, &["10.1.0.1"], CREATED);
+    exported(&members.green, new, &["10.1.0.1"]);
     let late = FaultKind::Late(Duration::from_hours(1));
     members.fleet.cloud_map.inject(Fault::on("RegisterInstance", late).after(2).times(10));
 
@@ -140,14 +132,12 @@ async fn imports_of_new_members_do_not_wait_for_their_registrations() {
 /// Cloud Map's operations may take minutes where an account's rates are used up.
 #[tokio::test]
 async fn imports_of_served_clusters_do_not_wait_for_the_operations_of_cloud_map() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     let operation_delay = Duration::from_hours(1);
     members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
     pods(&members.blue, "web", &["10.0.0.2"]);
     let new = ClusterIp::new("shop", "new").port("http", 8080);
-    exported(&members.green, new, &["10.1.0.1"], CREATED);
+    exported(&members.green, new, &["10.1.0.1"]);
 
     members.are_imported_before_the_run_ends(&["10.0.0.2:8080"]).await;
 

@@ -4,12 +4,11 @@ use cloud_map_sync::actions::status::{RunBy, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Members, condition, exported, message_of, pods, web};
+use super::{CREATED, Members, condition, exported_at, message_of, pods, web};
 use crate::run::{plan, report, sync};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
 
-const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 async fn status(members: &Members) -> Status {
@@ -33,8 +32,7 @@ fn events(cluster: &KubernetesServer) -> Vec<String> {
 
 #[tokio::test]
 async fn status_has_each_member_with_who_runs_it_its_heartbeat_exports_and_endpoints() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
+    let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
     let amber = members.of_amber("cart", "10.2.0.1");
     members.converge().await;
 
@@ -65,9 +63,7 @@ async fn status_has_each_member_with_who_runs_it_its_heartbeat_exports_and_endpo
 
 #[tokio::test]
 async fn member_that_was_purged_is_not_in_the_status() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     let green = members.fleet.sandbox.cluster_arn("green");
     let purge = json!({ "action": "purge", "cluster": green, "confirm": true });
     assert!(report(&members.function, &purge).await.ok);
@@ -81,8 +77,7 @@ async fn member_that_was_purged_is_not_in_the_status() {
 
 #[tokio::test]
 async fn plan_shows_exports_imports_and_slices_and_counts_them() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
+    let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
 
     let planned = plan(&members.function).await;
 
@@ -102,7 +97,7 @@ async fn plan_shows_exports_imports_and_slices_and_counts_them() {
     members.converge().await;
     pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
     let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
-    exported(&members.green, other, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, other, &["10.1.0.1"], YOUNG);
     let said = sync(&members.function).await.to_string();
     let slice = "    ~ slice      shop/imported-isrlchlhrq-ac321fb1-1  IPv4 of blue, 1 in 1 out\n";
     assert!(said.contains(slice), "{said}");
@@ -117,13 +112,11 @@ async fn plan_shows_exports_imports_and_slices_and_counts_them() {
 
 #[tokio::test]
 async fn condition_that_turns_bad_is_an_event_on_the_export_once() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], OLD);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     assert_eq!(events(&members.blue), Vec::<String>::new());
     let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
-    exported(&members.green, other, &["10.1.0.1"], YOUNG);
-    members.blue.put(Export::new("shop", "lost").created(OLD).into());
+    exported_at(&members.green, other, &["10.1.0.1"], YOUNG);
+    members.blue.put(Export::new("shop", "lost").created(CREATED).into());
 
     for _ in 0..3 {
         sync(&members.function).await;
@@ -145,7 +138,7 @@ async fn labels_that_no_object_can_have_are_reported_in_ready() {
     let members = Members::start().await;
     members.blue.service(web());
     pods(&members.blue, "web", &["10.0.0.1"]);
-    let export = Export::new("shop", "web").created(OLD);
+    let export = Export::new("shop", "web").created(CREATED);
     let export = export.labels(&[("team", "shop"), ("a b", "x")]).annotations(&[("x/y/z", "1")]);
     members.blue.put(export.into());
 

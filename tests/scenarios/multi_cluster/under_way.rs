@@ -10,7 +10,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    AHEAD, Members, exported, imported, in_full, part, pods, service, sources, web, writes,
+    AHEAD, Members, exported, exported_at, imported, in_full, part, pods, service, sources, web,
+    writes,
 };
 use crate::run::{report, sync};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
@@ -18,20 +19,17 @@ use testbed::function::invoke_until;
 use testbed::gate::Gate;
 use testbed::kubernetes::KubernetesServer;
 
-const CREATED: &str = "2026-01-01T00:00:00Z";
-
 /// The pod of `web` in blue is replaced, and green exports `new`. Both are imported, and the run is cut short while Cloud
 /// Map's operations are under way.
 async fn ahead() -> Members {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    exported(&members.green, web(), &["10.1.0.1"], CREATED);
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    exported(&members.green, web(), &["10.1.0.1"]);
     members.converge().await;
     let operation_delay = Duration::from_hours(1);
     members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
     pods(&members.blue, "web", &["10.0.0.2"]);
     let new = service("new");
-    exported(&members.green, new, &["10.1.0.2"], CREATED);
+    exported(&members.green, new, &["10.1.0.2"]);
     let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");
     let has_new = |it| !imported(it, "new").is_empty();
     let both = [&members.blue, &members.green];
@@ -116,9 +114,7 @@ async fn change_that_does_not_reach_cloud_map_is_taken_back_after_minutes() {
 
 #[tokio::test]
 async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     assert_eq!(notes(&members.green), 1);
     members.fleet.cloud_map.behave(Behaviour::default());
     members.amber("web", &["10.2.0.1"]);
@@ -132,8 +128,8 @@ async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
 #[tokio::test]
 async fn message_about_another_cluster_takes_back_no_type_of_which_the_operation_is_under_way() {
     let members = Members::start().await;
-    exported(&members.green, web().spec("clusterIP", "None"), &["10.1.0.1"], CREATED);
-    exported(&members.blue, web(), &["10.0.0.1"], "2026-02-01T00:00:00Z");
+    exported(&members.green, web().spec("clusterIP", "None"), &["10.1.0.1"]);
+    exported_at(&members.blue, web(), &["10.0.0.1"], "2026-02-01T00:00:00Z");
     members.converge().await;
     let operation_delay = Duration::from_hours(1);
     members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
@@ -153,9 +149,7 @@ async fn message_about_another_cluster_takes_back_no_type_of_which_the_operation
 /// The record of an export says that Cloud Map has none of its endpoints until a change of the record has ended.
 #[tokio::test]
 async fn record_that_still_says_empty_takes_nothing_back_where_no_endpoint_can_be_seen() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
+    let members = Members::in_step(&["10.0.0.1"]).await;
     let cloud_map = &members.fleet.cloud_map;
     let records = cloud_map.find_service("clusterset.shop-set", "blue").expect("records");
     for (id, mut record) in cloud_map.instances(&records) {
@@ -175,8 +169,8 @@ impl Members {
     /// blue exports `web` and `cart`, and amber, of AWS's controller, `web` and `mail`.
     async fn of_others() -> Self {
         let members = Self::start().await;
-        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        exported(&members.blue, service("cart"), &["10.0.0.7"], CREATED);
+        exported(&members.blue, web(), &["10.0.0.1"]);
+        exported(&members.blue, service("cart"), &["10.0.0.7"]);
         members.amber("web", &["10.2.0.1"]);
         members.amber("mail", &["10.2.0.9"]);
         members.converge().await;
@@ -300,7 +294,7 @@ async fn first_message_in_another_cloud_map_writes_no_record_there() {
 async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
     let members = Members::of_others().await;
     members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
-    exported(&members.blue, service("new"), &["10.0.0.8"], CREATED);
+    exported(&members.blue, service("new"), &["10.0.0.8"]);
     let whole = json!({ "action": "sync" });
     let of_blue = json!({ "action": "sync", "cluster": "blue" });
     members.green.forget_requests();
@@ -333,7 +327,7 @@ async fn endpoint_that_came_after_cloud_map_was_read_stays() {
             sleep(Duration::from_millis(5)).await;
         }
         pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
-        exported(&members.blue, service("new"), &[], CREATED);
+        exported(&members.blue, service("new"), &[]);
         report(&members.function, &whole).await;
         gate.open();
     };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::play::{Case, denied};
 use super::rbac::{case, message_about};
-use crate::multi_cluster::{exported, foreign_slice};
+use crate::multi_cluster::{exported_at, foreign_slice};
 use crate::worlds::faults::situation::{BOOKS, GREEN_BOOKS, GREEN_MAIL, Situation};
 use testbed::kubernetes::{ClusterIp, KubernetesServer, Right};
 
@@ -36,7 +36,7 @@ fn exported_by_blue() -> Situation {
 
 fn news(cluster: &KubernetesServer, address: &str) {
     let service = ClusterIp::new("shop", "news").port_of("TCP", "http", 80, 8080);
-    exported(cluster, service, &[address], "2026-01-04T00:00:00Z");
+    exported_at(cluster, service, &[address], "2026-01-04T00:00:00Z");
 }
 
 /// `green`'s pods are others, so `blue`'s import has other endpoints.

@@ -32,8 +32,7 @@ fn of_key(right: &str) -> Failure {
 #[tokio::test]
 async fn run_that_may_not_send_syncs_all_by_itself_until_it_may() {
     for right in ["sqs:SendMessage", "kms:Decrypt", "kms:GenerateDataKey"] {
-        let fleet = Fleet::start().await;
-        let green = fleet.green().await;
+        let (fleet, green) = Fleet::with_green().await;
         fleet.web("web", "prod", &["10.0.1.1"]);
         web_of(&green, "web", "prod", &["10.0.2.1"]);
         let queue = fleet.sandbox.queue("own");
@@ -60,8 +59,7 @@ async fn run_that_may_not_send_syncs_all_by_itself_until_it_may() {
 
 #[tokio::test]
 async fn message_that_may_not_be_postponed_returns_by_itself() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let queue = fleet.sandbox.queue("own");
     queue.send(&json!({ "namespace": "shop", "service": "web" }).to_string());
     let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;

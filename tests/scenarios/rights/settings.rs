@@ -14,8 +14,7 @@ async fn parameters_that_may_not_be_read_keep_the_function_from_starting() {
         ("ssm:GetParameter", "/cloud-map-sync/clusters", "ssm:/cloud-map-sync/clusters"),
         ("ssm:GetParametersByPath", "/cloud-map-sync/clusters/", "ssm:/cloud-map-sync/clusters/"),
     ] {
-        let fleet = Fleet::start().await;
-        fleet.web("web", "prod", &["10.0.1.1"]);
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
         let parameter = if name.ends_with('/') { format!("{name}blue") } else { name.to_owned() };
         fleet.sandbox.parameter(&parameter, "blue");
         let config = fleet.sandbox.sdk_config().await;
