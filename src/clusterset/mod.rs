@@ -15,5 +15,4 @@ pub mod id;
 pub mod limits;
 pub mod members;
 pub mod merge;
-pub mod metadata;
 pub mod record;

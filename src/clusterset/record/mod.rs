@@ -15,8 +15,9 @@ use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
 use crate::error::shorten;
 use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, HEARTBEAT, SCHEMA_VERSION};
 use crate::model::{
-    Attributes, ClusterId, ClustersetId, Export, Flow, Marks, Namespace, Owner, Registry,
-    ServiceKey, ServiceRef, Timestamp, attributes,
+    Attributes, ClusterId, ClustersetId, Export, Flow, Marks, Namespace, Owner, Properties,
+    Registry, ServiceKey, ServiceRef, Timestamp, attributes, is_label_key, is_label_word, join,
+    join_first,
 };
 
 /// No Kubernetes namespace has a dot in its name.
@@ -272,4 +273,33 @@ pub fn as_recorded(export: &Export) -> Export {
         (properties.labels, properties.annotations) = Default::default();
     }
     recorded
+}
+
+// The labels and annotations that an export states and an import can have. A ServiceExport has texts that no API server
+// has checked, and so has a record: an object with one that is not valid would be refused as a whole.
+
+/// The number of keys that a message names.
+const NAMED: usize = 10;
+
+/// Whether an object can have the label.
+pub fn is_label(key: &str, value: &str) -> bool {
+    is_label_key(key) && (value.is_empty() || is_label_word(value))
+}
+
+/// Whether an object can have an annotation with this key: the API server ignores its case.
+pub fn is_annotation(key: &str) -> bool {
+    is_label_key(&key.to_lowercase())
+}
+
+/// A sentence about the labels and annotations that every import of an export lacks, since no object can have them.
+pub fn left_out_metadata(properties: &Properties) -> Option<String> {
+    let labels = properties.labels.iter().filter(|(key, value)| !is_label(key, value));
+    let labels: Vec<&String> = labels.map(|(key, _)| key).collect();
+    let annotations = properties.annotations.keys().filter(|key| !is_annotation(key)).collect();
+    let kinds = [("labels", labels), ("annotations", annotations)];
+    let kinds = kinds.into_iter().filter(|(_, keys)| !keys.is_empty());
+    let names = |keys: Vec<&String>| join_first(keys.iter().map(|key| format!("{key:?}")), NAMED);
+    let parts = join(kinds.map(|(kind, keys)| format!("{kind} {}", names(keys))), " and ");
+    (!parts.is_empty())
+        .then(|| format!("{parts} are left out of imports: no Kubernetes object can have them"))
 }

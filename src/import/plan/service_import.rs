@@ -12,7 +12,7 @@ use super::derived_service::Derived;
 use super::held_back::Reason;
 use super::present::{ImportStatus, Metadata, Texts};
 use super::{holders, refused};
-use crate::clusterset::metadata::{is_annotation, is_label};
+use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{
     ClusterId, ClustersetService, Condition, ConditionStatus, ImportType, InternalTrafficPolicy,
     Policy, Properties, join,

@@ -10,7 +10,6 @@ use super::outcome::{Refused, failures};
 use super::own;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::metadata;
 use crate::clusterset::record::{self, ExportRecord};
 use crate::model::attributes::EMPTY;
 use crate::model::{
@@ -300,5 +299,5 @@ fn left_out(export: &Export) -> Option<String> {
     if record::as_recorded(export) != *export {
         return Some("labels and annotations are left out, since they do not fit".to_owned());
     }
-    export.properties.as_ref().and_then(metadata::left_out)
+    export.properties.as_ref().and_then(record::left_out_metadata)
 }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod export;
+mod metadata;
 mod unusable;
 
 use std::collections::BTreeMap;
