@@ -70,7 +70,8 @@ impl Function {
             match of_cluster {
                 Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
                 None => {
-                    unknown.push(format!("cluster {} could not be read completely", report.cluster))
+                    unknown
+                        .push(format!("cluster {} could not be read completely", report.cluster));
                 }
             }
         }

@@ -191,7 +191,7 @@ fn from_entry(entry: &SliceEntry, ports: &Ports) -> Option<(EndpointKey, Endpoin
     let name = pod.and_then(|pod| pod.name.as_ref());
     let [pod, zone, node, hostname] =
         [name, entry.zone.as_ref(), entry.node_name.as_ref(), entry.hostname.as_ref()]
-            .map(|text| text.map(|text| text.to_string()));
+            .map(|text| text.map(ToString::to_string));
     // A value of a label, which a node's zone is. The API server takes any text from a writer of slices, and one that is
     // no attribute of Cloud Map would keep the pod out.
     let zone = zone.filter(|zone| zone.is_empty() || is_label_word(zone));

@@ -89,8 +89,7 @@ impl<'w> Kept<'w> {
             Some(holder) => return Err(Refused::taken(&member.cluster, holder.as_ref())),
             None => {}
         }
-        let name = ServiceName::parse(member.cluster.as_str());
-        let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;
+        let name = ServiceName::parse(member.cluster.as_str()).map_err(Refused::Unreadable)?;
         let former = own::former(world, member, selection).await;
         let (only_imports, failure) = (false, None);
         Ok(Self { world, member, observation, key, name, only_imports, former, failure })
