@@ -167,7 +167,7 @@ fn is_kept(members: &Members) -> bool {
 
 #[tokio::test]
 async fn export_keeps_its_service_without_an_endpoint_until_it_ends() {
-    let members = without_a_pod().await;
+    let members = Box::pin(without_a_pod()).await;
     let function = members.serving("blue,green", &[DELETING]).await;
     for action in ["cleanup", "sync"] {
         let report = report(&function, &json!({ "action": action })).await;
@@ -183,7 +183,7 @@ async fn export_keeps_its_service_without_an_endpoint_until_it_ends() {
 async fn exports_that_cannot_be_read_keep_every_service() {
     let paths = ["multicluster.x-k8s.io/v1beta1/serviceexports", "about.k8s.io"];
     for (path, action) in paths.into_iter().flat_map(|path| [(path, "cleanup"), (path, "sync")]) {
-        let members = without_a_pod().await;
+        let members = Box::pin(without_a_pod()).await;
         members.blue.fail(Fault::always(&format!("/apis/{path}"), FaultKind::Status(500)));
         let function = members.serving("blue,green", &[DELETING]).await;
         let report = report(&function, &json!({ "action": action })).await;

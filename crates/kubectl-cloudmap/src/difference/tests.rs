@@ -157,7 +157,7 @@ fn plans_of_different_scopes_are_refused() {
         ((false, Some("blue")), (false, None), None),
     ] {
         let [before, after] = [before, after].map(|(whole, scope)| with(whole, scope));
-        let refusal = PlanDifference::between(before, after).err().map(|it| it.to_string());
+        let refusal = PlanDifference::between(before, after).err();
         let expected =
             expected.map(|it| format!("one of the plans is {it}: plan the same scope twice"));
         assert_eq!(refusal, expected);

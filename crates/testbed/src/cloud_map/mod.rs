@@ -51,10 +51,6 @@ pub use resource::{DnsConfig, NamespaceKind, RecordType};
 pub use seed::{ServiceKind, ServiceView};
 pub use state::Call;
 
-#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
-#[allow(unused_imports, reason = "as above")]
-#[allow(unused_imports, reason = "as above")]
-
 /// A test's handle on the stand-in. When the last one is dropped after something foreign was touched, it panics.
 #[derive(Clone)]
 pub struct CloudMap {

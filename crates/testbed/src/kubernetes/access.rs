@@ -181,33 +181,6 @@ fn is_granted(verb: &str, target: &Target) -> bool {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rules_are_those_of_the_deployed_role() {
-        let deployed = include_str!("../../../../deploy/rbac.yaml");
-        let lists = |field: &str| -> Vec<String> {
-            let lines = deployed.lines().map(|line| line.trim().trim_start_matches("- "));
-            let values = lines.filter_map(|line| line.strip_prefix(field)?.strip_prefix(": ["));
-            values.map(|value| value.trim_end_matches(']').trim_matches('"').to_owned()).collect()
-        };
-        let granted = lists("apiGroups").into_iter().zip(lists("resources")).zip(lists("verbs"));
-        let mut granted: Vec<_> =
-            granted.map(|((group, plural), verbs)| (group, plural, verbs)).collect();
-        let mut known: Vec<_> = RULES
-            .iter()
-            .map(|(group, plural, verbs)| {
-                ((*group).to_owned(), (*plural).to_owned(), verbs.join(", "))
-            })
-            .collect();
-        granted.sort();
-        known.sort();
-        assert_eq!(granted, known);
-    }
-}
-
 /// Where it is created.
 pub const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
@@ -233,4 +206,31 @@ pub fn answer(user: &User, body: &[u8]) -> Result<Value, Failure> {
     let mut answer = review;
     answer["status"] = json!({"allowed": allowed});
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_are_those_of_the_deployed_role() {
+        let deployed = include_str!("../../../../deploy/rbac.yaml");
+        let lists = |field: &str| -> Vec<String> {
+            let lines = deployed.lines().map(|line| line.trim().trim_start_matches("- "));
+            let values = lines.filter_map(|line| line.strip_prefix(field)?.strip_prefix(": ["));
+            values.map(|value| value.trim_end_matches(']').trim_matches('"').to_owned()).collect()
+        };
+        let granted = lists("apiGroups").into_iter().zip(lists("resources")).zip(lists("verbs"));
+        let mut granted: Vec<_> =
+            granted.map(|((group, plural), verbs)| (group, plural, verbs)).collect();
+        let mut known: Vec<_> = RULES
+            .iter()
+            .map(|(group, plural, verbs)| {
+                ((*group).to_owned(), (*plural).to_owned(), verbs.join(", "))
+            })
+            .collect();
+        granted.sort();
+        known.sort();
+        assert_eq!(granted, known);
+    }
 }

@@ -43,11 +43,6 @@ pub use pod::{ClusterIp, Pod};
 pub use server::KubernetesServer;
 pub use service::Headless;
 
-#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
-#[allow(unused_imports, reason = "as above")]
-#[allow(unused_imports, reason = "as above")]
-#[allow(unused_imports, reason = "as above")]
-
 /// Which cluster a server stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterIdentity {
