@@ -202,8 +202,9 @@ pub fn serves(service: &ClustersetService, export: &Export, port: Option<&Endpoi
 
 // Which exporter decides which property of the merged service, for people.
 
-/// The properties of a merged service in their order, each with the exporter whose value it has. One that no exporter states has the API's default, and
-/// the decision of no cluster. A headless service has the IP families of all exporters, and no routing.
+/// The properties of a merged service in their order, each with the exporter whose value it has. One that no exporter
+/// states has the API's default, and is left out. A headless service has the IP families of all exporters, and no
+/// routing.
 pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<(String, ClusterId)> {
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
     let has_ip = exports.kind == ImportType::ClusterSetIp;

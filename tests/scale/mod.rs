@@ -1,6 +1,7 @@
 //! Fleets of up to a thousand clusters by simulation: `calls` (the formulas that a scenario holds), `deployment` (the
 //! least time of a round), `measured` (processor and memory), `money`, and `variants` with the number of clusters that
-//! each ends at. `turns` has the runs of a Cloud Map that is too large for the time of one. `page` and `curves` make the tables and pictures of docs/sizing.md of them.
+//! each ends at. `turns` has the runs of a Cloud Map that is too large for the time of one. `page` and `curves` make the
+//! tables and pictures of docs/sizing.md of them.
 
 pub mod calls;
 mod curves;

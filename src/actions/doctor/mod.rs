@@ -1,7 +1,7 @@
 //! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
 //! cluster step by step (EKS describes it, its endpoint resolves, the port accepts connections, the certificate is the
-//! cluster's, and RBAC grants the rights that the function needs), each read of Cloud Map (`cloud_map`) and the quotas there, and what a clusterset needs
-//! (`multi_cluster`). A check runs only if the checks that it depends on passed. Write permissions cannot be tested:
+//! cluster's, and RBAC grants the rights that the function needs), each read of Cloud Map (`cloud_map`) and the quotas
+//! there, and the needs of a clusterset (`multi_cluster`). A check runs only if the checks that it depends on passed. Write permissions cannot be tested:
 //! `cloud_map` prints the command that simulates them in IAM. Nothing is written.
 
 mod cloud_map;
