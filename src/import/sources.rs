@@ -76,7 +76,7 @@ impl<'a> Members<'a> {
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
             let is_read_there = overlay.contains_key(cluster);
-            Stale::of((cluster, is_read_there), records.cluster.as_ref()?, lifetimes)
+            Stale::of(cluster, is_read_there, records.cluster.as_ref()?, lifetimes)
         });
         Self {
             registry,
@@ -290,7 +290,8 @@ impl Stale {
     /// `None` if the cluster was heard of, or need not be: it only imports. One that this invocation read itself is well,
     /// whatever its record says.
     fn of(
-        (cluster, is_read_there): (&ClusterId, bool),
+        cluster: &ClusterId,
+        is_read_there: bool,
         record: &ClusterRecord,
         Lifetimes { now, stale_after, expire_after }: &Lifetimes,
     ) -> Option<Self> {
@@ -469,11 +470,11 @@ mod tests {
             let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
             let expire_after = expire_after.map(minutes);
             let lifetimes = Lifetimes { now, stale_after: minutes(15), expire_after };
-            let stale = Stale::of((&id("green"), false), &record, &lifetimes);
+            let stale = Stale::of(&id("green"), false, &record, &lifetimes);
             assert_eq!(stale.map(|it| it.is_expired), expected, "{age} {expire_after:?}");
-            assert_eq!(Stale::of((&id("blue"), true), &record, &lifetimes), None, "it was read");
+            assert_eq!(Stale::of(&id("blue"), true, &record, &lifetimes), None, "it was read");
             let importer = ClusterRecord { only_imports: true, ..record };
-            let stale = Stale::of((&id("green"), false), &importer, &lifetimes);
+            let stale = Stale::of(&id("green"), false, &importer, &lifetimes);
             assert_eq!(stale, None, "it only imports");
         }
     }

@@ -68,9 +68,9 @@ impl Kubernetes {
         }
         let lists = namespaces.iter().map(|namespace| self.list_exports(Some(namespace)));
         let single = services.iter().map(|service| async move {
-            let kind = (Resource::ServiceExports, "ServiceExport");
             // Without the API the server answers 404, too, but with no name.
-            let export = self.get_of::<ExportObject>(kind, service, is_absent).await;
+            let kind = Resource::ServiceExports;
+            let export = self.get_of(kind, "ServiceExport", service, is_absent).await;
             export.map_err(Error::of_multi_cluster)
         });
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
@@ -107,8 +107,8 @@ impl Kubernetes {
             return Ok(read.into_iter().collect());
         }
         let reads = stream::iter(names.clone()).map(|name| async move {
-            let kind = (Resource::Services, "Service");
-            let read = self.get_of::<Service>(kind, &name, is_absent).await?;
+            let read =
+                self.get_of::<Service>(Resource::Services, "Service", &name, is_absent).await?;
             Ok(read.map(|service| (name, service)))
         });
         let read: Vec<_> = reads.buffer_unordered(CONCURRENCY).try_collect().await?;

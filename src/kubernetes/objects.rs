@@ -199,7 +199,8 @@ impl Kubernetes {
     /// The same by a reference, which may have a name that no object can have.
     pub(super) async fn get_of<K: DeserializeOwned>(
         &self,
-        (resource, kind): (Resource, &str),
+        resource: Resource,
+        kind: &str,
         object: &ServiceRef,
         is_absent: fn(&Status) -> bool,
     ) -> Result<Option<K>, Error> {

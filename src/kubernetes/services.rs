@@ -59,8 +59,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any reply but the Service or a 404 of the API server.
     pub async fn service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
-        let kind = (Resource::Services, "Service");
-        match self.get_of::<Service>(kind, service, Status::is_not_found).await? {
+        let (kind, is_absent) = (Resource::Services, Status::is_not_found);
+        match self.get_of::<Service>(kind, "Service", service, is_absent).await? {
             Some(found) if found.metadata.name != service.name => {
                 let other = Status::failure("the answer is another object", "NotTheService");
                 let action = format!("get Service {service}");

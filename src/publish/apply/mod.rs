@@ -136,7 +136,7 @@ impl TurnCalls<'_> {
                 return Err(Effect::Contested);
             }
         }
-        match deadline.until_stop(self.permit(pace, (call, &service.arn), change)).await {
+        match deadline.until_stop(self.permit(pace, call, &service.arn, change)).await {
             Ok(Ok(permitted)) if deadline.is_open() => Ok(Some(permitted)),
             Ok(Err(effect)) => Err(effect),
             _ => Err(Effect::Is(Outcome::out_of_time())),
@@ -146,7 +146,8 @@ impl TurnCalls<'_> {
     async fn permit<'a>(
         &'a self,
         pace: &mut Pace,
-        (call, arn): (Call, &'a str),
+        call: Call,
+        arn: &'a str,
         change: &Change,
     ) -> Result<Permitted<'a>, Effect> {
         let Self { cloud_map, results, look, .. } = self;
