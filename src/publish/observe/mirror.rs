@@ -164,7 +164,10 @@ impl Mirror {
     /// The list of the services of a namespace has come to its end: those that it lacks are gone. Their number replaces
     /// Cloud Map's count, which may be older.
     pub fn end_list(&mut self, namespace: &str, start: Start) {
-        self.services.retain(|key, it| key.namespace != namespace || it.seen.0 >= start.0);
+        let gone = self.entries_of(namespace).filter(|(_, entry)| entry.seen.0 < start.0);
+        for key in gone.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.services.remove(&key);
+        }
         let services = self.entries_of(namespace).count();
         if let Some(count) = self.counts.get_mut(namespace) {
             count.services = Some(services);

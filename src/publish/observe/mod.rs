@@ -3,8 +3,7 @@
 //! (`part`) with the help of the process's `memory` and `mirror`, and a turn reads again the data that its open changes
 //! rest on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
 //! service that cannot be read is marked, and nothing is changed in it. `records` and `clusterset` read the records of
-//! members, and what imports rest on. `lookup` also finds the Services that
-//! a change by another party concerns.
+//! members, and what imports rest on. `lookup` also finds the Services that a change by another party concerns.
 
 mod budget;
 mod clusterset;
