@@ -16,6 +16,7 @@ use super::{Error, SharedRegistry, World};
 use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
 use crate::clusterset::record;
 use crate::error::chain;
+use crate::model::attributes::SIGHTING;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, Tags};
 use crate::publish::plan::{Extent, Holders, Missing, Observation, RereadScope};
 
@@ -199,15 +200,21 @@ impl World<'_> {
 }
 
 /// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
-/// there.
+/// there. While the verdict lacks a note, those of the next ones, too: a service that was created since may come before
+/// the one that has the note.
 pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
-    for key in observation.services_for_notes().into_iter().take(MOST_ASKED) {
+    let keys = observation.services_for_notes();
+    let lacks_note = !keys.is_empty() && observation.lacks_note();
+    for key in keys.into_iter().take(MOST_ASKED) {
         let registry = &mut observation.registry;
         if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {
             cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
         }
         if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
-            return cloud_map.read_service_attributes(registry, &key).await;
+            cloud_map.read_service_attributes(registry, &key).await;
+            if !lacks_note || observation.notes(SIGHTING).next().is_some() {
+                return;
+            }
         }
     }
 }
