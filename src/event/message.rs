@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Action, Drift, Error, Scope, drift, object};
+use super::{Action, Drift, Error, Scope, drift, forwarder, object};
 
 /// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
@@ -87,8 +87,7 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusa
     let Some(Opened { content, cluster }) = open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        let scope = object::read_forwarded(object).unwrap_or_else(|| read_own(object));
-        return scope.map(Subject::Scope);
+        return forwarder::read(object).unwrap_or_else(|| read_own(object)).map(Subject::Scope);
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;

@@ -1,13 +1,15 @@
 //! Reads the request in a Lambda payload. Pure: JSON and names, without clients and settings.
 //!
 //! Data moves one way: payload -> [`Payload`]. `message` reads the records of a queue one by one and opens envelopes,
-//! `object` finds the Kubernetes object in a forwarder's record, and derives the [`Scope`] from it. The lines of an audit
-//! log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`) names a service there. Only
-//! that is used of an event; its other content is not trusted. `events/` has one payload of every accepted format.
+//! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it. The lines
+//! of an audit log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`) names a
+//! service there. Only that is used of an event; its other content is not trusted. `events/` has one payload of every
+//! accepted format.
 
 mod audit_log;
 mod direct;
 mod drift;
+mod forwarder;
 mod message;
 mod object;
 
