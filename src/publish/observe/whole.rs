@@ -203,8 +203,7 @@ impl World<'_> {
 /// there. While the verdict lacks a note, those of the next ones, too: a service that was created since may come before
 /// the one that has the note.
 pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
-    let keys = observation.services_for_notes();
-    let lacks_note = !keys.is_empty() && observation.lacks_note();
+    let (keys, lacks_note) = observation.services_for_notes();
     for key in keys.into_iter().take(MOST_ASKED) {
         let registry = &mut observation.registry;
         if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {

@@ -62,7 +62,7 @@ impl Observation {
 
     /// Whether a plan would lose so much that the verdict depends on a note, and no instance carries one: it may be on
     /// a service from the time when no instance had room.
-    pub fn lacks_note(&self) -> bool {
+    pub(super) fn lacks_note(&self) -> bool {
         let measure = self.measure();
         let is_past = |losses: &Losses| match measure.extent {
             Extent::Everything => measure.judge(&self.circumstances(), losses, None).is_some(),

@@ -35,23 +35,24 @@ impl Observation {
         })
     }
 
-    /// The Cloud Map services with instances of ours, of which the first that is tagged ours has the notes; none if an
-    /// instance has room for any note and no verdict depends on one.
-    pub fn services_for_notes(&self) -> Vec<ServiceKey> {
+    /// The Cloud Map services with instances of ours, of which the first that is tagged ours gets the notes, and whether a
+    /// verdict lacks a note, which may be on any of them. There are none if an instance has room for any note and no
+    /// verdict depends on one.
+    pub fn services_for_notes(&self) -> (Vec<ServiceKey>, bool) {
         let longest = "x".repeat(LONGEST);
-        let keys = self.registry.services.keys();
+        let keys = self.registry.services.keys().filter(|key| self.has_ours(key));
+        let lacks_note = keys.clone().next().is_some() && self.lacks_note();
         let mut instances = keys.clone().flat_map(|key| self.ours(key));
-        let has_room = instances.any(|(_, it)| has_room(it, SIGHTING, &longest));
-        if has_room && !self.lacks_note() {
-            return Vec::new();
+        if !lacks_note && instances.any(|(_, it)| has_room(it, SIGHTING, &longest)) {
+            return (Vec::new(), false);
         }
-        let mut keys: Vec<ServiceKey> = keys.filter(|key| self.has_ours(key)).cloned().collect();
+        let mut keys: Vec<ServiceKey> = keys.cloned().collect();
         // One that all leave for other names comes last: with the last of them its note would be out of sight.
         keys.sort_by_key(|key| {
             let mut marked = self.marked_services(key);
             marked.all(|it| self.holders.claims(&it).is_some_and(|names| !names.contains(key)))
         });
-        keys
+        (keys, lacks_note)
     }
 
     /// The error that keeps a service of ours from having notes.

@@ -139,7 +139,7 @@ fn the_mark_goes_where_there_is_room() {
 #[test]
 fn service_that_is_left_for_another_name_comes_last_for_notes() {
     let world = full(full(shops(&[("a", 1, None), ("b", 3, None)]), "http/a"), "http/b");
-    let places = |world: &World| world.observed(&Selection::Everything).services_for_notes();
+    let places = |world: &World| world.observed(&Selection::Everything).services_for_notes().0;
     assert_eq!(places(&world), [key("http/a"), key("http/b")], "both are gone");
     let renamed = service("shop/a", "http/c").ready(pods("10.0.0", 0..1));
     assert_eq!(places(&world.service(renamed)), [key("http/b"), key("http/a")]);
