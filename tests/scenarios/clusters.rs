@@ -6,7 +6,7 @@ use std::time::Duration;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER, refs, web_of};
+use crate::fleet::{Fleet, OTHER_REGION, OWNER, READER, refs, web_of};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
@@ -268,21 +268,10 @@ async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
-const OTHER_ACCOUNT: &str = "444455556666";
-const OTHER_REGION: &str = "eu-west-1";
-const READER: &str = "arn:aws:iam::444455556666:role/cluster-reader";
-
 #[tokio::test]
 async fn cluster_of_another_account_and_region_is_read_with_its_role() {
     let fleet = Fleet::start().await;
-    let identity = ClusterIdentity {
-        name: "far".to_owned(),
-        region: OTHER_REGION.to_owned(),
-        account: OTHER_ACCOUNT.to_owned(),
-    };
-    let arn = identity.arn();
-    let far = fleet.sandbox.add_cluster(identity, READER).await;
-    fleet.sandbox.role(READER, Some("shared-secret"));
+    let (far, arn) = fleet.far(Some("shared-secret")).await;
     fleet.cloud_map.watch_over(OWNER, &[&arn]);
     web_of(&far, "web", "prod", &["10.8.1.1"]);
     let with = |external_id: &str| {

@@ -9,7 +9,7 @@ use cloud_map_sync::model::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::fleet::{Fleet, OWNER, attributes};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, attributes};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, sync, writes};
@@ -18,8 +18,6 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::function::{Answer, event, invoke};
 
-const OTHER_ACCOUNT: &str = "444455556666";
-const OTHER_REGION: &str = "eu-west-1";
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 

@@ -7,11 +7,17 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 
 use testbed::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
-use testbed::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::kubernetes::{ClusterIdentity, Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION, Sandbox};
 
 /// The default `OWNER_ID`.
 pub const OWNER: &str = "cloud-map-sync";
+/// Another account, which shares namespaces or has clusters.
+pub const OTHER_ACCOUNT: &str = "444455556666";
+/// Another Region.
+pub const OTHER_REGION: &str = "eu-west-1";
+/// A role in the other account that reads clusters.
+pub const READER: &str = "arn:aws:iam::444455556666:role/cluster-reader";
 
 /// The attributes of an instance.
 pub type Attributes = BTreeMap<String, String>;
@@ -60,6 +66,18 @@ impl Fleet {
         let arns = ["blue", "green"].map(|cluster| sandbox.cluster_arn(cluster));
         self.cloud_map.watch_over(OWNER, &[&arns[0], &arns[1]]);
         sandbox.kubernetes("green")
+    }
+
+    /// A cluster `far` of another account and Region, which [`READER`] reads, with its ARN.
+    pub async fn far(&self, external_id: Option<&str>) -> (KubernetesServer, String) {
+        let identity = ClusterIdentity {
+            name: "far".to_owned(),
+            region: OTHER_REGION.to_owned(),
+            account: OTHER_ACCOUNT.to_owned(),
+        };
+        let arn = identity.arn();
+        self.sandbox.role(READER, external_id);
+        (self.sandbox.add_cluster(identity, READER).await, arn)
     }
 
     /// The function with the sandbox's settings.

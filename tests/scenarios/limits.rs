@@ -253,6 +253,11 @@ async fn sync_at_the_rates(fleet: &Fleet, function: &Function) -> Report {
     report
 }
 
+fn assert_throttled_less_than_one_in(share: usize, fleet: &Fleet) {
+    let (calls, throttled) = (fleet.cloud_map.calls().len(), fleet.cloud_map.throttled());
+    assert!(throttled * share < calls, "{throttled} of {calls} calls throttled");
+}
+
 #[tokio::test(start_paused = true)]
 async fn first_sync_takes_little_longer_than_the_rates_force_and_is_hardly_ever_throttled() {
     let fleet = services(100, 10).await;
@@ -262,12 +267,7 @@ async fn first_sync_takes_little_longer_than_the_rates_force_and_is_hardly_ever_
     let report = sync_at_the_rates(&fleet, &function).await;
 
     assert_eq!((report.counts.registered, report.ok), (1000, true), "{}", report.counts);
-    let calls = fleet.cloud_map.calls().len();
-    assert!(
-        fleet.cloud_map.throttled() * 100 < calls,
-        "{} of {calls} calls throttled",
-        fleet.cloud_map.throttled()
-    );
+    assert_throttled_less_than_one_in(100, &fleet);
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,12 +283,7 @@ async fn new_process_right_after_another_is_hardly_ever_throttled() {
     let report = sync_at_the_rates(&fleet, &function).await;
 
     assert_eq!((report.counts.unchanged, report.ok), (200, true), "{}", report.counts);
-    let calls = fleet.cloud_map.calls().len();
-    assert!(
-        fleet.cloud_map.throttled() * 50 < calls,
-        "{} of {calls} calls throttled",
-        fleet.cloud_map.throttled()
-    );
+    assert_throttled_less_than_one_in(50, &fleet);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, annotated};
 use crate::logged::invoke_logged;
 use crate::run::{converge, converged, held_back, said_of, settled, sync, sync_service, synced};
 use testbed::REGION;
@@ -15,8 +15,6 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::RecordType::A;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::function::invoke;
-
-const OTHER_ACCOUNT: &str = "444455556666";
 
 /// A second namespace `prod.local`, in another VPC or of another account.
 fn second(fleet: &Fleet, is_shared: bool) -> String {

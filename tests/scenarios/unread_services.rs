@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, OWNER};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, converged, held_back, problem, said_of, sync};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
@@ -15,7 +15,6 @@ use testbed::function::{invoke, invoke_until};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 const BROKEN: FaultKind = FaultKind::Error(400, "InternalFailure", "Not now");
-const OTHER_ACCOUNT: &str = "444455556666";
 
 /// `web` and `old` registered; the Service `old` is deleted, and Cloud Map does not list its instances.
 async fn one_unread(kind: FaultKind) -> (Fleet, Function) {

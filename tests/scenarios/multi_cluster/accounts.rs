@@ -7,15 +7,12 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use super::{exported, exported_at, imported, in_full, join, pods, slices, sources, web, writes};
-use crate::fleet::{Fleet, OWNER};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, OWNER, READER};
 use crate::run::sync;
 use testbed::cloud_map::{Call, NamespaceKind};
-use testbed::kubernetes::{ClusterIdentity, KubernetesServer};
+use testbed::kubernetes::KubernetesServer;
 use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
-const OTHER_ACCOUNT: &str = "444455556666";
-const OTHER_REGION: &str = "eu-west-1";
-const READER: &str = "arn:aws:iam::444455556666:role/cluster-reader";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 /// `blue` in the account and Region of the function, `far` in others.
@@ -29,14 +26,7 @@ struct Apart {
 impl Apart {
     async fn start() -> Self {
         let fleet = Fleet::start().await;
-        let identity = ClusterIdentity {
-            name: "far".to_owned(),
-            region: OTHER_REGION.to_owned(),
-            account: OTHER_ACCOUNT.to_owned(),
-        };
-        let arn = identity.arn();
-        fleet.sandbox.role(READER, None);
-        let far = fleet.sandbox.add_cluster(identity, READER).await;
+        let (far, arn) = fleet.far(None).await;
         let blue = fleet.cluster.clone();
         join(&blue, "blue");
         join(&far, "far");

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::clusterset::{Clusterset, EXPORTED};
+use crate::fleet::OTHER_ACCOUNT;
 use testbed::cloud_map::NamespaceKind;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION};
@@ -20,9 +21,6 @@ pub const TEAM: &str = "team";
 pub const NAMES: [&str; 4] = ["api", "cart", "pay", "web"];
 /// The Kubernetes namespace of all Services.
 pub const SHOP: &str = "shop";
-
-/// The account that shares its namespaces with the function's.
-pub const OTHER_ACCOUNT: &str = "444455556666";
 
 /// Services that are put are made after so many minutes; those that were there before have lower numbers.
 const OLDEST: u32 = 100;

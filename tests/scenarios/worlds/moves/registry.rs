@@ -7,9 +7,9 @@ use proptest::sample::select;
 
 use super::super::oracle;
 use super::super::play::Scene;
-use super::super::world::{AMBER, CLUSTERS, NAMES, Namespace, OTHER_ACCOUNT, Reference};
+use super::super::world::{AMBER, CLUSTERS, NAMES, Namespace, Reference};
 use super::{Move, Table};
-use crate::fleet::Attributes;
+use crate::fleet::{Attributes, OTHER_ACCOUNT};
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 use testbed::cloud_map::ServiceKind;
 
