@@ -1,11 +1,12 @@
 """The figures of the house: how much code there is, in how large pieces, and how far a change reaches.
 
-    target/ci/venv/bin/python .ci/house.py       the table, and the ripple of the last 50 behaviour commits
+    target/ci/venv/bin/python .ci/house.py       the table, and the ripple of the last 30 behaviour commits
     target/ci/venv/bin/python .ci/house.py 100   of so many
 
 Needs tree-sitter (.ci/requirements.txt), and git for the ripple. A line of code has a token on it that is no comment.
 Product code is src/ and crates/*/src without tests; tests are what #[cfg(test)] covers, the folders tests/, and the crate
-testbed. A commit changes behaviour if it changes product code and CHANGELOG.md; its rooms are their folders.
+testbed. A commit changes behaviour if it changes product code and its subject does not say that nothing changes for a
+user; its rooms are the folders of that code.
 """
 
 import re
@@ -140,18 +141,18 @@ def read_all():
 
 def ripple(test_modules):
     """The commits that change behaviour, each with its date and the numbers of its product files and rooms."""
-    command = ["git", "log", "--no-merges", "--name-status", "--find-renames", "--format=%x00%as"]
+    command = ["git", "log", "--no-merges", "--name-status", "--find-renames", "--format=%x00%as %s"]
     log = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     for commit in log.split("\0")[1:]:
-        date, *lines = commit.split("\n")
+        subject, *lines = commit.split("\n")
         # A file that is only moved is not a place of the change.
         paths = [line.split("\t")[-1] for line in lines if line and not line.startswith("R100")]
         product = [path for path in paths if PRODUCT.match(path) and not in_tests(Path(path), test_modules)]
-        if product and "CHANGELOG.md" in paths:
-            yield date, len(product), len({Path(path).parent for path in product})
+        if product and "nothing changes for a user" not in subject:
+            yield subject.split()[0], len(product), len({Path(path).parent for path in product})
 
 
-def main(most="50"):
+def main(most="30"):
     parts, test_modules = read_all()
     rows = [HEADINGS, *([name, *figures(sources)] for name, sources in parts.items())]
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows)]

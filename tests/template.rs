@@ -249,7 +249,7 @@ fn every_field_that_a_query_asks_for_is_a_key_of_the_log() {
     }
 }
 
-/// The keys of the log's lines: those of every line, and those that the macros in `handler::log` are given.
+/// The keys of the log's lines: those of every line, and those that the macros in src/function/log.rs are given.
 fn logged_keys() -> BTreeSet<&'static str> {
     let log = include_str!("../src/function/log.rs");
     let mut keys = BTreeSet::from(["level", "message"]);
