@@ -11,10 +11,13 @@ use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
-    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, Marks, Owner, PortOfService,
-    PortReference, PublishedService, Records, ServiceKind, ServiceRef, is_checkable,
-    is_publishable, join, join_or, without_leading_zeros,
+    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, Marks, Owner, PortReference,
+    PublishedService, Records, ServiceKind, ServiceRef, is_checkable, is_publishable, join,
+    join_or, without_leading_zeros,
 };
+
+/// The longest list of ports in a report, in characters.
+const MOST_PORTS: usize = 300;
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,9 @@ pub struct InstanceTemplate<'a> {
     pub permit: NamePermit<'a>,
 }
 
+/// The reason why an instance cannot be derived, and the addresses of it.
+type Unfit = (Reason, Vec<IpAddr>);
+
 /// The instances of one endpoint.
 #[derive(Debug, Default)]
 pub struct EndpointInstances {
@@ -40,57 +46,93 @@ pub struct EndpointInstances {
 }
 
 impl InstanceTemplate<'_> {
-    /// The instances of an endpoint: one with both address families if the records have both, and one for each port if
-    /// ports distinguish instances.
+    /// The instances of an endpoint: of an annotated Service one with both address families if the records have both,
+    /// and one for each port if ports distinguish instances.
     pub fn fit(
         &self,
         endpoint: &Endpoint,
         service: &ServiceRef,
         owner: &Owner,
     ) -> EndpointInstances {
-        if let Some(exported) = &self.published.export {
-            return self.fit_exported(exported, endpoint, service, owner);
-        }
         let (publishable, mut fit) = self.publishable(endpoint);
         if publishable.is_empty() {
             return fit;
         }
+        let region = owner.cluster.region();
+        let instances = match &self.published.export {
+            Some(exported) => self.exported(exported, endpoint, &publishable, region),
+            None => self.annotated(endpoint, &publishable, region),
+        };
         let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
-        let carried = self.addresses(&publishable);
-        let mut unclear = publishable;
-        if !fit.held_back.is_empty() {
-            // An address that the records do not have keeps no instance, if another address must not be published.
-            unclear.retain(|address| self.carries(*address));
-        }
-        for port in self.ports(endpoint) {
-            match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
-                Ok((addresses, port)) => {
-                    let texts = [
-                        (IPV4, addresses.ipv4.map(|address| address.to_string())),
-                        (IPV6, addresses.ipv6.map(|address| address.to_string())),
-                        (PORT, port.map(|port| port.to_string())),
-                        (AVAILABILITY_ZONE, endpoint.zone.clone()),
-                        (REGION, Some(owner.cluster.region().to_owned())),
-                    ];
-                    let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text?)));
-                    let mut attributes = marks.clone();
-                    attributes.extend(texts);
-                    attributes.extend(&self.annotated_attributes());
-                    let port = port.filter(|_| self.tells_ports_apart());
-                    fit.instances.push((Identity { port, ..addresses }, attributes));
+        let are_all_allowed = fit.held_back.is_empty();
+        for instance in instances {
+            match instance {
+                Ok(mut attributes) => {
+                    attributes.extend(&marks);
+                    let identity = Identity::of(&attributes, self.tells_ports_apart());
+                    fit.instances.push((identity, attributes));
                 }
-                Err(reason) => {
+                Err((reason, mut addresses)) => {
+                    // An address that the records do not have keeps no instance, if another must not be published.
+                    addresses.retain(|address| are_all_allowed || self.carries(*address));
                     fit.held_back.push(reason);
-                    fit.unclear.extend_from_slice(&unclear);
+                    fit.unclear.extend(addresses);
                 }
             }
         }
         fit
     }
 
+    /// The attributes without marks of an annotated Service's instances, one at each port.
+    fn annotated(
+        &self,
+        endpoint: &Endpoint,
+        publishable: &[IpAddr],
+        region: &str,
+    ) -> Vec<Result<Attributes, Unfit>> {
+        let carried = self.addresses(publishable);
+        let at_port = |port: Result<Option<u16>, Reason>| {
+            let (addresses, port) = (carried.clone()?, port?);
+            let texts = [
+                (IPV4, addresses.ipv4.map(|address| address.to_string())),
+                (IPV6, addresses.ipv6.map(|address| address.to_string())),
+                (PORT, port.map(|port| port.to_string())),
+                (AVAILABILITY_ZONE, endpoint.zone.clone()),
+                (REGION, Some(region.to_owned())),
+            ];
+            let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text?)));
+            let mut attributes: Attributes = texts.collect();
+            attributes.extend(&self.annotated_attributes());
+            Ok(attributes)
+        };
+        let all = self.ports(endpoint).into_iter().map(at_port);
+        all.map(|fit| fit.map_err(|reason| (reason, publishable.to_vec()))).collect()
+    }
+
+    /// The attributes without marks of an exported Service's instances, one at each address and port.
+    fn exported(
+        &self,
+        exported: &ExportedService,
+        endpoint: &Endpoint,
+        publishable: &[IpAddr],
+        region: &str,
+    ) -> Vec<Result<Attributes, Unfit>> {
+        let mut all = attributes::endpoints_of(exported, endpoint, region);
+        all.retain(|it| publishable.contains(&it.address) && self.carries(it.address));
+        let at_port = |endpoint: &ExportedEndpoint| match self.needs_port() {
+            _ if !self.allows_check_of(endpoint.address) => Err(Reason::AddressNotCheckable),
+            Some(needed_by) if endpoint.port.is_none() => {
+                Err(Reason::PortNeeded { needed_by, ports: 0 })
+            }
+            _ => Ok(attributes::write(&exported.export, &exported.clusterset, endpoint)),
+        };
+        let unfit = |endpoint: &ExportedEndpoint, reason| (reason, vec![endpoint.address]);
+        all.iter().map(|it| at_port(it).map_err(|reason| unfit(it, reason))).collect()
+    }
+
     /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
     /// do not have is reported only if the endpoint has no allowed one.
-    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, EndpointInstances) {
+    fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, EndpointInstances) {
         let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
             endpoint.addresses().partition(|address| is_publishable(*address));
         let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -134,7 +176,7 @@ impl InstanceTemplate<'_> {
     }
 
     /// The records of the Cloud Map service, if it has any.
-    pub(super) fn records(&self) -> Option<Records> {
+    fn records(&self) -> Option<Records> {
         match self.kind {
             ServiceKind::Http => None,
             ServiceKind::Dns(records) => Some(records),
@@ -142,7 +184,7 @@ impl InstanceTemplate<'_> {
     }
 
     /// Whether the records have addresses of this family.
-    pub(super) fn carries(&self, address: IpAddr) -> bool {
+    fn carries(&self, address: IpAddr) -> bool {
         match self.records() {
             Some(records) if !records.srv && address.is_ipv4() => records.a,
             Some(records) if !records.srv => records.aaaa,
@@ -151,7 +193,7 @@ impl InstanceTemplate<'_> {
     }
 
     /// Whether the service's health check, if it has one, allows an address.
-    pub(super) fn allows_check_of(&self, address: IpAddr) -> bool {
+    fn allows_check_of(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(v4) => !self.is_checked || is_checkable(v4),
             IpAddr::V6(_) => true,
@@ -176,15 +218,10 @@ impl InstanceTemplate<'_> {
         }
         Ok(carried)
     }
-}
 
-/// The longest list of ports in a report, in characters.
-const MOST_PORTS: usize = 300;
-
-impl InstanceTemplate<'_> {
     /// The target ports with which an endpoint is registered: all annotated ones if ports distinguish the instances of
     /// the Cloud Map service, otherwise the first. `None` is an instance without a port.
-    pub(super) fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
+    fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
         let annotated = &self.claims.ports;
         let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
         let targets = annotated.iter().take(served).map(|port| self.target(endpoint, port));
@@ -207,7 +244,7 @@ impl InstanceTemplate<'_> {
     }
 
     /// The part of the Cloud Map service that needs a port of each instance, if there is one.
-    pub(super) fn needs_port(&self) -> Option<&'static str> {
+    fn needs_port(&self) -> Option<&'static str> {
         match self.records() {
             Some(records) if records.srv => Some("SRV records"),
             _ if self.is_checked => Some("the Route 53 health checks of this Cloud Map service"),
@@ -215,7 +252,7 @@ impl InstanceTemplate<'_> {
         }
     }
 
-    pub(super) fn no_such_port(&self, port: &PortReference) -> Reason {
+    fn no_such_port(&self, port: &PortReference) -> Reason {
         let names =
             self.published.ports.iter().take(MOST_PORTS).map(|port| match port.name.as_str() {
                 "" => port.number.to_string(),
@@ -223,55 +260,5 @@ impl InstanceTemplate<'_> {
             });
         let available = shorten_to(&printable(&join_or(names, ", ", "none")), MOST_PORTS);
         Reason::NoSuchPort { port: port.clone(), available }
-    }
-
-    /// The instances of an endpoint of `exported`, at the addresses that may be published.
-    pub(super) fn fit_exported(
-        &self,
-        exported: &ExportedService,
-        endpoint: &Endpoint,
-        service: &ServiceRef,
-        owner: &Owner,
-    ) -> EndpointInstances {
-        let (publishable, mut fit) = self.publishable(endpoint);
-        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
-        let all = attributes::endpoints_of(exported, endpoint, owner.cluster.region());
-        let carried = |address: IpAddr| publishable.contains(&address) && self.carries(address);
-        for endpoint in all.into_iter().filter(|endpoint| carried(endpoint.address)) {
-            let refused = match self.needs_port().filter(|_| endpoint.port.is_none()) {
-                _ if !self.allows_check_of(endpoint.address) => Reason::AddressNotCheckable,
-                Some(needed_by) => Reason::PortNeeded { needed_by, ports: 0 },
-                None => {
-                    fit.instances.push(self.instance(exported, &endpoint, &marks));
-                    continue;
-                }
-            };
-            fit.held_back.push(refused);
-            fit.unclear.push(endpoint.address);
-        }
-        fit
-    }
-
-    fn instance(
-        &self,
-        exported: &ExportedService,
-        endpoint: &ExportedEndpoint,
-        marks: &Attributes,
-    ) -> (Identity, Attributes) {
-        let (ipv4, ipv6) = match endpoint.address {
-            IpAddr::V4(address) => (Some(address), None),
-            IpAddr::V6(address) => (None, Some(address)),
-        };
-        let port = endpoint.port.as_ref().filter(|_| self.tells_ports_apart());
-        let service_port = port.map(|port| {
-            Box::new(PortOfService {
-                protocol: port.service_protocol,
-                name: port.service_name.clone(),
-            })
-        });
-        let identity = Identity { ipv4, ipv6, port: port.map(|port| port.number), service_port };
-        let mut written = attributes::write(&exported.export, &exported.clusterset, endpoint);
-        written.extend(marks);
-        (identity, written)
     }
 }
