@@ -34,8 +34,8 @@ use crate::time::Deadline;
 use observe::{First, Lack, SharedRegistry, World};
 use passes::{FirstPart, Results, Turn};
 use plan::{
-    Adoption, Change, Claimed, GuardBaseline, HeldBack, Leaving, Observation, Plan, RereadScope,
-    Stage,
+    Adoption, Change, ChangesByService, Claimed, GuardBaseline, HeldBack, Leaving, Observation,
+    Plan, RereadScope, Stage,
 };
 use report::ChangeLines;
 
@@ -187,7 +187,7 @@ impl<'a> Execution<'a> {
     async fn take_turns(
         &self,
         observation: &Observation,
-        changes: BTreeMap<ServiceRef, Vec<Change>>,
+        changes: ChangesByService,
         judged: Option<&Arc<GuardBaseline>>,
         mut on_end: impl FnMut(Results),
     ) {

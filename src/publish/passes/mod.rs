@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::plan::{
-    Change, GuardBaseline, GuardStatus, HeldBack, Holders, InTurn, Observation, Plan, Reason,
-    Stage, in_turns,
+    Change, ChangesByService, GuardBaseline, GuardStatus, HeldBack, Holders, Observation, Plan,
+    Reason, Stage, in_turns,
 };
 use crate::model::{CloudMapService, Outcome, Registry, ServiceKey, ServiceRef};
 
@@ -34,9 +34,9 @@ pub use turn::{Step, Turn};
 /// would have a loss within the limits each.
 pub fn by_turn(
     holders: &Holders,
-    changes: BTreeMap<ServiceRef, Vec<Change>>,
+    changes: ChangesByService,
     judged: Option<&Arc<GuardBaseline>>,
-) -> Vec<InTurn> {
+) -> Vec<ChangesByService> {
     if judged.is_none() || changes.is_empty() { in_turns(changes, holders) } else { vec![changes] }
 }
 
@@ -239,7 +239,7 @@ struct ChangeState {
 
 impl TurnRecord {
     /// Records the changes of the first plan, for every Service of the turn.
-    pub(super) fn announce(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
+    pub(super) fn announce(&mut self, changes: ChangesByService) -> Vec<Change> {
         let changes = self.remember(changes);
         for exchange in changes.iter().filter(|change| change.exchange().is_some()) {
             let known = self.known[&ChangeKey::of(exchange)].clone();
@@ -250,7 +250,7 @@ impl TurnRecord {
     }
 
     /// Records the changes of a later plan.
-    pub(super) fn remember(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
+    pub(super) fn remember(&mut self, changes: ChangesByService) -> Vec<Change> {
         let mut all = Vec::with_capacity(changes.values().map(Vec::len).sum());
         for (service, changes) in changes {
             let service = Arc::new(service);

@@ -227,13 +227,6 @@ impl Turn<'_> {
 }
 
 impl Observation {
-    /// These Services alone.
-    pub fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
-        let read = &self.desired.services;
-        let services = services.filter_map(|it| Some((it.clone(), read.get(it)?.clone())));
-        Desired { services: services.collect(), ..Desired::default() }
-    }
-
     /// The Services that a turn of these changes is about. In a targeted sync these include the Services with instances
     /// under the names that it registers, since one of these may be displaced.
     pub(super) fn services_of_turn<'a>(

@@ -8,8 +8,8 @@ use super::{Effect, Results, TurnRecord};
 use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
-    Change, DeregisterReason, Extent, GuardBaseline, InTurn, Observation, Reason, RereadScope,
-    Stage, Task,
+    Change, ChangesByService, DeregisterReason, Extent, GuardBaseline, Observation, Reason,
+    RereadScope, Stage, Task,
 };
 
 /// The next step of a turn.
@@ -63,7 +63,7 @@ impl<'a> Turn<'a> {
     pub fn of(
         task: Task<'a>,
         observation: &Observation,
-        changes: InTurn,
+        changes: ChangesByService,
         judged: Option<&Arc<GuardBaseline>>,
     ) -> Self {
         // The whole sync that follows reads what it doubts.

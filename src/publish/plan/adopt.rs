@@ -166,7 +166,7 @@ impl Adoption {
             return Err(NotAdopted::Ec2Instance);
         }
         let attributes = wanted.attributes_of(present).ok_or(NotAdopted::NotWanted)?;
-        Ok((former, within_limits(without_notes(carry_over(present, attributes)))?))
+        Ok((former, within_limits(carry_over(present, attributes))?))
     }
 
     fn former(
@@ -312,7 +312,7 @@ pub fn adopt_former(observation: &Observation, former: &Owner) -> Plan {
         let place = Place::of(key, &observation.registry);
         for (id, present) in observation.registry.instances(key) {
             let Some(name) = former.service_of(present) else { continue };
-            let mut attributes = without_notes(present.clone());
+            let mut attributes = present.clone();
             observation.owner.mark(&mut attributes);
             let former = Former::Owner(former.id.clone());
             let adopted = within_limits(attributes).map(|attributes| (former, attributes));
@@ -322,15 +322,9 @@ pub fn adopt_former(observation: &Observation, former: &Owner) -> Plan {
     plan.adopted_on(observation)
 }
 
-/// Without the notes of another owner, which concern its own runs.
-fn without_notes(mut attributes: Attributes) -> Attributes {
-    for note in [SIGHTING, ORPHANED] {
-        attributes.remove(note);
-    }
-    attributes
-}
-
-fn within_limits(attributes: Attributes) -> Result<Attributes, NotAdopted> {
+/// The attributes without the notes of another owner, which concern its own runs.
+fn within_limits(mut attributes: Attributes) -> Result<Attributes, NotAdopted> {
+    attributes.retain(|key, _| ![SIGHTING, ORPHANED].contains(&key));
     match beyond_limits(&attributes) {
         Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
         None => Ok(attributes),
@@ -355,7 +349,7 @@ impl Plan {
                 let (place, exchange) = (place.clone(), None);
                 let change =
                     Change::Rewrite { place, instance, attributes, differences, exchange, adopted };
-                self.changes.entry(service.clone()).or_default().push(change);
+                self.add(service.clone(), change);
             }
             Err(why) => self.hold_back(service, place, Reason::NotAdopted { instance, why }),
         }

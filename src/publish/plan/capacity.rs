@@ -55,7 +55,7 @@ impl Fitting<'_> {
                     capacity.take(&pending.service, &place.key);
                     let WaitingRegistration { service, instance, attributes } = pending;
                     let register = Change::Register { place: place.clone(), instance, attributes };
-                    self.plan.changes.entry(service).or_default().push(register);
+                    self.plan.add(service, register);
                 } else {
                     without.push(pending);
                 }
@@ -92,25 +92,19 @@ impl Fitting<'_> {
 
     /// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
     fn take_pending(&mut self) -> BTreeMap<Place, Vec<WaitingRegistration>> {
-        let changes = self.plan.changes.values().flatten();
-        let new = changes.filter(|it| matches!(it, Change::Register { .. }));
+        let is_new = |change: &Change| matches!(change, Change::Register { .. });
+        let new = self.plan.changes.values().flatten().filter(|change| is_new(change));
         let mut counts = count_each(new.map(|it| it.place().clone()));
         counts.retain(|place, count| {
             self.observation.registry.capacity.refusal(&place.key).is_some()
                 || *count > self.observation.free_places(&place.key)
         });
-        let is_pending = |change: &mut Change| {
-            let is_new = matches!(change, Change::Register { .. });
-            is_new && counts.contains_key(change.place())
-        };
+        let is_pending = |change: &Change| is_new(change) && counts.contains_key(change.place());
         let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
-        for (service, changes) in &mut self.plan.changes {
-            for change in changes.extract_if(.., is_pending) {
-                let Change::Register { place, instance, attributes } = change else { continue };
-                let pending =
-                    WaitingRegistration { service: service.clone(), instance, attributes };
-                places.entry(place).or_default().push(pending);
-            }
+        for (service, change) in self.plan.take(is_pending) {
+            let Change::Register { place, instance, attributes } = change else { continue };
+            let pending = WaitingRegistration { service, instance, attributes };
+            places.entry(place).or_default().push(pending);
         }
         for (place, pending) in &mut places {
             let staying = |service: &ServiceRef| {
@@ -140,7 +134,7 @@ impl Fitting<'_> {
             };
             let exchange = Exchange { newcomer: pending.instance, marked, address, because };
             let change = self.rewritten(place, (instance, pending.attributes), exchange);
-            self.plan.changes.entry(pending.service).or_default().push(change);
+            self.plan.add(pending.service, change);
         }
         refused
     }
@@ -148,7 +142,7 @@ impl Fitting<'_> {
     /// Takes up to `count` removals under a name out of the plan: only removals without a wait, or with a wait for an
     /// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
     fn take_surplus(&mut self, place: &Place, count: usize) -> Vec<Change> {
-        let may_be_displaced = |change: &mut Change| {
+        let may_be_displaced = |change: &Change| {
             let Change::Deregister { place: here, waits_for, .. } = change else { return false };
             let may_wait = matches!(
                 waits_for.as_deref(),
@@ -156,20 +150,16 @@ impl Fitting<'_> {
             );
             here == place && may_wait
         };
-        let mut candidates = Vec::new();
-        for (turn, changes) in &mut self.plan.changes {
-            for change in changes.extract_if(.., may_be_displaced) {
-                let instance = change.instance().unwrap_or_default().to_owned();
-                let present = self.observation.registry.instance(&place.key, &instance);
-                let noted = present
-                    .is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED));
-                let waits = change.waits_for().is_some();
-                candidates.push(((noted, waits, turn.clone(), instance), change));
-            }
-        }
-        candidates.sort_by(|(a, _), (b, _)| a.cmp(b));
-        for ((_, _, turn, _), change) in candidates.split_off(count.min(candidates.len())) {
-            self.plan.changes.entry(turn).or_default().push(change);
+        let mut candidates = self.plan.take(may_be_displaced);
+        candidates.sort_by_cached_key(|(turn, change)| {
+            let instance = change.instance().unwrap_or_default().to_owned();
+            let present = self.observation.registry.instance(&place.key, &instance);
+            let noted =
+                present.is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED));
+            (noted, change.waits_for().is_some(), turn.clone(), instance)
+        });
+        for (turn, change) in candidates.split_off(count.min(candidates.len())) {
+            self.plan.add(turn, change);
         }
         candidates.into_iter().map(|(_, change)| change).collect()
     }

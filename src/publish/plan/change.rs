@@ -1,7 +1,7 @@
 //! One change to Cloud Map: all data that its API call needs, the stage in which it is made, and its text for people. The
 //! changes of a Service are sorted by stage: creations first, then registrations, and removals last.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::adopt::Adopted;
@@ -80,6 +80,9 @@ pub enum Change {
         waits_for: Option<Box<WaitsFor>>,
     },
 }
+
+/// The changes of each Service.
+pub type ChangesByService = BTreeMap<ServiceRef, Vec<Change>>;
 
 impl Change {
     /// A rewrite that neither adopts an instance nor exchanges it for another one.

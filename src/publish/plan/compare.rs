@@ -206,8 +206,8 @@ fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
 /// The differences between a Cloud Map service and the claim and endpoints of one holder of the name.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// The creation or the change of the Cloud Map service itself.
-    of_service: Vec<Change>,
+    /// The change of the Cloud Map service itself.
+    of_service: Option<Change>,
     /// The changes of instances by id, except removals. If Cloud Map is in step, there are none.
     instances: BTreeMap<String, Change>,
     /// The instances that no endpoint requests, each with the reason for its removal.
@@ -243,10 +243,8 @@ impl Comparison {
         }
         let unreadable = present.health_unreadable().cloned();
         self.held_back.extend(unreadable.map(Reason::HealthUnreadable));
-        let place = || place.clone();
-        let create = wanted.create.map(|service| Change::CreateService { place: place(), service });
-        let update = wanted.update.map(|update| Change::UpdateService { place: place(), update });
-        self.of_service = create.into_iter().chain(update).collect();
+        let place = place.clone();
+        self.of_service = wanted.update.map(|update| Change::UpdateService { place, update });
         self.note = wanted.note;
         self.held_back.extend(wanted.held_back);
         self

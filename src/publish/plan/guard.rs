@@ -109,7 +109,11 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
     };
     let run = observation.circumstances();
     let verdict = measure.judge(&run, &losses, sighting.as_ref());
-    let held = verdict.as_ref().map(|verdict| take_out(&verdict.held, plan)).unwrap_or_default();
+    let is_held = |change: &Change, verdict: &Verdict| {
+        change.loses().is_some_and(|service| verdict.held.contains_key(service))
+    };
+    let held = verdict.as_ref().map(|verdict| plan.take(|change| is_held(change, verdict)));
+    let held: Vec<Change> = held.into_iter().flatten().map(|(_, change)| change).collect();
     // A run that read only a part does not remove the note, nor one of which the second judgement may hold the noted loss.
     let is_final = observation.extent != Extent::Remainder && measure.unread == 0;
     let is_final =
@@ -126,14 +130,6 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         let is_left = status.state == GuardState::LeftToFullSync && !status.is_past();
         plan.guard = (!is_left).then_some(status);
     }
-}
-
-/// Takes the removals of the Services that are held out of the plan.
-fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
-    let is_held =
-        |change: &mut Change| change.loses().is_some_and(|service| held.contains_key(service));
-    let changes = plan.changes.values_mut();
-    changes.flat_map(|changes| changes.extract_if(.., is_held)).collect()
 }
 
 /// One line for each Service and Cloud Map service.
@@ -206,7 +202,7 @@ impl Observation {
                 return !verdict.is_new || self.mark_sighting(&sighting, held, |_| true, plan);
             }
             _ if !is_final => {}
-            None => self.unmark_sighting(None, plan),
+            None => self.remove_notes(SIGHTING, |_| true, plan),
             Some(verdict) => {
                 let changes = plan.changes.values().flatten();
                 let is_lost =
@@ -250,15 +246,8 @@ impl Observation {
         if let Some(at) = at.as_ref().filter(|_| !is_noted) {
             self.put_note(at, (SIGHTING, Some(&text)), plan);
         }
-        self.unmark_sighting(at.as_ref(), plan);
+        self.remove_notes(SIGHTING, |it| Some(it) != at.as_ref(), plan);
         at.is_some()
-    }
-
-    /// Removes the note from every place but one.
-    fn unmark_sighting(&self, except: Option<&NotePlace>, plan: &mut Plan) {
-        for (at, _) in self.notes(SIGHTING).filter(|(at, _)| Some(at) != except) {
-            self.put_note(&at, (SIGHTING, None), plan);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::health;
 use super::instance::beyond_limits;
 use super::observation::Observation;
 use super::result::Plan;
-use crate::model::attributes::{ORPHANED, SIGHTING};
+use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Flow, InstanceKey, Owner, Place, ServiceAttributes, ServiceKey};
 
 /// The longest value of an attribute, and so the longest note.
@@ -106,14 +106,15 @@ impl Observation {
         }
     }
 
-    /// Removes the notes on Cloud Map services, since the instances go.
-    pub fn forget_notes(&self, plan: &mut Plan) {
-        for mark in [SIGHTING, ORPHANED] {
-            for (at, _) in self.notes(mark) {
-                if let NotePlace::Service(key) = &at {
-                    self.put_on_service(key, (mark, None), plan);
-                }
-            }
+    /// Removes a note from the places for which `goes` is true.
+    pub fn remove_notes(
+        &self,
+        mark: &'static str,
+        goes: impl Fn(&NotePlace) -> bool,
+        plan: &mut Plan,
+    ) {
+        for (at, _) in self.notes(mark).filter(|(at, _)| goes(at)) {
+            self.put_note(&at, (mark, None), plan);
         }
     }
 
@@ -168,7 +169,7 @@ impl Observation {
                 let marked = self.owner.service_of(present);
                 if let Some(marked) = marked.filter(|_| self.rules.policy.allows(&change)) {
                     // In the turn that deregisters it: a rewrite in another turn could register it again afterwards.
-                    plan.changes.entry(turn.unwrap_or(marked)).or_default().push(change);
+                    plan.add(turn.unwrap_or(marked), change);
                 }
             }
         }
@@ -189,7 +190,7 @@ impl Observation {
         let change = Change::NoteOnService { place, difference, text: text.map(str::to_owned) };
         let turn = self.marked_services(key).next();
         if let Some(turn) = turn.filter(|_| self.rules.policy.allows(&change)) {
-            plan.changes.entry(turn).or_default().push(change);
+            plan.add(turn, change);
         }
     }
 }

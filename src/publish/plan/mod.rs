@@ -52,6 +52,7 @@ mod wanted;
 use compare::{Compared, Comparison, compare};
 use removals::removals;
 
+use crate::model::attributes::ORPHANED;
 use crate::model::{Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
@@ -60,14 +61,14 @@ pub use adopt::{
     Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
 };
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
-pub use change::{Change, Difference, Stage};
+pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Fate, Found, found};
 pub use guard::GuardBaseline;
 pub use instance::likely_owner;
 pub use observation::Observation;
 pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
-pub use part::{InTurn, Missing, RereadScope, affected, in_turns};
+pub use part::{Missing, RereadScope, affected, in_turns};
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
@@ -93,7 +94,8 @@ fn plan_on_any_age(observation: &Observation) -> Plan {
         plan.note_unread(observation);
     }
     if observation.extent.is_whole() {
-        observation.take_notes_back(&mut plan);
+        // The cluster exists.
+        observation.remove_notes(ORPHANED, |_| true, &mut plan);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
     plan
@@ -109,7 +111,7 @@ fn unjudged(observation: &Observation) -> Plan {
     plan.note_foreign(observation);
     observation.rules.policy.restrict(&mut plan);
     capacity::fit(observation, &compared, &mut plan);
-    plan.create_once(&observation.holders);
+    plan.create_services(observation);
     plan.leave_ttls_to_others(observation);
     plan
 }

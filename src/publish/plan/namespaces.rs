@@ -15,12 +15,8 @@ use crate::model::{
     ServiceRef, UnresolvedNamespace,
 };
 
-/// The ids of the namespaces with instances of the cluster, also by Service.
-#[derive(Default)]
-struct Registered<'a> {
-    of_service: BTreeMap<ServiceRef, BTreeSet<&'a str>>,
-    of_cluster: BTreeSet<&'a str>,
-}
+/// The Services with instances in each namespace, by its id.
+type Registered<'a> = BTreeMap<&'a str, BTreeSet<ServiceRef>>;
 
 impl Observation {
     /// The key of a name that a Service claims.
@@ -89,10 +85,9 @@ impl Observation {
     }
 
     fn registered(&self) -> Registered<'_> {
-        let mut registered = Registered::default();
+        let mut registered = Registered::new();
         for (key, service) in self.all_marked_services() {
-            registered.of_service.entry(service).or_default().insert(&key.namespace);
-            registered.of_cluster.insert(&key.namespace);
+            registered.entry(&key.namespace).or_default().insert(service);
         }
         registered
     }
@@ -105,14 +100,15 @@ impl Observation {
         candidates: &[&'a Namespace],
         registered: &Registered,
     ) -> Option<&'a Namespace> {
-        let under_name = |it: &&&Namespace| {
+        let under_any = |it: &&&Namespace| {
+            registered.get(it.id.as_str()).is_some_and(|services| services.contains(service))
+        };
+        let under_name = |it: &&Namespace| {
             let key = ServiceKey::new(it, name.as_str());
             self.marked_services(&key).any(|marked| marked == *service)
         };
-        let own = registered.of_service.get(service)?;
-        let under_any = |it: &&&Namespace| own.contains(it.id.as_str());
-        let mut all = candidates.iter();
-        all.clone().find(under_name).or_else(|| all.find(under_any)).copied()
+        let own = || candidates.iter().filter(under_any).copied();
+        own().find(under_name).or_else(|| own().next())
     }
 
     /// The only one with a Cloud Map service of the name; else with instances of the cluster; else of this account.
@@ -130,7 +126,7 @@ impl Observation {
             return None;
         }
         let exists = |it: &Namespace| found(it).is_some();
-        let has_ours = |it: &Namespace| registered.of_cluster.contains(it.id.as_str());
+        let has_ours = |it: &Namespace| registered.contains_key(it.id.as_str());
         let is_own = |it: &Namespace| !it.is_of_other(self.registry.account.as_deref());
         let only = |holds: &dyn Fn(&Namespace) -> bool| {
             let mut found = candidates.iter().filter(|it| holds(it));
@@ -198,7 +194,7 @@ impl Plan {
             }
         }
         for (name, (service, place)) in added {
-            self.changes.entry(service).or_default().push(Change::CreateNamespace { place, name });
+            self.add(service, Change::CreateNamespace { place, name });
         }
     }
 }

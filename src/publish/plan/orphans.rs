@@ -13,7 +13,7 @@ use super::mark::NotePlace;
 use super::observation::Observation;
 use super::removals::DeregisterReason;
 use super::result::Plan;
-use crate::model::attributes::ORPHANED;
+use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{
     ClusterArn, Existence, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,
 };
@@ -138,7 +138,7 @@ impl OrphanStep {
             Self::Note => observation.note_time().in_order(),
             Self::TakeNoteBack => {
                 let mut plan = Plan::default();
-                observation.take_notes_back(&mut plan);
+                observation.remove_notes(ORPHANED, |_| true, &mut plan);
                 plan.in_order()
             }
             Self::Purge(since) => purge(observation, &DeregisterReason::ClusterGone(since)),
@@ -147,13 +147,6 @@ impl OrphanStep {
 }
 
 impl Observation {
-    /// Adds the removal of orphan notes to the plan, since the cluster exists.
-    pub fn take_notes_back(&self, plan: &mut Plan) {
-        for (at, _) in self.notes(ORPHANED) {
-            self.put_note(&at, (ORPHANED, None), plan);
-        }
-    }
-
     /// Notes the time, on one instance if one has room.
     fn note_time(&self) -> Plan {
         let mut plan = Plan::default();
@@ -230,10 +223,13 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
         let place = Place::of(key, &observation.registry);
         for instance in observation.marked(key) {
             let change = instance.removal(&place, because.clone(), None);
-            plan.changes.entry(instance.service).or_default().push(change);
+            plan.add(instance.service, change);
         }
     }
-    observation.forget_notes(&mut plan);
+    // Those on Cloud Map services: the others go with the instances.
+    for mark in [SIGHTING, ORPHANED] {
+        observation.remove_notes(mark, |at| matches!(at, NotePlace::Service(_)), &mut plan);
+    }
     plan.note_foreign(observation);
     plan.note_present(&observation.registry);
     plan.in_order()

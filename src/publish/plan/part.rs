@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Task;
-use super::change::{Change, Stage};
+use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
 use super::observation::Observation;
 use super::reason::Reason;
@@ -18,9 +18,7 @@ use super::removals::WaitsFor;
 use super::result::Plan;
 use crate::guard::Extent;
 use crate::model::attributes::SIGHTING;
-use crate::model::{
-    Claim, Desired, Place, PublishedService, Registry, Selection, ServiceKey, ServiceRef,
-};
+use crate::model::{Claim, Desired, Place, Registry, Selection, ServiceKey, ServiceRef};
 
 /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
 /// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
@@ -49,7 +47,7 @@ pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<Se
 
 /// The additions that seem to be missing, by Service.
 #[derive(Debug)]
-pub struct Missing(BTreeMap<ServiceRef, Vec<Change>>);
+pub struct Missing(ChangesByService);
 
 impl Missing {
     /// Those that an observation of a part of Cloud Map lacks.
@@ -104,7 +102,7 @@ impl Plan {
             return;
         }
         let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
-        let (left, mut turns): (Vec<InTurn>, Vec<InTurn>) =
+        let (left, mut turns): (Vec<_>, Vec<_>) =
             turns.partition(|turn| !observation.old(turn).is_empty());
         if !left.is_empty() {
             turns.retain(|turn| !observation.removes_note(turn));
@@ -164,25 +162,21 @@ impl RereadScope {
             account: observation.registry.account.clone(),
         };
         let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
-        let concerned = claimants.chain(&self.services).filter_map(|service| {
-            let annotated = observation.desired.services.get(service)?;
-            Some((service.clone(), annotated.clone()))
-        });
-        let concerned: BTreeMap<ServiceRef, PublishedService> = concerned.collect();
-        let namespaces = concerned.keys().filter_map(|service| {
-            let chosen = observation.desired.namespaces.get(service)?;
-            Some((service.clone(), chosen.clone()))
-        });
+        let concerned = observation.desired_of(claimants.chain(&self.services));
+        let mut namespaces = BTreeMap::new();
+        for service in concerned.services.keys() {
+            let chosen = observation.desired.namespaces.get(service);
+            namespaces.extend(chosen.map(|chosen| (service.clone(), chosen.clone())));
+        }
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
         let claimed = holders.claimed_by(&self.services).filter(|key| !self.keys.contains(*key));
         let held_elsewhere =
             claimed.filter_map(|key| Some((key.clone(), holders.holder(key)?.clone())));
         let desired = Desired {
             held_elsewhere: held_elsewhere.collect(),
-            namespaces: namespaces.collect(),
-            services: concerned,
+            namespaces,
             unannotated: unannotated.collect(),
-            ..Desired::default()
+            ..concerned
         };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
         let narrow = Observation::new(owner, rules, observation.now, registry);
@@ -191,6 +185,13 @@ impl RereadScope {
 }
 
 impl Observation {
+    /// These Services alone.
+    pub fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
+        let read = &self.desired.services;
+        let services = services.filter_map(|it| Some((it.clone(), read.get(it)?.clone())));
+        Desired { services: services.collect(), ..Desired::default() }
+    }
+
     /// Whether a claim of the cluster names a namespace that was not found.
     pub fn lacks_namespace(&self) -> bool {
         let mut claims = self.desired.all_claims();
@@ -239,7 +240,7 @@ impl Observation {
     }
 
     /// The services that the changes of a turn rest on, and that were not read in this run.
-    fn old(&self, turn: &InTurn) -> BTreeSet<ServiceKey> {
+    fn old(&self, turn: &ChangesByService) -> BTreeSet<ServiceKey> {
         let scope = RereadScope::of(&self.holders, turn.keys(), turn.values().flatten());
         let is_old = |key: &ServiceKey| {
             let service = self.registry.services.get(key);
@@ -248,7 +249,7 @@ impl Observation {
         scope.keys.into_iter().filter(is_old).collect()
     }
 
-    fn removes_note(&self, turn: &InTurn) -> bool {
+    fn removes_note(&self, turn: &ChangesByService) -> bool {
         turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
             let instance = change.instance().unwrap_or_default();
             let present = self.registry.instance(&change.place().key, instance);
@@ -274,14 +275,11 @@ fn is_about_settings(reason: &Reason) -> bool {
 /// If more Services share a name, they take one turn: each turn has a copy of all of them, and reads them again.
 const MOST_SHARERS: usize = 16;
 
-/// The changes of the Services that take a turn together.
-pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
-
 /// The changes of a plan in turns, by the first Service of each.
-pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<InTurn> {
+pub fn in_turns(changes: ChangesByService, holders: &Holders) -> Vec<ChangesByService> {
     let turns = number_turns(&changes, holders);
     let count = turns.iter().max().map_or(0, |last| last + 1);
-    let mut in_turns = vec![InTurn::new(); count];
+    let mut in_turns = vec![ChangesByService::new(); count];
     for ((service, changes), turn) in changes.into_iter().zip(turns) {
         in_turns[turn].insert(service, changes);
     }
@@ -290,7 +288,7 @@ pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -
 
 /// The number of the turn of each Service that has changes, in their order: a Service takes the turn of all that it
 /// leads to, step by step.
-fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<usize> {
+fn number_turns(changes: &ChangesByService, holders: &Holders) -> Vec<usize> {
     let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
     for (one, other) in pairs(changes, holders) {
         joined.entry(one).or_default().push(other);
@@ -318,7 +316,7 @@ fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) 
 /// shop/cart could read `new` again before the turn of shop/web has registered there, and what shop/web left under `old`
 /// would stay until the next run.
 fn pairs<'a>(
-    changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
+    changes: &'a ChangesByService,
     holders: &'a Holders,
 ) -> Vec<(&'a ServiceRef, &'a ServiceRef)> {
     let creators = at_stage(Stage::Create, changes);
@@ -355,10 +353,7 @@ fn oldest_of_crowds<'a>(
 }
 
 /// The places of the changes of a stage, each with the last of the Services that have one there.
-fn at_stage(
-    stage: Stage,
-    changes: &BTreeMap<ServiceRef, Vec<Change>>,
-) -> BTreeMap<&Place, &ServiceRef> {
+fn at_stage(stage: Stage, changes: &ChangesByService) -> BTreeMap<&Place, &ServiceRef> {
     let all =
         changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
     let those = all.filter(|(change, _)| change.stage() == stage);
@@ -368,7 +363,7 @@ fn at_stage(
 /// The renamed Services whose old instances wait, each with its new names. If it shares one, the others register
 /// endpoints for it there.
 fn new_names<'a>(
-    changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
+    changes: &'a ChangesByService,
     holders: &'a Holders,
 ) -> BTreeSet<(&'a ServiceRef, &'a ServiceKey)> {
     let waits = changes.values().flatten().filter_map(Change::waits_for);

@@ -48,7 +48,7 @@ impl WantedRecords {
             if self.ended.contains(&instance.service) && !self.wanted.contains_key(instance.id) {
                 let because = DeregisterReason::NotExported(instance.service.clone());
                 let change = instance.removal(&self.place, because, None);
-                plan.changes.entry(instance.service).or_default().push(change);
+                plan.add(instance.service, change);
             }
         }
         observation.rules.policy.restrict(&mut plan);

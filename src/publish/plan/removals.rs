@@ -170,7 +170,7 @@ pub fn removals(observation: &Observation, compared: &Compared, plan: &mut Plan)
                 continue;
             };
             let change = candidate.removal(&place, because, waits_for);
-            plan.changes.entry(turn).or_default().push(change);
+            plan.add(turn, change);
         }
     }
 }

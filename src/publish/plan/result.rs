@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::change::Change;
+use super::change::{Change, ChangesByService};
 use super::instance;
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
@@ -20,7 +20,7 @@ use crate::model::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The changes of each Kubernetes Service, by Cloud Map service and stage.
-    pub changes: BTreeMap<ServiceRef, Vec<Change>>,
+    pub changes: ChangesByService,
     /// The requests that are not carried out, each with its reason.
     pub held_back: Vec<HeldBack>,
     /// The instances that stay as they are, by Cloud Map service.
@@ -54,14 +54,24 @@ impl Plan {
         self.held_back.push(HeldBack { service: service.clone(), place, reason });
     }
 
+    pub(super) fn add(&mut self, turn: ServiceRef, change: Change) {
+        self.changes.entry(turn).or_default().push(change);
+    }
+
+    /// Takes the changes out of the plan for which `goes` is true, each with the Service of its turn.
+    pub(super) fn take(&mut self, goes: impl Fn(&Change) -> bool) -> Vec<(ServiceRef, Change)> {
+        let of_turn = |(turn, changes): (&ServiceRef, &mut Vec<Change>)| {
+            let taken = changes.extract_if(.., |change| goes(change));
+            taken.map(|change| (turn.clone(), change)).collect::<Vec<_>>()
+        };
+        self.changes.iter_mut().flat_map(of_turn).collect()
+    }
+
     /// Some of the changes, without all else.
-    pub(super) fn only(self, stays: impl Fn(&Change) -> bool) -> Self {
-        let mut changes = self.changes;
-        for of_service in changes.values_mut() {
-            of_service.retain(&stays);
-        }
-        changes.retain(|_, of_service| !of_service.is_empty());
-        Self { changes, ..Self::default() }
+    pub(super) fn only(mut self, stays: impl Fn(&Change) -> bool) -> Self {
+        self.take(|change| !stays(change));
+        self.changes.retain(|_, changes| !changes.is_empty());
+        Self { changes: self.changes, ..Self::default() }
     }
 
     /// The plan with its changes and lines in their order.

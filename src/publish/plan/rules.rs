@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use super::change::Change;
 use super::instance::Identity;
 use super::observation::Observation;
-use super::reason::{HeldBack, Reason};
+use super::reason::Reason;
 use super::result::Plan;
 use crate::model::{FirstNames, Policy, Rule, ServiceKey, ServiceRef, words};
 
@@ -34,13 +34,9 @@ impl Policy {
 
     /// Removes the changes that the policy does not allow from the plan, and holds them back.
     pub fn restrict(self, plan: &mut Plan) {
-        for (service, changes) in &mut plan.changes {
-            let refused = changes.extract_if(.., |change| !self.allows(change));
-            plan.held_back.extend(refused.map(|change| HeldBack {
-                service: service.clone(),
-                place: Some(change.place().clone()),
-                reason: Reason::Policy { policy: self, action: change.to_string() },
-            }));
+        for (service, change) in plan.take(|change| !self.allows(change)) {
+            let reason = Reason::Policy { policy: self, action: change.to_string() };
+            plan.hold_back(&service, change.place(), reason);
         }
     }
 }

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
 
 use super::change::{Change, Stage};
-use super::claims::Holders;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::Plan;
@@ -184,18 +183,20 @@ impl Observation {
 const DEFAULT_TTL: u32 = 60;
 
 impl Plan {
-    /// Leaves the creation of each missing service to the oldest holder of the name that registers an instance in it.
-    pub(in crate::publish::plan) fn create_once(&mut self, holders: &Holders) {
-        let creates = self.changes.values().flatten().filter(|it| it.stage() == Stage::Create);
-        let places: BTreeSet<Place> = creates.map(|it| it.place().clone()).collect();
-        for place in places {
-            let here = |change: &Change, stage| change.stage() == stage && *change.place() == place;
-            let mut is_created = false;
-            for holder in holders.holders(&place.key) {
-                let Some(changes) = self.changes.get_mut(holder) else { continue };
-                let registers = changes.iter().any(|it| here(it, Stage::Register));
-                changes.retain(|it| registers && !is_created || !here(it, Stage::Create));
-                is_created |= registers;
+    /// Adds the creation of each missing service to the changes of the oldest holder of the name that registers an instance
+    /// in it.
+    pub(super) fn create_services(&mut self, observation: &Observation) {
+        let registers = |it: &&Change| it.stage() == Stage::Register;
+        let places = self.changes.values().flatten().filter(registers).map(Change::place);
+        let exists = |place: &Place| observation.registry.services.contains_key(&place.key);
+        let missing: BTreeSet<Place> = places.filter(|it| !exists(it)).cloned().collect();
+        for place in missing {
+            let holders = observation.holders.holders(&place.key);
+            let changes = |it: &ServiceRef| self.changes.get(it).into_iter().flatten();
+            let here = |it: &Change| registers(&it) && *it.place() == place;
+            let first = holders.iter().find(|holder| changes(holder).any(here)).cloned();
+            if let Some((turn, service)) = first.zip(observation.new_service(&place.key, holders)) {
+                self.add(turn, Change::CreateService { place, service });
             }
         }
     }

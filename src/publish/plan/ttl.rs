@@ -157,8 +157,7 @@ impl Plan {
         for (key, service, marked) in observation.left_by_claims() {
             if let Ok((Some(update), _)) = update(service, None, &observation.owner) {
                 let place = Place::of(key, &observation.registry);
-                let change = Change::UpdateService { place, update };
-                self.changes.entry(marked).or_default().push(change);
+                self.add(marked, Change::UpdateService { place, update });
             }
         }
     }
@@ -189,9 +188,7 @@ impl Plan {
         let noted = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
         let places = updated.map(Change::place).chain(noted.map(|(place, _)| place));
         let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
-        for changes in self.changes.values_mut() {
-            changes.retain(|it| it.stage() != Stage::Update || !left.contains(it.place()));
-        }
+        self.take(|it| it.stage() == Stage::Update && left.contains(it.place()));
         for (_, unchanged) in self.unchanged.iter_mut().filter(|(place, _)| left.contains(place)) {
             unchanged.notes.retain(|note| !is_about_ttl(note));
         }

@@ -15,8 +15,8 @@ use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, NewService,
-    PublishedService, ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, PublishedService,
+    ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
 };
 
 /// The most instances to keep or register.
@@ -33,8 +33,6 @@ pub struct WantedInstances<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
     pub template: InstanceTemplate<'a>,
-    /// The Cloud Map service to create first, if it does not exist.
-    pub create: Option<NewService>,
     /// The changes of an existing Cloud Map service.
     pub update: Option<ServiceUpdate>,
     /// A remark on the Cloud Map service for the report.
@@ -229,16 +227,14 @@ impl Observation {
         let (published, claims) = self.claims_of(holder)?;
         let existing = self.registry.services.get(key);
         existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
-        let create = existing.is_none().then(|| self.new_service(key, holders)).flatten();
-        let created = create.as_ref().map(|it| (it.kind, it.custom_health));
-        let existing_kind = existing.map(|it| (it.kind, it.custom_health));
-        let (kind, has_check) = existing_kind.or(created).unwrap_or((ServiceKind::Http, false));
+        let new = || self.new_service(key, holders).map(|it| (it.kind, it.custom_health));
+        let there = existing.map(|it| (it.kind, it.custom_health)).or_else(new);
+        let (kind, has_check) = there.unwrap_or((ServiceKind::Http, false));
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
         let template = InstanceTemplate { kind, is_checked, published, claims, permit };
         let is_refused = matches!(kind, ServiceKind::Dns(_)) && self.rules.lacks_dns_rights;
         let mut wanted = WantedInstances {
             holder: holder.clone(),
-            create,
             update: None,
             note: None,
             instances: BTreeMap::new(),
