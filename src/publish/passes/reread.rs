@@ -46,7 +46,7 @@ impl Turn<'_> {
     /// Another read is made only if there is more to do.
     fn plan_refused(&mut self, may_go_on: bool) {
         self.observation.affected = self.reread().services;
-        let mut plan = self.task.plan_again(&self.observation);
+        let mut plan = self.task.plan(&self.observation);
         self.adopt_lines(&mut plan);
         if may_go_on {
             self.adopt_changes(plan);
@@ -72,7 +72,7 @@ impl Turn<'_> {
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
     pub fn observed(&mut self, read: Observation) {
-        let mut plan = self.task.plan_again(&read);
+        let mut plan = self.task.plan(&read);
         self.observation = read;
         self.note_found();
         self.outdated.clear();
@@ -119,7 +119,7 @@ impl Turn<'_> {
         observation.desired.services.extend(read.services);
         observation.decide_holders();
         observation.affected.clone_from(&self.services);
-        let plan = self.task.plan_again(&observation);
+        let plan = self.task.plan(&observation);
         let registrations = plan.changes.into_values().flatten().filter(Change::is_registration);
         Some(registrations.filter_map(|change| Some((change.instance_key()?, change))).collect())
     }
@@ -130,7 +130,7 @@ impl Turn<'_> {
         self.rechecked = true;
         self.observation.decide_holders();
         self.observation.affected.clone_from(&self.services);
-        let plan = self.task.plan_again(&self.observation);
+        let plan = self.task.plan(&self.observation);
         let left = self.take_open();
         self.adopt_plan(plan);
         let returns = |change: &Change| {

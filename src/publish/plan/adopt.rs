@@ -34,7 +34,7 @@ use crate::model::{
 /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
 /// must have been read. The first plan of a run announces the duplicates that the adopted instances will have; in a later
 /// one they are those of the instances that are ours by then, since Cloud Map may have refused an adoption.
-pub fn adopt(observation: &Observation, adoption: &Adoption, is_first: bool) -> Plan {
+pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
     let Observation { holders, affected, .. } = observation;
     let (registry, owner) = (&observation.registry, &observation.owner);
     let mut adopting = Plan::default();
@@ -72,6 +72,7 @@ pub fn adopt(observation: &Observation, adoption: &Adoption, is_first: bool) -> 
         }
     }
     after.decide_holders();
+    let is_first = observation.extent != Extent::Remainder;
     let of_sync = plan(if is_first { &after } else { observation });
     adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
     adopting.note_foreign(&after);

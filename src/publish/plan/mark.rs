@@ -3,8 +3,7 @@
 //! ours. Instances and services of other owners never get one.
 
 use super::change::{Change, Difference};
-use super::health;
-use super::instance::beyond_limits;
+use super::instance::{as_it_is, beyond_limits};
 use super::observation::Observation;
 use super::result::Plan;
 use crate::model::attributes::SIGHTING;
@@ -162,7 +161,7 @@ impl Observation {
             Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
             _ => {
                 let service = self.registry.services.get(&at.service);
-                let mut attributes = health::as_it_is(service, &at.id, present);
+                let mut attributes = as_it_is(service, &at.id, present);
                 set(&mut attributes, mark, text);
                 let place = Place::of(&at.service, &self.registry);
                 let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);

@@ -11,7 +11,7 @@
 //! - Input: `observation` is one read of a cluster and of Cloud Map, with the rules of the installation.
 //! - Names: `claims` with the `namespaces` that they are in and the `rules` that limit them.
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, each `instance` has an identity and a
-//!   `health`; `present` are ours in Cloud Map; `compare` finds the differences.
+//!   health; `present` are ours in Cloud Map; `compare` finds the differences.
 //! - Cloud Map services: `services` creates them and deletes the unused ones, `ttl` updates them.
 //! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `part` has the Services that are
 //!   carried out together, and plans for some of them; `refusals` are changes that are not tried again yet.
@@ -28,7 +28,6 @@ mod claims;
 mod compare;
 mod fate;
 mod guard;
-mod health;
 mod instance;
 mod mark;
 mod namespaces;
@@ -189,26 +188,17 @@ impl Task<'_> {
         matches!(self, Self::Sync | Self::Additions)
     }
 
-    /// The plan for an observation that was just made.
     pub fn plan(self, observation: &Observation) -> Plan {
         match self {
             Self::Sync => plan(observation),
             Self::Additions => plan(observation).additions_alone(),
             Self::SharedTtls => plan(observation).updates_alone(),
-            Self::Adopt(adoption) => adopt(observation, adoption, true),
+            Self::Adopt(adoption) => adopt(observation, adoption),
             Self::AdoptExports(adoption) => adopt_exports(observation, adoption),
             Self::AdoptFormer(former) => adopt_former(observation, former),
             Self::Purge(because) => purge(observation, because),
             Self::Orphans(step) => step.plan(observation),
             Self::Records(records) => records.plan(observation),
-        }
-    }
-
-    /// The plan for the data that was read again after a part of the changes was made.
-    pub fn plan_again(self, observation: &Observation) -> Plan {
-        match self {
-            Self::Adopt(adoption) => adopt(observation, adoption, false),
-            _ => self.plan(observation),
         }
     }
 }

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
-use super::health;
-use super::instance::{Identity, new_id};
+use super::instance::{Identity, initial_health, new_id, present_health, set_initial_health};
 use super::observation::Observation;
 use super::wanted::WantedInstances;
 use crate::model::attributes::HEALTH;
@@ -79,7 +78,7 @@ impl<'a> Present<'a> {
 
     /// The known health of an instance of ours.
     pub fn health(&self, id: &String) -> Health {
-        health::present(self.service, id, self.ours[id].attributes)
+        present_health(self.service, id, self.ours[id].attributes)
     }
 
     /// Whether it is healthy as far as we report it. The health of an instance without `health: custom` is not
@@ -91,7 +90,7 @@ impl<'a> Present<'a> {
     /// The health in the attributes, if we report the health of this instance, and it differs from the known one and that
     /// could be read.
     pub fn health_to_report(&self, id: &String, attributes: &Attributes) -> Option<Health> {
-        let wanted = health::initial(attributes);
+        let wanted = initial_health(attributes);
         let is_read = self.health_unreadable().is_none();
         let differs = attributes.contains_key(HEALTH) && wanted != self.health(id);
         (is_read && differs).then_some(wanted)
@@ -192,7 +191,7 @@ fn assign_each(all: &mut [WantedInstances], present: &Present) {
         };
         let keeps = requesting.iter().position(has).unwrap_or(0);
         let stated = requesting.iter().filter_map(|(index, id)| all[*index].instances.get(id));
-        let best = stated.map(|(_, attributes)| health::initial(attributes)).min();
+        let best = stated.map(|(_, attributes)| initial_health(attributes)).min();
         for (place, (index, id)) in requesting.into_iter().enumerate() {
             let wanted = &mut all[index];
             if place != keeps {
@@ -201,7 +200,7 @@ fn assign_each(all: &mut [WantedInstances], present: &Present) {
             } else if let (Some(best), Some((_, attributes))) =
                 (best, wanted.instances.get_mut(&id))
             {
-                health::set_initial(attributes, best);
+                set_initial_health(attributes, best);
             }
         }
     }

@@ -3,8 +3,7 @@
 //! ready endpoints exist for it.
 
 use super::compare::Compared;
-use super::health;
-use super::instance::Identity;
+use super::instance::{Identity, health_of};
 use super::observation::{MarkedInstance, Observation};
 use super::result::Plan;
 use super::rules::SetBy;
@@ -324,7 +323,7 @@ impl<'a> Removals<'a> {
         });
         let identity = Identity::of(candidate.attributes, false);
         let stays = |endpoint: &Endpoint| {
-            health::of_endpoint(endpoint, claims, false).is_some()
+            health_of(endpoint, claims, false).is_some()
                 && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
         };
         let stays = || published.endpoints.iter().flatten().any(stays);

@@ -182,19 +182,13 @@ impl Plan {
             }
             _ => None,
         });
-        let registers: BTreeSet<&Place> = registers.collect();
+        let registers: BTreeSet<Place> = registers.cloned().collect();
         let has_say = |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
-        let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
-        let noted = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
-        let places = updated.map(Change::place).chain(noted.map(|(place, _)| place));
-        let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
-        self.take(|it| it.stage() == Stage::Update && left.contains(it.place()));
-        for (_, unchanged) in self.unchanged.iter_mut().filter(|(place, _)| left.contains(place)) {
-            unchanged.notes.retain(|note| !is_about_ttl(note));
+        self.take(|it| it.stage() == Stage::Update && !has_say(it.place()));
+        for (place, unchanged) in &mut self.unchanged {
+            let stays =
+                |it: &ServiceNote| !matches!(it, ServiceNote::TtlWaits { .. }) || has_say(place);
+            unchanged.notes.retain(stays);
         }
     }
-}
-
-fn is_about_ttl(note: &ServiceNote) -> bool {
-    matches!(note, ServiceNote::TtlWaits { .. })
 }

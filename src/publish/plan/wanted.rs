@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::health;
-use super::instance::{Identity, hash_of, new_id};
+use super::instance::{
+    Identity, hash_of, health_of, initial_health, new_id, reported_health, set_initial_health,
+};
 use super::observation::Observation;
 use super::reason::Reason;
 use super::result::ServiceNote;
@@ -62,9 +63,9 @@ impl WantedInstances<'_> {
             self.instances.insert(id, instance);
             return;
         };
-        let best = health::initial(&known.1).min(health::initial(&instance.1));
+        let best = initial_health(&known.1).min(initial_health(&instance.1));
         for (_, attributes) in [&mut *known, &mut instance] {
-            health::set_initial(attributes, best);
+            set_initial_health(attributes, best);
         }
         if instance > *known {
             *known = instance;
@@ -87,7 +88,7 @@ impl WantedInstances<'_> {
             let (identity, attributes) = &self.instances[*id];
             let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
             let terminates = !identity.addresses().any(|it| lasting.contains(&it));
-            (health::initial(attributes), terminates, is_refused && !present(id))
+            (initial_health(attributes), terminates, is_refused && !present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
         let wanted = self.instances.len();
@@ -119,7 +120,7 @@ impl WantedInstances<'_> {
 
     /// Whether an instance is as healthy as any endpoint: it is healthy, or no endpoint is ready.
     pub fn serves(&self, attributes: &Attributes) -> bool {
-        health::initial(attributes) == Health::Healthy || !self.ready
+        initial_health(attributes) == Health::Healthy || !self.ready
     }
 
     /// The smaller of the annotated number and the allowed number.
@@ -162,13 +163,13 @@ impl WantedInstances<'_> {
         }
         let mut held_back = BTreeSet::new();
         for endpoint in published.endpoints.iter().flatten() {
-            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
+            let Some(health) = health_of(endpoint, claims, custom) else { continue };
             let fit = template.fit(endpoint, &self.holder, &observation.owner);
             let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
             self.ready |= asks && health == Health::Healthy;
             for (identity, mut attributes) in fit.instances {
                 if custom {
-                    attributes.extend(health::attributes(health));
+                    attributes.extend(reported_health(health));
                 }
                 let id = new_id(&observation.owner, &self.holder, &identity);
                 self.add(id, (identity, attributes));

@@ -25,7 +25,7 @@ impl World {
 
     fn adoption_from(&self, owner: Option<&str>) -> Plan {
         let adoption = Adoption { owner: owner.map(str::to_owned), exports: false };
-        adopt(&self.observed(&Selection::Everything), &adoption, true)
+        adopt(&self.observed(&Selection::Everything), &adoption)
     }
 }
 

@@ -10,7 +10,8 @@ use crate::model::{
     ServiceKind, ServiceUpdate,
 };
 use crate::publish::passes::Effect;
-use crate::publish::plan::{Change, Stage, health};
+use crate::publish::plan::instance::initial_health;
+use crate::publish::plan::{Change, Stage};
 
 /// The error text of Cloud Map if a namespace is full.
 const FULL: &str = "ResourceLimitExceeded: the namespace is full";
@@ -61,7 +62,7 @@ impl Simulation {
                 let present = self.instance(&key, instance);
                 assert_eq!(present, None, "{change}: somebody has that id");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
-                self.set_health(&key, instance, Some(health::initial(attributes)));
+                self.set_health(&key, instance, Some(initial_health(attributes)));
                 self.fresh.insert(InstanceKey::new(&key, instance));
                 self.assert_within_limits(change);
             }
@@ -79,7 +80,7 @@ impl Simulation {
                 self.assert_allowed(change, attributes);
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 if self.course.resets {
-                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                    self.set_health(&key, instance, Some(initial_health(attributes)));
                 }
             }
             Change::Health { instance, wanted, .. } => {

@@ -16,8 +16,7 @@ use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{
     Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
-use crate::publish::plan::health;
-use crate::publish::plan::instance::Identity;
+use crate::publish::plan::instance::{Identity, present_health};
 use crate::publish::plan::{
     Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Stage,
     WaitsFor,
@@ -305,7 +304,7 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
         // If several pods share an address in part, the cases in `health` cover it.
         let alike = serving.iter().all(|it| *it == serving[0]);
         if marked.as_ref() == Some(holder) && !serving.is_empty() && alike {
-            let health = health::present(there, id, attributes);
+            let health = present_health(there, id, attributes);
             assert_eq!(health, Health::when(serving[0]), "{id} under {key:?}");
         }
     }

@@ -185,7 +185,7 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
     let world = world.http("web", [("a", of_aws)]);
     let adopted = |exports| {
         let observed = world.observed(&Selection::Everything);
-        tell(&adopt(&observed, &Adoption { owner: None, exports }, true))
+        tell(&adopt(&observed, &Adoption { owner: None, exports }))
     };
     assert!(adopted(false).starts_with("shop/web: adopt http/web a"), "{}", adopted(false));
     assert_snapshot!(adopted(true), @"! shop/web http/web: instance a is not adopted: it belongs to a ServiceExport (NotAdopted)");

@@ -48,7 +48,7 @@ fn a_purge_takes_none_of_them() {
 fn an_adoption_takes_none_of_them() {
     for owner in [None, Some("cloud-map-sync".to_owned())] {
         let observed = shared().observed(&Selection::Everything);
-        let told = tell(&adopt(&observed, &Adoption { owner, exports: false }, true));
+        let told = tell(&adopt(&observed, &Adoption { owner, exports: false }));
         assert_eq!(told.matches("(NotAdopted)").count(), 3, "{told}");
         assert!(!told.contains(": adopt "), "{told}");
     }

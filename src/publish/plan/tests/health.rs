@@ -10,7 +10,7 @@ use super::world::{
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
-use crate::publish::plan::health::as_it_is;
+use crate::publish::plan::instance::as_it_is;
 use crate::publish::plan::{Policy, Rules};
 
 /// A pod with these conditions.

@@ -106,7 +106,7 @@ impl Simulation {
 
     /// Adopts instances of others, and returns the changes.
     pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
-        let plan = adopt(&self.observe(&Selection::Everything), adoption, true);
+        let plan = adopt(&self.observe(&Selection::Everything), adoption);
         let changes = plan.changes.into_values().flatten();
         let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
         for change in &changes {
