@@ -4,8 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::observation::Observation;
-use super::reason::{HeldBack, Reason};
+use super::{HeldBack, Observation, Reason};
 use crate::model::{Claim, FirstNames, Place, PublishedService, ServiceKey, ServiceRef};
 
 /// Every claim of a cluster, settled.

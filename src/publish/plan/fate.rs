@@ -3,10 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::Change;
-use super::instance::Identity;
-use super::observation::Observation;
-use super::result::Plan;
+use super::{Change, Identity, Observation, Plan};
 use crate::model::attributes::PORT;
 use crate::model::{
     Attributes, Endpoint, Namespace, NamespaceKind, Place, PublishedService, Records, ServiceKind,

@@ -19,12 +19,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::change::{Change, Stage};
-use super::mark::NotePlace;
-use super::observation::Observation;
-use super::reason::Reason;
-use super::removals::WaitsFor;
-use super::result::Plan;
+use super::{Change, NotePlace, Observation, Plan, Reason, Stage, WaitsFor};
 use crate::guard::{
     Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting, Verdict,
 };

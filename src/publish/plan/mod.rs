@@ -48,8 +48,18 @@ mod tests;
 mod ttl;
 mod wanted;
 
+use change::describe;
 use compare::{Compared, Comparison, compare};
+use instance::{
+    Identity, as_it_is, beyond_limits, carry_over, has_marks, hash_of, health_of, initial_health,
+    is_ecs, may_be_ecs, new_id, present_health, reported_health, set_initial_health,
+};
+use mark::NotePlace;
+use observation::MarkedInstance;
+use present::{Present, assign_shared};
 use removals::removals;
+use shape::InstanceTemplate;
+use wanted::WantedInstances;
 
 use crate::model::attributes::ORPHANED;
 use crate::model::{Owner, Place, ServiceRef};

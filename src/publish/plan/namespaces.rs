@@ -5,10 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::Change;
 use super::claims::MAXIMUM;
-use super::observation::Observation;
-use super::result::Plan;
+use super::{Change, Observation, Plan};
 use crate::guard::Extent;
 use crate::model::{
     Claims, CloudMapService, Namespace, NamespaceReference, Rules, ServiceKey, ServiceName,

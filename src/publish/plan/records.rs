@@ -3,12 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Change, Difference};
-use super::instance::carry_over;
-use super::observation::Observation;
-use super::reason::Reason;
-use super::removals::DeregisterReason;
-use super::result::Plan;
+use super::{Change, DeregisterReason, Difference, Observation, Plan, Reason, carry_over};
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::model::{
     Attributes, NewService, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::change::Change;
-use super::observation::Observation;
-use super::reason::Reason;
+use super::{Change, Observation, Reason};
 use crate::model::{ServiceKey, ServiceRef, SignedDuration, Timestamp, fingerprint};
 
 /// The longest time between two tries, in minutes.

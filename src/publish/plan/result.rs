@@ -8,10 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::change::{Change, ChangesByService};
-use super::instance;
-use super::observation::Observation;
-use super::reason::{HeldBack, Reason};
+use super::{Change, ChangesByService, HeldBack, Observation, Reason, instance};
 use crate::guard::GuardStatus;
 use crate::model::{
     CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags, count_each,

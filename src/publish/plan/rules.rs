@@ -8,11 +8,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::change::Change;
-use super::instance::Identity;
-use super::observation::Observation;
-use super::reason::Reason;
-use super::result::Plan;
+use super::{Change, Identity, Observation, Plan, Reason};
 use crate::model::{FirstNames, Policy, Rule, ServiceKey, ServiceRef, words};
 
 impl Policy {

@@ -8,10 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::change::{Change, Stage};
-use super::observation::Observation;
-use super::reason::Reason;
-use super::result::{Plan, ServiceNote};
+use super::{Change, Observation, Plan, Reason, ServiceNote, Stage};
 use crate::model::{
     Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKey,
     ServiceKind, ServiceRef, ServiceUpdate, Tags, seconds,

@@ -5,15 +5,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::instance::{
-    Identity, hash_of, health_of, initial_health, new_id, reported_health, set_initial_health,
-};
-use super::observation::Observation;
-use super::reason::Reason;
-use super::result::ServiceNote;
-use super::rules::SetBy;
-use super::shape::InstanceTemplate;
 use super::ttl::{remarks, update};
+use super::{
+    Identity, InstanceTemplate, Observation, Reason, ServiceNote, SetBy, hash_of, health_of,
+    initial_health, new_id, reported_health, set_initial_health,
+};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, PublishedService,
