@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Effect, Results, TurnRecord};
-use crate::model::attributes::SIGHTING;
 use crate::model::{CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
 use crate::publish::plan::{
     Change, ChangesByService, DeregisterReason, Extent, GuardBaseline, Observation, Reason,
@@ -258,11 +257,7 @@ impl<'a> Turn<'a> {
 
     /// An instance with the guard's note is removed after all others: if one of them is left, so is the note.
     fn leave_notes_for_last(&self, stage: Stage, due: &mut [bool]) {
-        let is_noted = |change: &Change| {
-            let instance = change.instance().unwrap_or_default();
-            let present = self.observation.registry.instance(&change.place().key, instance);
-            present.is_some_and(|it| it.contains_key(SIGHTING))
-        };
+        let is_noted = |change: &Change| self.observation.is_noted(change);
         let is_other = |(change, due): (&Change, &bool)| {
             *due && change.stage() == Stage::Deregister && !is_noted(change)
         };

@@ -8,7 +8,7 @@ use super::{Adopted, DeregisterReason, Exchange, WaitsFor};
 use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
     Attributes, Health, InstanceKey, NewService, Owner, Place, RoutingPolicy, ServiceKind,
-    ServiceRef, ServiceUpdate, Verb, join,
+    ServiceRef, ServiceUpdate, Verb, display, join,
 };
 
 /// One call that changes Cloud Map. What few changes have is boxed, since a first sync has tens of thousands of them.
@@ -295,12 +295,8 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
-    }
-}
+display!(Difference { attribute, present, wanted } => "{attribute} {} -> {}",
+    present.as_deref().unwrap_or("nothing"), wanted.as_deref().unwrap_or("nothing"));
 
 /// Address, port and pod of an instance, in one phrase.
 pub fn describe(attributes: &Attributes) -> String {

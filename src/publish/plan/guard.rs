@@ -75,6 +75,13 @@ impl Observation {
             && self.instances_unread() == 0
     }
 
+    /// Whether a change is about an instance with the guard's note.
+    pub fn is_noted(&self, change: &Change) -> bool {
+        let instance = change.instance().unwrap_or_default();
+        let present = self.registry.instance(&change.place().key, instance);
+        present.is_some_and(|it| it.contains_key(SIGHTING))
+    }
+
     /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.
     pub fn is_held(&self, service: &ServiceRef) -> bool {
         let sighting = self.recall_sighting();

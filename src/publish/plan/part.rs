@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, ChangesByService, Holders, Observation, Plan, Reason, Stage, Task, WaitsFor};
 use crate::guard::Extent;
-use crate::model::attributes::SIGHTING;
 use crate::model::{Claim, Desired, Place, Registry, Selection, ServiceKey, ServiceRef};
 
 /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
@@ -244,11 +243,8 @@ impl Observation {
     }
 
     fn removes_note(&self, turn: &ChangesByService) -> bool {
-        turn.values().flatten().filter(|change| change.stage() == Stage::Deregister).any(|change| {
-            let instance = change.instance().unwrap_or_default();
-            let present = self.registry.instance(&change.place().key, instance);
-            present.is_some_and(|it| it.contains_key(SIGHTING))
-        })
+        let mut removals = turn.values().flatten().filter(|it| it.stage() == Stage::Deregister);
+        removals.any(|removal| self.is_noted(removal))
     }
 }
 
@@ -280,90 +276,74 @@ pub fn in_turns(changes: ChangesByService, holders: &Holders) -> Vec<ChangesBySe
     in_turns
 }
 
+/// A Service, or a name in Cloud Map at which Services meet that take a turn together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Node<'a> {
+    Service(&'a ServiceRef),
+    /// The name is created here, or instances come and go.
+    Place(&'a Place),
+    /// A Service asks for it whose old instances wait.
+    NewName(&'a ServiceKey),
+}
+
 /// The number of the turn of each Service that has changes, in their order: a Service takes the turn of all that it
 /// leads to, step by step.
 fn number_turns(changes: &ChangesByService, holders: &Holders) -> Vec<usize> {
-    let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
-    for (one, other) in pairs(changes, holders) {
+    let mut joined: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
+    for (one, other) in links(changes, holders) {
         joined.entry(one).or_default().push(other);
         joined.entry(other).or_default().push(one);
     }
     let (mut turns, mut next) = (BTreeMap::new(), 0);
-    for service in changes.keys() {
-        if turns.contains_key(service) {
+    for service in changes.keys().map(Node::Service) {
+        if turns.contains_key(&service) {
             continue;
         }
         let mut reached = vec![service];
-        while let Some(service) = reached.pop() {
-            if turns.insert(service, next).is_none() {
-                reached.extend(joined.get(service).into_iter().flatten());
+        while let Some(node) = reached.pop() {
+            if turns.insert(node, next).is_none() {
+                reached.extend(joined.get(&node).into_iter().flatten());
             }
         }
         next += 1;
     }
-    changes.keys().map(|service| turns[service]).collect()
+    changes.keys().map(|service| turns[&Node::Service(service)]).collect()
 }
 
-/// The pairs of Services that take a turn together. One of the two may have no changes.
+/// The links that lead from each Service to those that take a turn with it. Some of them may have no changes.
 ///
 /// Turns are taken side by side. Say shop/web leaves `old` for `new`, and shop/cart takes `old` over: in a turn of its own,
 /// shop/cart could read `new` again before the turn of shop/web has registered there, and what shop/web left under `old`
 /// would stay until the next run.
-fn pairs<'a>(
-    changes: &'a ChangesByService,
-    holders: &'a Holders,
-) -> Vec<(&'a ServiceRef, &'a ServiceRef)> {
-    let creators = at_stage(Stage::Create, changes);
+fn links<'a>(changes: &'a ChangesByService, holders: &'a Holders) -> Vec<(Node<'a>, Node<'a>)> {
+    let all = || changes.values().flatten();
+    let places = |stage| all().filter(move |it| it.stage() == stage).map(Change::place);
+    let removals: BTreeSet<&Place> = places(Stage::Deregister).collect();
     // A Service that registers an instance may displace one of those to remove there.
-    let (mut crowds, removes) =
-        (at_stage(Stage::Register, changes), at_stage(Stage::Deregister, changes));
-    crowds.retain(|place, _| removes.contains_key(place));
-    let new_names = new_names(changes, holders);
-    let renamed: BTreeMap<_, _> = new_names.iter().map(|(service, key)| (*key, *service)).collect();
-    let mut pairs: Vec<_> =
-        new_names.iter().map(|(service, key)| (*service, renamed[key])).collect();
+    let crowds = places(Stage::Register).filter(|place| removals.contains(place));
+    let meeting: BTreeSet<&Place> = places(Stage::Create).chain(crowds).collect();
+    let claims = |service| holders.claims(service).into_iter().flatten();
+    let renamed = all().filter_map(Change::waits_for).filter_map(WaitsFor::renamed);
+    let renamed: BTreeSet<&ServiceRef> = renamed.collect();
+    // If it shares a new name, the others register endpoints for it there.
+    let new_names = renamed.into_iter().flat_map(|it| claims(it).map(move |key| (it, key)));
+    let mut links: Vec<_> =
+        new_names.map(|(it, key)| (Node::Service(it), Node::NewName(key))).collect();
+    let new_names: BTreeSet<Node> = links.iter().map(|(_, name)| *name).collect();
     for (service, changes) in changes {
-        let places = changes.iter().map(Change::place);
-        let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
+        let beside = changes.iter().map(Change::place).filter(|place| meeting.contains(place));
         let registered = changes.iter().filter(|it| it.stage() == Stage::Register);
-        let shared = registered.map(|change| renamed.get(&change.place().key));
+        let shared = registered.map(|change| Node::NewName(&change.place().key));
+        let shared = shared.filter(|name| new_names.contains(name));
         // Their registrations must come before some of the changes.
         let awaited = changes.iter().filter_map(Change::waits_for).flat_map(WaitsFor::services);
-        let crowded = oldest_of_crowds(service, holders);
-        let others = awaited.chain(crowded).chain(beside.chain(shared).flatten().copied());
-        pairs.extend(others.map(|other| (service, other)));
+        let held = claims(service).filter(|key| holders.holds(key, service));
+        let crowded = held.map(|key| holders.holders(key)).filter(|all| all.len() > MOST_SHARERS);
+        let services = awaited.chain(crowded.filter_map(|all| all.first()));
+        let nodes = services.map(Node::Service).chain(beside.map(Node::Place)).chain(shared);
+        links.extend(nodes.map(|node| (Node::Service(service), node)));
     }
-    pairs
-}
-
-/// The oldest Service of each name that a Service shares with many.
-fn oldest_of_crowds<'a>(
-    service: &'a ServiceRef,
-    holders: &'a Holders,
-) -> impl Iterator<Item = &'a ServiceRef> {
-    let held = holders.claims(service).into_iter().flatten();
-    let held = held.filter(|key| holders.holds(key, service)).map(|key| holders.holders(key));
-    held.filter(|all| all.len() > MOST_SHARERS).filter_map(|all| all.first())
-}
-
-/// The places of the changes of a stage, each with the last of the Services that have one there.
-fn at_stage(stage: Stage, changes: &ChangesByService) -> BTreeMap<&Place, &ServiceRef> {
-    let all =
-        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
-    let those = all.filter(|(change, _)| change.stage() == stage);
-    those.map(|(change, service)| (change.place(), service)).collect()
-}
-
-/// The renamed Services whose old instances wait, each with its new names. If it shares one, the others register
-/// endpoints for it there.
-fn new_names<'a>(
-    changes: &'a ChangesByService,
-    holders: &'a Holders,
-) -> BTreeSet<(&'a ServiceRef, &'a ServiceKey)> {
-    let waits = changes.values().flatten().filter_map(Change::waits_for);
-    let renamed: BTreeSet<&ServiceRef> = waits.filter_map(WaitsFor::renamed).collect();
-    let claims = |service| holders.claims(service).into_iter().flatten();
-    renamed.into_iter().flat_map(|it| claims(it).map(move |key| (it, key))).collect()
+    links
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ pub fn assign_shared(all: &mut [WantedInstances], present: &Present) {
     for wanted in &mut *all {
         // Those beyond the maximum are left out. Registered instances have priority, unless they are marked for another
         // holder.
-        let Some(maximum) = wanted.maximum() else { continue };
+        let Some((_, set_by)) = wanted.maximum() else { continue };
         let kept = present.kept_for([&*wanted]).into_iter();
         let kept: BTreeMap<_, _> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
         let holder = wanted.holder.clone();
@@ -166,7 +166,7 @@ pub fn assign_shared(all: &mut [WantedInstances], present: &Present) {
         };
         let beyond = wanted.keep_within_maximum(is_own);
         let beyond = beyond.iter().filter_map(|new_id| kept.get(new_id));
-        wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), maximum.set_by)).collect();
+        wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), set_by)).collect();
     }
     assign_each(all, present);
 }

@@ -16,14 +16,6 @@ use crate::model::{
     ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
 };
 
-/// The most instances to keep or register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Maximum {
-    pub count: usize,
-    /// The source of the number.
-    pub set_by: SetBy,
-}
-
 /// The instances that a Cloud Map service should have for one holder of the name.
 #[derive(Clone, Debug)]
 pub struct WantedInstances<'a> {
@@ -72,8 +64,9 @@ impl WantedInstances<'_> {
     /// that do not terminate, then `present` ones, then those that Cloud Map does not refuse: one that it refuses would
     /// keep the place of another.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
-        let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
-        let Some(Maximum { count, set_by }) = self.maximum().filter(exceeded) else {
+        let Some((count, set_by)) =
+            self.maximum().filter(|(count, _)| self.instances.len() > *count)
+        else {
             return BTreeSet::new();
         };
         let endpoints = self.template.published.endpoints.iter().flatten();
@@ -119,11 +112,11 @@ impl WantedInstances<'_> {
         initial_health(attributes) == Health::Healthy || !self.ready
     }
 
-    /// The smaller of the annotated number and the allowed number.
-    pub fn maximum(&self) -> Option<Maximum> {
-        let maximum = |count, set_by| Some(Maximum { count: count?, set_by });
-        let annotated = maximum(self.template.claims.maximum, SetBy::Annotation);
-        let allowed = maximum(self.template.permit.maximum(), SetBy::NamePolicy);
+    /// The most instances to keep or register, with the source of the number: the smaller of the annotated number and
+    /// the allowed number.
+    pub fn maximum(&self) -> Option<(usize, SetBy)> {
+        let annotated = self.template.claims.maximum.map(|count| (count, SetBy::Annotation));
+        let allowed = self.template.permit.maximum().map(|count| (count, SetBy::NamePolicy));
         annotated.into_iter().chain(allowed).min()
     }
 
