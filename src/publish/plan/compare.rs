@@ -96,8 +96,8 @@ impl Comparing<'_> {
                     wanted: Some(wanted.to_string()),
                 }));
                 comparison.is_missing |= stale_address;
-                let (place, instance) = (self.place.clone(), id.clone());
-                let change = Change::rewrite(place, instance, attributes, differences);
+                let place = self.place.clone();
+                let change = Change::rewrite(place, id.clone(), attributes, differences);
                 comparison.instances.insert(id.clone(), change);
                 return;
             }

@@ -281,22 +281,6 @@ pub enum Offset<'a> {
 impl Observation {
     /// The losses of a plan: the instances that each Service had and loses, but for those that offset the loss.
     pub fn losses(&self, plan: &Plan, offset: Offset) -> Losses {
-        let tallies = self.tallies(plan, offset).into_iter();
-        let losses = tallies.filter_map(|(service, tally)| {
-            let LossTally { present, gone, came, passed_on } = tally;
-            let before = match offset {
-                Offset::Registered(counts) => counts.get(&service).copied().unwrap_or_default(),
-                Offset::Planned | Offset::Nothing => present,
-            };
-            let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
-            let left = (present + came).saturating_sub(gone + passed_on);
-            let was_read = self.desired.was_read(&service);
-            Some((service, Loss { lost, left, was_read, was_held: false }))
-        });
-        losses.collect()
-    }
-
-    fn tallies(&self, plan: &Plan, offset: Offset) -> BTreeMap<ServiceRef, LossTally> {
         let is_planned = matches!(offset, Offset::Planned);
         let marked = |attributes: &Attributes| self.owner.service_of(attributes);
         let mut tallies: BTreeMap<ServiceRef, LossTally> = BTreeMap::new();
@@ -334,7 +318,18 @@ impl Observation {
                 _ => {}
             }
         }
-        tallies
+        let losses = tallies.into_iter().filter_map(|(service, tally)| {
+            let LossTally { present, gone, came, passed_on } = tally;
+            let before = match offset {
+                Offset::Registered(counts) => counts.get(&service).copied().unwrap_or_default(),
+                Offset::Planned | Offset::Nothing => present,
+            };
+            let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
+            let left = (present + came).saturating_sub(gone + passed_on);
+            let was_read = self.desired.was_read(&service);
+            Some((service, Loss { lost, left, was_read, was_held: false }))
+        });
+        losses.collect()
     }
 }
 

@@ -130,28 +130,24 @@ impl Orphans {
 impl OrphanStep {
     /// The changes to the instances that belong to the observation's owner.
     pub fn plan(self, observation: &Observation) -> Plan {
+        let mut plan = Plan::default();
         match self {
-            Self::Leave => Plan::default(),
-            Self::Note => observation.note_time().in_order(),
-            Self::TakeNoteBack => {
-                let mut plan = Plan::default();
-                observation.remove_notes(ORPHANED, |_| true, &mut plan);
-                plan.in_order()
-            }
-            Self::Purge(since) => purge(observation, &DeregisterReason::ClusterGone(since)),
+            Self::Leave => {}
+            Self::Note => observation.note_time(&mut plan),
+            Self::TakeNoteBack => observation.remove_notes(ORPHANED, |_| true, &mut plan),
+            Self::Purge(since) => return purge(observation, &DeregisterReason::ClusterGone(since)),
         }
+        plan.in_order()
     }
 }
 
 impl Observation {
     /// Notes the time, on one instance if one has room.
-    fn note_time(&self) -> Plan {
-        let mut plan = Plan::default();
+    fn note_time(&self, plan: &mut Plan) {
         let at = self.place_for_time().filter(|_| self.orphaned_since().is_none());
         if let Some(at) = at {
-            self.put_note(&at, (ORPHANED, Some(&self.now.to_string())), &mut plan);
+            self.put_note(&at, (ORPHANED, Some(&self.now.to_string())), plan);
         }
-        plan
     }
 
     /// The place for the time. It prefers an instance that keeps its health when it is registered again.

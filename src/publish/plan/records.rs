@@ -53,12 +53,23 @@ impl WantedRecords {
         plan.in_order()
     }
 
+    /// Adds what makes a record as it should be, or the reason if it is another owner's.
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
-        let Some((service, attributes)) = self.wanted.get(id) else { return };
+        let Some((service, wanted)) = self.wanted.get(id) else { return };
         let turn = if self.in_one_turn { no_service() } else { service.clone() };
-        match self.write(observation, id, attributes) {
-            Ok(change) => plan.changes.entry(turn).or_default().extend(change),
-            Err(reason) => plan.hold_back(service, &self.place, reason),
+        let (place, instance) = (self.place.clone(), id.to_owned());
+        let Some(present) = observation.registry.instance(&place.key, id) else {
+            let attributes = wanted.clone();
+            return plan.add(turn, Change::Register { place, instance, attributes });
+        };
+        if !observation.owner.owns(present) {
+            return plan.hold_back(service, &place, Reason::IdTaken(instance));
+        }
+        let mut attributes = carry_over(present, wanted);
+        attributes.retain(|key, _| !self.taken_off.contains(&key));
+        let differences = Difference::between(present, &attributes);
+        if !differences.is_empty() {
+            plan.add(turn, Change::rewrite(place, instance, attributes, differences));
         }
     }
 
@@ -77,29 +88,5 @@ impl WantedRecords {
             custom_health: false,
         };
         Some(Change::CreateService { place: self.place.clone(), service })
-    }
-
-    /// `None` if the record is as it should be.
-    ///
-    /// # Errors
-    /// Returns the reason if it is another owner's.
-    fn write(
-        &self,
-        observation: &Observation,
-        id: &str,
-        wanted: &Attributes,
-    ) -> Result<Option<Change>, Reason> {
-        let (place, instance) = (self.place.clone(), id.to_owned());
-        let Some(present) = observation.registry.instance(&place.key, id) else {
-            return Ok(Some(Change::Register { place, instance, attributes: wanted.clone() }));
-        };
-        if !observation.owner.owns(present) {
-            return Err(Reason::IdTaken(instance));
-        }
-        let mut attributes = carry_over(present, wanted);
-        attributes.retain(|key, _| !self.taken_off.contains(&key));
-        let differences = Difference::between(present, &attributes);
-        let differs = !differences.is_empty();
-        Ok(differs.then(|| Change::rewrite(place, instance, attributes, differences)))
     }
 }

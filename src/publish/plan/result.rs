@@ -114,7 +114,7 @@ impl Plan {
             self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
         for (key, service, problem) in observation.unread() {
-            let place = Place::of(key, &observation.registry);
+            let (place, problem) = (Place::of(key, &observation.registry), problem.clone());
             if reported.contains(&place) {
                 continue;
             }
@@ -124,11 +124,9 @@ impl Plan {
                     Tags::Unreadable(problem) => Some(problem.clone()),
                     Tags::Unread | Tags::Read { .. } => None,
                 };
-                unchanged
-                    .notes
-                    .push(ServiceNote::Unread { problem: problem.clone(), tags_problem });
+                unchanged.notes.push(ServiceNote::Unread { problem, tags_problem });
             } else {
-                unchanged.unreadable = Some(problem.clone());
+                unchanged.unreadable = Some(problem);
             }
         }
     }

@@ -62,17 +62,12 @@ pub fn remarks(
     service: &CloudMapService,
     namespace: NamespaceKind,
     claims: &Claims,
-) -> Vec<Reason> {
-    let mut remarks = Vec::new();
-    if (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http) {
-        remarks.push(Reason::NotInDns);
-    }
-    if let (Some(present), Some(wanted)) = (service.routing_policy, claims.routing_policy)
-        && present != wanted
-    {
-        remarks.push(Reason::RoutingPolicyFixed { present, wanted });
-    }
-    remarks
+) -> impl Iterator<Item = Reason> + use<> {
+    let is_not_in_dns = (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http);
+    let policies = service.routing_policy.zip(claims.routing_policy);
+    let differing = policies.filter(|(present, wanted)| present != wanted);
+    let fixed = differing.map(|(present, wanted)| Reason::RoutingPolicyFixed { present, wanted });
+    is_not_in_dns.then_some(Reason::NotInDns).into_iter().chain(fixed)
 }
 
 /// The requests for the TTL of an existing service.
