@@ -185,7 +185,7 @@ impl Invocation<'_> {
     pub async fn count_claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
         let read = async {
             let connection = self.clients.connect(cluster).await?;
-            let services = connection.kubernetes.headless_services(None).await;
+            let services = connection.kubernetes.headless_services(&Selection::Everything).await;
             let services = services.map_err(observe::Error::from)?;
             let desired = services::desired(&services, &self.reading(cluster));
             Ok(desired.all_claims().filter(|claims| claims.publish).count())

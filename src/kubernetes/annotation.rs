@@ -10,11 +10,11 @@ use crate::model::{
     PortReference, RoutingPolicy, ServiceName, join,
 };
 
-const HOSTNAME: &str = "hostname";
+pub(super) const HOSTNAME: &str = "hostname";
 const NAMESPACE: &str = "namespace";
 const TTL: &str = "ttl";
 const ROUTING_POLICY: &str = "routing-policy";
-const PORT: &str = "port";
+pub(super) const PORT: &str = "port";
 const CLAIM: &str = "claim";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";

@@ -4,22 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::Status;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::annotation::{self, HOSTNAME, PORT};
 use super::endpoint_slices::{SERVICE_NAME, SliceList, selector};
-use super::object::{ObjectMetadata, ObjectPort, Service, from_object, null_is_empty};
+use super::object::{
+    ObjectMetadata, ObjectPort, Service, ServiceFields, from_object, null_is_empty,
+};
 use super::objects::{List, Resource};
-use super::services::{MAX_NAMED, is_headless};
-use super::{CONCURRENCY, Error, Kubernetes};
+use super::services::{self, is_headless, read_selected};
+use super::{Error, Kubernetes};
 use crate::model::{
-    Attributes, Claim, Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family,
-    HealthSource, ImportType, Member, NamespaceReference, NotExportable, PortReference, Properties,
-    Protocol, PublishedService, ServiceExport, ServiceName, ServicePort, ServiceRef, Timestamp,
+    Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family, ImportType, Member,
+    NamespaceReference, NotExportable, Properties, Protocol, PublishedService, Selection,
+    ServiceExport, ServiceRef, Timestamp,
 };
 
 /// The fields of a `ServiceExport` that are read.
@@ -43,76 +44,34 @@ struct ExportSpec {
 }
 
 impl Kubernetes {
-    /// All exports of the cluster.
+    /// The selected exports; all of the cluster if those are many.
     ///
     /// # Errors
     /// Returns an error if a list or a Service could not be read, also if the API is not installed: an export that was
     /// not read is never taken for one that is gone.
-    pub async fn exports(&self, member: &Member) -> Result<Desired, Error> {
-        let exports = self.list_exports(None).await?;
-        self.with_services(exports, member).await
-    }
-
-    /// The exports of these namespaces and these single ones.
-    ///
-    /// # Errors
-    /// As [`Self::exports`].
-    pub async fn selected_exports(
-        &self,
-        namespaces: &BTreeSet<String>,
-        services: &BTreeSet<ServiceRef>,
-        member: &Member,
-    ) -> Result<Desired, Error> {
-        if namespaces.len() + services.len() > MAX_NAMED {
-            return self.exports(member).await;
-        }
-        let lists = namespaces.iter().map(|namespace| self.list_exports(Some(namespace)));
-        let single = services.iter().map(|service| async move {
-            // Without the API the server answers 404, too, but with no name.
-            let kind = Resource::ServiceExports;
-            let export = self.get_of(kind, "ServiceExport", service, is_absent).await;
-            export.map_err(Error::of_multi_cluster)
-        });
-        let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
-        let exports = lists.into_iter().flatten().chain(single.into_iter().flatten()).collect();
-        self.with_services(exports, member).await
-    }
-
-    async fn list_exports(&self, namespace: Option<&str>) -> Result<Vec<ExportObject>, Error> {
-        let list = List::all(Resource::ServiceExports, namespace, "the ServiceExports");
-        self.list(&list, Some).await.map_err(Error::of_multi_cluster)
-    }
-
-    async fn with_services(
-        &self,
-        exports: Vec<ExportObject>,
-        member: &Member,
-    ) -> Result<Desired, Error> {
-        let names = exports.iter().map(|export| export.metadata.name());
-        let services = self.exported_services(&names.collect()).await?;
-        Ok(desired(exports, &services, member))
-    }
-
-    async fn exported_services(
-        &self,
-        names: &BTreeSet<ServiceRef>,
-    ) -> Result<BTreeMap<ServiceRef, Service>, Error> {
-        if names.len() > MAX_NAMED {
-            let keep = |service: Service| {
-                let name = service.metadata.name();
-                names.contains(&name).then_some((name, service))
-            };
-            let all = List::all(Resource::Services, None, "the Services");
-            let read = self.list(&all, keep).await?;
-            return Ok(read.into_iter().collect());
-        }
-        let reads = stream::iter(names.clone()).map(|name| async move {
-            let read =
-                self.get_of::<Service>(Resource::Services, "Service", &name, is_absent).await?;
-            Ok(read.map(|service| (name, service)))
-        });
-        let read: Vec<_> = reads.buffer_unordered(CONCURRENCY).try_collect().await?;
-        Ok(read.into_iter().flatten().collect())
+    pub async fn exports(&self, selection: &Selection, member: &Member) -> Result<Desired, Error> {
+        let list = async |namespace: Option<&str>| {
+            let list = List::all(Resource::ServiceExports, namespace, "the ServiceExports");
+            self.list(&list, Some).await
+        };
+        // Without the API the server answers 404, too, but with no name.
+        let get = async |export: &ServiceRef| {
+            self.get_of(Resource::ServiceExports, "ServiceExport", export, is_absent).await
+        };
+        let exports = read_selected(selection, list, get).await.map_err(Error::of_multi_cluster)?;
+        let names: BTreeSet<ServiceRef> =
+            exports.iter().map(|it: &ExportObject| it.metadata.name()).collect();
+        let list = async |_: Option<&str>| {
+            let keep =
+                |service: Service| names.contains(&service.metadata.name()).then_some(service);
+            self.list(&List::all(Resource::Services, None, "the Services"), keep).await
+        };
+        let get = async |service: &ServiceRef| {
+            self.get_of(Resource::Services, "Service", service, is_absent).await
+        };
+        let services = read_selected(&Selection::services(names.clone()), list, get).await?;
+        let services = services.into_iter().map(|service| (service.metadata.name(), service));
+        Ok(desired(exports, &services.collect(), member))
     }
 }
 
@@ -149,35 +108,22 @@ fn desired(
         if object.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        let mut export = service_export(object);
-        match exportable(services.get(&name)) {
-            Ok(service) => match published(&name, &export, service, member) {
-                Some(published) => _ = desired.services.insert(name.clone(), published),
-                None => export.obstacle = Some(NotExportable::NoService),
-            },
+        // One that is none of the API, which another writer may have stored, is left out.
+        let condition = |it: &Value| Condition::deserialize(it).ok();
+        let conditions = object.status["conditions"].as_array().into_iter().flatten();
+        let mut export = ServiceExport {
+            uid: object.metadata.uid.clone(),
+            generation: object.metadata.generation,
+            conditions: conditions.filter_map(condition).collect(),
+            obstacle: None,
+        };
+        match exportable(services.get(&name)).and_then(|it| published(object, it, member)) {
+            Ok(published) => _ = desired.services.insert(name.clone(), published),
             Err(obstacle) => export.obstacle = Some(obstacle),
         }
         desired.exports.insert(name, export);
     }
     desired
-}
-
-fn service_export(object: ExportObject) -> ServiceExport {
-    let ExportObject { metadata, spec, status } = object;
-    // One that is none of the API, which another writer may have stored, is left out.
-    let condition = |it: &Value| Condition::deserialize(it).ok();
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let is_exported =
-        |(key, _): &(String, String)| !NOT_EXPORTED.iter().any(|it| key.starts_with(it));
-    ServiceExport {
-        uid: metadata.uid,
-        created: metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-        generation: metadata.generation,
-        labels: spec.exported_labels.into_iter().filter(is_exported).collect(),
-        annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
-        conditions: conditions.filter_map(condition).collect(),
-        obstacle: None,
-    }
 }
 
 /// The Service, if it can be exported.
@@ -194,66 +140,46 @@ fn exportable(service: Option<&Service>) -> Result<&Service, NotExportable> {
     }
 }
 
-/// `None` if the Service's name is not a name in Cloud Map, which Kubernetes does not allow either.
+/// # Errors
+/// There is no Service if its name is not a name in Cloud Map, which Kubernetes does not allow either.
 fn published(
-    name: &ServiceRef,
-    export: &ServiceExport,
+    ExportObject { metadata, spec, .. }: ExportObject,
     service: &Service,
     member: &Member,
-) -> Option<PublishedService> {
-    let spec = &service.spec;
-    let ports: Vec<ExportedPort> = spec.ports.iter().filter_map(port).collect();
-    let numbers =
-        ports.iter().map(|port| ServicePort { name: port.name.clone(), number: port.number });
-    let families: Vec<Family> =
-        spec.ip_families.iter().filter_map(|it| Family::parse(it)).collect();
-    let targets = spec.ports.iter().map(|port| (port.name.clone(), target(port)));
+) -> Result<PublishedService, NotExportable> {
+    let ServiceFields { ports, ip_families, properties, .. } = &service.spec;
+    let targets = ports.iter().map(|port| (port.name.clone(), target(port))).collect();
+    let ports: Vec<ExportedPort> = ports.iter().filter_map(port).collect();
+    let families: Vec<Family> = ip_families.iter().filter_map(|it| Family::parse(it)).collect();
     let kind = if is_headless(service) { ImportType::Headless } else { ImportType::ClusterSetIp };
-    Some(PublishedService {
-        uid: export.uid.clone(),
-        created: export.created.as_second(),
-        claims: Ok(claims(name, &ports)?),
-        ports: numbers.collect(),
-        families: families.iter().copied().collect(),
-        endpoints: None,
-        truncated: false,
-        export: Some(Arc::new(ExportedService {
-            clusterset: member.clusterset.clone(),
-            targets: targets.collect(),
-            export: Export {
-                cluster: member.cluster.clone(),
-                created: export.created,
-                kind,
-                ports,
-                families,
-                properties: Some(Properties {
-                    labels: export.labels.clone(),
-                    annotations: export.annotations.clone(),
-                    ..spec.properties.clone()
-                }),
-            },
-        })),
+    let claims = claims(&metadata, &ports).ok_or(NotExportable::NoService)?;
+    let created = metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+    let is_exported =
+        |(key, _): &(String, String)| !NOT_EXPORTED.iter().any(|it| key.starts_with(it));
+    let properties = Properties {
+        labels: spec.exported_labels.into_iter().filter(is_exported).collect(),
+        annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
+        ..properties.clone()
+    };
+    let (cluster, clusterset) = (member.cluster.clone(), member.clusterset.clone());
+    let of_records = families.iter().copied().collect();
+    let export = Export { cluster, created, kind, ports, families, properties: Some(properties) };
+    Ok(PublishedService {
+        uid: metadata.uid,
+        created: created.as_second(),
+        families: of_records,
+        export: Some(Arc::new(ExportedService { clusterset, export, targets })),
+        ..services::published(service, Ok(claims))
     })
 }
 
-/// An export claims the name of its Service, in the Cloud Map namespace with the name of its Kubernetes namespace.
-fn claims(name: &ServiceRef, ports: &[ExportedPort]) -> Option<Claims> {
-    let first = ports.first().map(|port| PortReference::Number(port.number));
-    Some(Claims {
-        names: vec![ServiceName::parse(&name.name).ok()?],
-        claim: Claim::Exclusive,
-        namespace: NamespaceReference::NameOrId(name.namespace.clone()),
-        ttl: None,
-        routing_policy: None,
-        // A new service in a DNS namespace gets SRV records if there are ports.
-        ports: first.into_iter().collect(),
-        publish: true,
-        attributes: Attributes::new(),
-        maximum: None,
-        health: HealthSource::Membership,
-        keeps_serving: false,
-        keeps_last: false,
-    })
+/// An export claims the name of its Service, in the Cloud Map namespace with the name of its Kubernetes namespace. A new
+/// service in a DNS namespace gets SRV records if there are ports.
+fn claims(metadata: &ObjectMetadata, ports: &[ExportedPort]) -> Option<Claims> {
+    let namespace = NamespaceReference::NameOrId(metadata.namespace.clone());
+    let port = ports.first().map(|port| (PORT.to_owned(), port.number.to_string()));
+    let annotations = [(HOSTNAME.to_owned(), metadata.name.clone())].into_iter().chain(port);
+    annotation::claims(&annotations.collect(), "", &namespace)?.ok()
 }
 
 fn port(port: &ObjectPort) -> Option<ExportedPort> {

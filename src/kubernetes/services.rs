@@ -10,7 +10,8 @@ use super::object::Service;
 use super::objects::{List, Resource};
 use super::{Error, Kubernetes, annotation};
 use crate::model::{
-    Desired, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
+    BadAnnotation, Claims, Desired, Family, NamespaceReference, PublishedService, Selection,
+    ServicePort, ServiceRef,
 };
 
 /// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
@@ -18,31 +19,17 @@ use crate::model::{
 pub(super) const MAX_NAMED: usize = 40;
 
 impl Kubernetes {
-    /// The headless Services of these namespaces and these single ones. If there are many, all Services of the cluster
-    /// are returned.
+    /// The selected headless Services, annotated or not; all of the cluster if those are many.
     ///
     /// # Errors
     /// Returns an error if one of them could not be read.
-    pub async fn selected(
-        &self,
-        namespaces: &BTreeSet<String>,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<Vec<Service>, Error> {
-        if namespaces.len() + services.len() > MAX_NAMED {
-            return self.headless_services(None).await;
-        }
-        let lists = namespaces.iter().map(|namespace| self.headless_services(Some(namespace)));
-        let single = services.iter().map(|service| self.service(service));
-        let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
-        let single = single.into_iter().flatten().filter(is_headless);
-        Ok(lists.into_iter().flatten().chain(single).collect())
+    pub async fn headless_services(&self, selection: &Selection) -> Result<Vec<Service>, Error> {
+        let list = async |namespace: Option<&str>| self.list_headless(namespace).await;
+        let get = async |service: &ServiceRef| Ok(self.service(service).await?.filter(is_headless));
+        read_selected(selection, list, get).await
     }
 
-    /// Every headless Service of the cluster or of a namespace, annotated or not.
-    ///
-    /// # Errors
-    /// Returns an error if a page could not be read.
-    pub async fn headless_services(&self, namespace: Option<&str>) -> Result<Vec<Service>, Error> {
+    async fn list_headless(&self, namespace: Option<&str>) -> Result<Vec<Service>, Error> {
         let all = |name| List::all(Resource::Services, namespace, name);
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let mut list = all("the headless Services");
@@ -68,6 +55,25 @@ impl Kubernetes {
             }
             found => Ok(found.map(without_labels)),
         }
+    }
+}
+
+/// The selected objects, by lists of their namespaces and one by one; all of the cluster if those are many.
+pub(super) async fn read_selected<T>(
+    selection: &Selection,
+    list: impl AsyncFn(Option<&str>) -> Result<Vec<T>, Error>,
+    get: impl AsyncFn(&ServiceRef) -> Result<Option<T>, Error>,
+) -> Result<Vec<T>, Error> {
+    match selection {
+        Selection::Only { namespaces, services, .. }
+            if namespaces.len() + services.len() <= MAX_NAMED =>
+        {
+            let lists = namespaces.iter().map(|namespace| list(Some(namespace)));
+            let single = services.iter().map(|service| get(service));
+            let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
+            Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
+        }
+        _ => list(None).await,
     }
 }
 
@@ -106,15 +112,24 @@ pub fn desired(services: &[Service], reading: &AnnotationSettings) -> Desired {
 
 /// Converts a headless Service; `None` if it is not annotated.
 pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<PublishedService> {
-    let Service { metadata, spec } = service;
+    let metadata = &service.metadata;
     let own = || NamespaceReference::NameOrId(metadata.namespace.clone());
     let namespace = reading.default_namespace.clone().unwrap_or_else(own);
     let claims = annotation::claims(&metadata.annotations, &reading.prefix, &namespace)?;
+    Some(published(service, claims))
+}
+
+/// A Service with these claims, from its own object alone.
+pub(super) fn published(
+    service: &Service,
+    claims: Result<Claims, Vec<BadAnnotation>>,
+) -> PublishedService {
+    let Service { metadata, spec } = service;
     let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
     let ports = spec.ports.iter();
     let ports = ports
         .filter_map(|port| Some(ServicePort { name: port.name.clone(), number: port.number()? }));
-    Some(PublishedService {
+    PublishedService {
         uid: metadata.uid.clone(),
         created,
         claims,
@@ -123,7 +138,7 @@ pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<Publ
         endpoints: None,
         truncated: false,
         export: None,
-    })
+    }
 }
 
 /// The API server gives a headless Service without a selector both families, also in a cluster that has one.

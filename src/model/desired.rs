@@ -10,7 +10,6 @@ use super::clusterset::ExportedService;
 use super::words::{display, words};
 use super::{
     Attributes, Condition, NamespaceReference, RoutingPolicy, ServiceKey, ServiceName, ServiceRef,
-    Timestamp,
 };
 
 /// The Services of one cluster that one flow publishes. It is built from complete lists only: a cluster that could not
@@ -251,13 +250,7 @@ display!(FirstNames(names) => "{names}");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceExport {
     pub uid: String,
-    /// `metadata.creationTimestamp`: the oldest export of a clusterset decides in a conflict.
-    pub created: Timestamp,
     pub generation: i64,
-    /// `spec.exportedLabels`.
-    pub labels: BTreeMap<String, String>,
-    /// `spec.exportedAnnotations`.
-    pub annotations: BTreeMap<String, String>,
     /// All conditions of its status, also those of other controllers.
     pub conditions: Vec<Condition>,
     /// `None` if its Service can be exported.

@@ -224,12 +224,17 @@ impl Selection {
     }
 
     pub fn service(service: ServiceRef) -> Self {
-        Self::of(BTreeSet::new(), [service].into())
+        Self::services([service].into())
+    }
+
+    /// These single Services.
+    pub fn services(services: BTreeSet<ServiceRef>) -> Self {
+        Self::of(BTreeSet::new(), services)
     }
 
     /// No Service.
     pub fn nothing() -> Self {
-        Self::of(BTreeSet::new(), BTreeSet::new())
+        Self::services(BTreeSet::new())
     }
 
     fn of(namespaces: BTreeSet<String>, services: BTreeSet<ServiceRef>) -> Self {

@@ -89,31 +89,14 @@ pub enum Source {
 }
 
 impl World<'_> {
-    /// All claims of the cluster.
-    async fn all_claims(&self) -> Result<Desired, kubernetes::Error> {
+    /// The claims of the selected Services; more of them if those are many.
+    async fn claims_of(&self, selection: &Selection) -> Result<Desired, kubernetes::Error> {
         match &self.source {
             Source::Annotations(reading) => {
-                let read = self.kubernetes.headless_services(None).await?;
+                let read = self.kubernetes.headless_services(selection).await?;
                 Ok(services::desired(&read, reading))
             }
-            Source::Exports(member) => self.kubernetes.exports(member).await,
-        }
-    }
-
-    /// The claims of these namespaces and Services; more of them if there are many.
-    async fn claims_of(
-        &self,
-        namespaces: &BTreeSet<String>,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<Desired, kubernetes::Error> {
-        match &self.source {
-            Source::Annotations(reading) => {
-                let read = self.kubernetes.selected(namespaces, services).await?;
-                Ok(services::desired(&read, reading))
-            }
-            Source::Exports(member) => {
-                self.kubernetes.selected_exports(namespaces, services, member).await
-            }
+            Source::Exports(member) => self.kubernetes.exports(selection, member).await,
         }
     }
 

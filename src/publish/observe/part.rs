@@ -30,7 +30,7 @@ impl World<'_> {
         }
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
-            self.claims_of(namespaces, services),
+            self.claims_of(selection),
             self.endpoints_of(&can_exist),
             self.registry.some_namespaces(),
         );
@@ -49,7 +49,7 @@ impl World<'_> {
             if places.is_none() {
                 return Ok(None);
             }
-            let desired = self.all_claims().await?;
+            let desired = self.claims_of(&Selection::Everything).await?;
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
@@ -150,8 +150,7 @@ impl World<'_> {
         let services = &scope.read;
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
         let reads = services.iter().map(|service| async move {
-            let only = BTreeSet::from([service.clone()]);
-            let read = self.claims_of(&BTreeSet::new(), &only).await?;
+            let read = self.claims_of(&Selection::service(service.clone())).await?;
             Ok::<_, Error>(read.services.into_values().next())
         });
         let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
@@ -178,7 +177,7 @@ impl World<'_> {
         mut services: BTreeSet<ServiceRef>,
     ) -> Result<BTreeSet<ServiceRef>, Error> {
         if !services.is_empty() {
-            let now = self.claims_of(&BTreeSet::new(), &services).await?;
+            let now = self.claims_of(&Selection::services(services.clone())).await?;
             services.retain(|service| !now.services.contains_key(service));
         }
         Ok(services)

@@ -30,12 +30,13 @@ impl World<'_> {
         selection: &Selection,
         cluster: Option<ReadCluster>,
     ) -> Result<Observation, Error> {
+        let all = &Selection::Everything;
         let (desired, registry) = match cluster {
-            None => tokio::join!(self.all_claims(), self.registry.read()),
+            None => tokio::join!(self.claims_of(all), self.registry.read()),
             Some(ReadCluster { desired, read }) => {
                 let registry = self.registry.read().await;
                 let is_recent = read.elapsed() < STANDS;
-                (if is_recent { Ok(desired) } else { self.all_claims().await }, registry)
+                (if is_recent { Ok(desired) } else { self.claims_of(all).await }, registry)
             }
         };
         let mut observation = self.observation(selection, desired?, registry?);
@@ -58,10 +59,8 @@ impl World<'_> {
     /// # Errors
     /// Returns an error if the cluster could not be read.
     pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observation, Error> {
-        let desired = match selection.names() {
-            Some(names) => self.claims_of(&BTreeSet::new(), names).await?,
-            None => self.all_claims().await?,
-        };
+        let names = selection.names().map(|names| Selection::services(names.clone()));
+        let desired = self.claims_of(&names.unwrap_or(Selection::Everything)).await?;
         let mut observation = self.observation(selection, desired, Registry::default());
         observation.expect_namespaces();
         observation.desired = self.observe_endpoints(observation.desired).await?;
@@ -152,12 +151,13 @@ impl World<'_> {
             }
         }
         let read = Instant::now();
-        let (desired, registry) = tokio::join!(self.all_claims(), self.registry.remembered());
-        let observation = self.observation(&Selection::Everything, desired?, registry?);
+        let all = &Selection::Everything;
+        let (desired, registry) = tokio::join!(self.claims_of(all), self.registry.remembered());
+        let observation = self.observation(all, desired?, registry?);
         let mut observation = Observation { extent: Extent::Part, ..observation };
         observation.expect_namespaces();
         observation.desired = self.observe_endpoints(observation.desired).await?;
-        let mut seen = observation.decided(&Selection::Everything);
+        let mut seen = observation.decided(all);
         let mut missing = Missing::of(&seen);
         let known = &seen.registry;
         match &places {

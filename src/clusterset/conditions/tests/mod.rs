@@ -5,8 +5,6 @@ mod table;
 mod worse;
 mod writes;
 
-use std::collections::BTreeMap;
-
 use super::{ExportOutcome, conditions_to_apply};
 use crate::clusterset::merge::{Conflict, Merged, merge};
 use crate::model::{
@@ -57,10 +55,7 @@ fn exported() -> ExportOutcome {
 fn export(conditions: &[Condition]) -> ServiceExport {
     ServiceExport {
         uid: String::new(),
-        created: EARLIER,
         generation: 3,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
         conditions: conditions.to_vec(),
         obstacle: None,
     }
