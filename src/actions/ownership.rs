@@ -18,10 +18,9 @@ use crate::error::chain;
 use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::{OwnerLabel, Present, Removal, adopt_former};
 use crate::import::{EachImport, Imported};
-use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{ErrorClass, Kubernetes};
 use crate::model::{
-    ClusterArn, Flow, Owner, Policy, RefusedField, Registry, RegistryName, ServiceRef, join,
+    ClusterArn, Flow, Kind, Owner, Policy, RefusedField, Registry, RegistryName, ServiceRef, join,
 };
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe::SharedRegistry;
@@ -208,11 +207,11 @@ impl Invocation<'_> {
         let of_us = owner.selector();
         // Without the definitions the imports are gone, or served in another version. What hung on them may still be there.
         let is_served = kubernetes.serves_multi_cluster().await.map_err(observe::Error::from)?;
-        let imports = is_served.then_some(Resource::ServiceImports);
+        let imports = is_served.then_some(Kind::ServiceImport);
         let mut objects = Objects::default();
-        for resource in imports.into_iter().chain([Resource::Services, Resource::EndpointSlices]) {
-            match kubernetes.objects(resource, &of_us).await {
-                Ok(list) => objects.add_list(resource, list),
+        for kind in imports.into_iter().chain([Kind::Service, Kind::EndpointSlice]) {
+            match kubernetes.objects(kind, &of_us).await {
+                Ok(list) => objects.add_list(kind, list),
                 // A cluster that was never a member need not let the function read its imports.
                 Err(error) => {
                     report.obstacles.push(Obstacle { failed: takes_part, ..unread(&error) });
@@ -238,7 +237,7 @@ impl Invocation<'_> {
 /// Whether a ServiceExport carries the finalizer of AWS's controller. A cluster that only imports has no right to read
 /// them, and without the definitions there are none.
 async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes::Error> {
-    match kubernetes.objects(Resource::ServiceExports, "").await {
+    match kubernetes.objects(Kind::ServiceExport, "").await {
         Ok(exports) => Ok(exports.iter().any(is_of_aws)),
         Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Ok(false),
         Err(error) => Err(error),

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Scope, Unusable};
-use crate::model::{is_derived_service, is_dns_label, is_dns_subdomain, is_imported_slice, words};
+use crate::model::{Kind, is_derived_service, is_dns_label, is_dns_subdomain, is_imported_slice};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 /// The label of the objects of imports.
@@ -62,7 +62,7 @@ impl EventMetadata {
     }
 
     /// Whether the object belongs to an import: this function wrote it, and it changes no export.
-    fn is_imported(&self, kind: Followed) -> bool {
+    fn is_imported(&self, kind: Kind) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         let labels = self.labels.iter().flatten();
         let has_owner = labels.clone().any(|(key, _)| key == OWNER_LABEL);
@@ -70,11 +70,11 @@ impl EventMetadata {
             key == SERVICE_NAME_LABEL && is_derived_service(value)
         };
         match kind {
-            Followed::Service | Followed::Endpoints => has_owner || is_derived_service(name),
-            Followed::EndpointSlice => {
+            Kind::Service | Kind::Endpoints => has_owner || is_derived_service(name),
+            Kind::EndpointSlice => {
                 has_owner || is_imported_slice(name) || labels.into_iter().any(of_derived)
             }
-            Followed::Pod | Followed::Namespace | Followed::ServiceExport => false,
+            _ => false,
         }
     }
 
@@ -106,18 +106,18 @@ pub(super) fn scope(
         let service = service.map(check_service).transpose()?;
         Ok(Scope::inside(metadata.namespace()?, service))
     };
-    let followed = Followed::find(kind, api_version)?;
-    if metadata.is_imported(followed) {
+    let kind = followed(kind, api_version)?;
+    if metadata.is_imported(kind) {
         return Err(Unusable::Imported);
     }
-    match followed {
-        Followed::Service | Followed::Endpoints | Followed::ServiceExport => {
+    match kind {
+        Kind::EndpointSlice => inside(metadata.service_of_slice()?),
+        // Any Service of the namespace may select the pod.
+        Kind::Pod => inside(None),
+        Kind::Namespace => Ok(Scope::inside(check_namespace(metadata.name()?)?, None)),
+        Kind::Service | Kind::Endpoints | Kind::ServiceExport | Kind::ServiceImport => {
             inside(Some(metadata.name()?))
         }
-        Followed::EndpointSlice => inside(metadata.service_of_slice()?),
-        // Any Service of the namespace may select the pod.
-        Followed::Pod => inside(None),
-        Followed::Namespace => Ok(Scope::inside(check_namespace(metadata.name()?)?, None)),
     }
 }
 
@@ -130,51 +130,21 @@ fn without_suffix(slice: &str) -> Option<&str> {
     (generated && slice.len() < LONGEST_GENERATED_NAME).then_some(service)
 }
 
-const CORE: &str = "";
-const DISCOVERY: &str = "discovery.k8s.io";
-const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
-
-words! {
-    /// A kind of object that is followed.
-    pub enum Followed {
-        Service = "Service",
-        EndpointSlice = "EndpointSlice",
-        Endpoints = "Endpoints",
-        Pod = "Pod",
-        Namespace = "Namespace",
-        ServiceExport = "ServiceExport",
-    }
-}
-
-impl Followed {
-    /// Its resource (some senders use that in place of the kind) and its API group.
-    const fn resource(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Service => ("services", CORE),
-            Self::EndpointSlice => ("endpointslices", DISCOVERY),
-            Self::Endpoints => ("endpoints", CORE),
-            Self::Pod => ("pods", CORE),
-            Self::Namespace => ("namespaces", CORE),
-            Self::ServiceExport => ("serviceexports", MULTI_CLUSTER),
-        }
-    }
-
-    /// Finds a kind by its name or resource. Other API groups have kinds of the same name, such as Knative's Service,
-    /// so the group must match if it is known.
-    pub(super) fn find(kind: &str, api_version: Option<&str>) -> Result<Self, Unusable> {
-        let group = api_version
-            .filter(|version| !version.is_empty())
-            .map(|version| version.split_once('/').map_or(CORE, |(group, _)| group));
-        let of_resource = || Self::ALL.into_iter().find(|it| it.resource().0 == kind);
-        let found = Self::parse(kind).or_else(of_resource);
-        let found = found.filter(|it| group.is_none_or(|group| group == it.resource().1));
-        found.ok_or_else(|| unknown(kind, group))
-    }
+/// Finds a kind that is followed by its name or resource, which some senders use in place of the kind. Other API groups
+/// have kinds of the same name, such as Knative's Service, so the group must match if it is known.
+fn followed(kind: &str, api_version: Option<&str>) -> Result<Kind, Unusable> {
+    let group = api_version
+        .filter(|version| !version.is_empty())
+        .map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    let mut kinds = Kind::ALL.into_iter().filter(|it| *it != Kind::ServiceImport);
+    let found = kinds.find(|it| it.as_str() == kind || it.plural() == kind);
+    let found = found.filter(|it| group.is_none_or(|group| group == it.group()));
+    found.ok_or_else(|| unknown(kind, group))
 }
 
 fn unknown(kind: &str, group: Option<&str>) -> Unusable {
     let kind = match group {
-        None | Some(CORE) => check_kind(kind),
+        None | Some("") => check_kind(kind),
         Some(group) => check_kind(&format!("{kind}.{group}")),
     };
     kind.map_or_else(|invalid| invalid, |kind| Unusable::UnknownKind { kind })
@@ -366,16 +336,19 @@ mod tests {
 
     #[test]
     fn every_followed_kind_is_found_by_kind_and_by_resource() {
-        for followed in Followed::ALL {
-            let (kind, (resource, group)) = (followed.as_str(), followed.resource());
-            let version = match group {
-                CORE => "v1".to_owned(),
-                group => format!("{group}/v1"),
-            };
-            for name in [kind, resource] {
-                assert_eq!(Followed::find(name, None), Ok(followed));
-                assert_eq!(Followed::find(name, Some("")), Ok(followed));
-                assert_eq!(Followed::find(name, Some(&version)), Ok(followed));
+        let rows = [
+            (Kind::Service, "services", "v1"),
+            (Kind::EndpointSlice, "endpointslices", "discovery.k8s.io/v1"),
+            (Kind::Endpoints, "endpoints", "v1"),
+            (Kind::Pod, "pods", "v1"),
+            (Kind::Namespace, "namespaces", "v1"),
+            (Kind::ServiceExport, "serviceexports", "multicluster.x-k8s.io/v1"),
+        ];
+        for (kind, resource, version) in rows {
+            for name in [kind.as_str(), resource] {
+                assert_eq!(followed(name, None), Ok(kind));
+                assert_eq!(followed(name, Some("")), Ok(kind));
+                assert_eq!(followed(name, Some(version)), Ok(kind));
             }
         }
     }
@@ -389,18 +362,23 @@ mod tests {
             ("Service", Some("serving.knative.dev/v1"), "Service.serving.knative.dev"),
             ("EndpointSlice", Some("v1"), "EndpointSlice"),
             ("deployments", None, "deployments"),
+            (
+                "ServiceImport",
+                Some("multicluster.x-k8s.io/v1beta1"),
+                "ServiceImport.multicluster.x-k8s.io",
+            ),
         ];
         for (kind, version, named) in rows {
             let kind_named = named.to_owned();
             let expected = Err(Unusable::UnknownKind { kind: kind_named });
-            assert_eq!(Followed::find(kind, version), expected);
+            assert_eq!(followed(kind, version), expected);
         }
     }
 
     #[test]
     fn a_text_that_is_no_kind_is_not_repeated() {
         for (kind, version) in [("Pod\n", None), ("", None), ("Pod", Some("a b/v1"))] {
-            let reading = Followed::find(kind, version);
+            let reading = followed(kind, version);
             assert!(matches!(reading, Err(Unusable::InvalidName { field: "kind", .. })));
         }
     }

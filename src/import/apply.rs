@@ -4,13 +4,11 @@
 use serde_json::Value;
 
 use super::plan::{
-    Change, FailedWrite, Kind, ObjectRef, Present, Stage, Unexpected, Write, missing_fields,
-    refused_fields,
+    Change, FailedWrite, Present, Stage, Unexpected, Write, missing_fields, refused_fields,
 };
 use crate::error::chain;
-use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{Outcome, RefusedField, ServiceRef};
+use crate::model::{Kind, Outcome, RefusedField, ServiceRef};
 use crate::time::Deadline;
 
 /// A change with its outcome.
@@ -96,7 +94,7 @@ impl Applied {
                 let mut text = chain(&error);
                 if error.is_name_taken() {
                     // The lists of a run are by our labels, so it was not known.
-                    match kubernetes.object(named(&change.object)).await {
+                    match kubernetes.object(&change.object).await {
                         Ok(found) => self.taken = found.map(|found| (kind, found)),
                         Err(unread) => text = format!("{text}; {}", chain(&unread)),
                     }
@@ -126,24 +124,15 @@ async fn send(
     change: &Change,
     body: &Value,
 ) -> Result<Option<Value>, Error> {
-    let object = named(&change.object);
+    let object = &change.object;
     match change.write {
         Write::Create => kubernetes.create_object(object, body).await.map(Some),
         Write::Patch => kubernetes.patch_object(object, body).await.map(Some),
         Write::PatchStatus => kubernetes.patch_status(object, body).await.map(Some),
         Write::Delete => {
-            let Some(metadata) = present.metadata(&change.object) else { return Ok(None) };
+            let Some(metadata) = present.metadata(object) else { return Ok(None) };
             kubernetes.delete_object(object, &metadata.uid, &metadata.resource_version).await?;
             Ok(None)
         }
     }
-}
-
-pub(super) fn named(object: &ObjectRef) -> Named<'_> {
-    let resource = match object.kind {
-        Kind::ServiceImport => Resource::ServiceImports,
-        Kind::Service => Resource::Services,
-        Kind::EndpointSlice => Resource::EndpointSlices,
-    };
-    Named { resource, namespace: &object.namespace, name: &object.name }
 }

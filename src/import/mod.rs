@@ -26,16 +26,16 @@ use futures_util::{StreamExt, stream};
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    About, ClusterId, Family, Member, Notice, Outcome, Policy, RefusedField, Selection, ServiceRef,
-    Timestamp, Tone, is_derived_service, join,
+    ClusterId, Family, Kind, Member, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection,
+    ServiceRef, Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
 use guard::Run;
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, FailedWrite, Kind, Metadata, NamespaceState, ObjectRef, OwnerLabel, Plan,
-    Present, Read, Reason, Tally, Unexpected, Write,
+    Basis, EXCLUDED, FailedWrite, Metadata, NamespaceState, OwnerLabel, Plan, Present, Read,
+    Reason, Tally, Unexpected, Write,
 };
 use sources::{Allows, Members};
 
@@ -315,7 +315,7 @@ impl ImportRun<'_> {
         let ips = self.present.derived.as_ref().map(|derived| &derived.cluster_ips)?;
         let lost: Vec<&IpAddr> = former.iter().filter(|ip| !ips.contains(ip)).collect();
         (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
-            about: About::ServiceImport,
+            about: Kind::ServiceImport,
             tone: Tone::Warning,
             service: self.name.clone(),
             uid: import.metadata.uid.clone(),
@@ -336,7 +336,7 @@ impl ImportRun<'_> {
         let created = created.find(|it| it.object.kind == Kind::Service);
         let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
         // The creation reports an error, or an object that cannot be read.
-        let found = kubernetes.object(apply::named(&created.object)).await.ok().flatten();
+        let found = kubernetes.object(&created.object).await.ok().flatten();
         let foreign = found.filter(|found| !owner.owns(&Metadata::read(found)));
         foreign.is_some_and(|foreign| self.present.store(Kind::Service, &foreign).is_ok())
     }

@@ -12,9 +12,8 @@ use super::plan::{
     Slice, Unexpected, name_of,
 };
 use crate::clusterset::id;
-use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{ClusterId, ServiceRef, is_derived_service, join};
+use crate::model::{ClusterId, Kind, ObjectRef, ServiceRef, is_derived_service, join};
 
 /// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -52,18 +51,18 @@ impl Objects {
     pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
         let of_us = owner.selector();
         let (services, slices, namespaces, declares) = tokio::try_join!(
-            kubernetes.objects(Resource::Services, &of_us),
-            kubernetes.objects_as((Resource::EndpointSlices, None), &of_us, |it| slice_of(&it)),
-            kubernetes.objects(Resource::Namespaces, ""),
+            kubernetes.objects(Kind::Service, &of_us),
+            kubernetes.objects_as((Kind::EndpointSlice, None), &of_us, |it| slice_of(&it)),
+            kubernetes.objects(Kind::Namespace, ""),
             kubernetes.declares_slice_objects(),
         )?;
         // The owners last: Kubernetes deletes what gets one that was gone before the object lost it.
-        let imports = kubernetes.objects(Resource::ServiceImports, "").await?;
+        let imports = kubernetes.objects(Kind::ServiceImport, "").await?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
-        objects.add_list(Resource::ServiceImports, imports);
-        objects.add_list(Resource::Services, services);
+        objects.add_list(Kind::ServiceImport, imports);
+        objects.add_list(Kind::Service, services);
         objects.add_slices(slices);
-        objects.add_list(Resource::Namespaces, namespaces);
+        objects.add_list(Kind::Namespace, namespaces);
         Ok(objects)
     }
 
@@ -79,19 +78,17 @@ impl Objects {
         let mut objects = Self::default();
         for service in services {
             let ServiceRef { namespace, name } = service;
-            let derived = id::derived_service(service);
-            let named = |resource, name| Named { resource, namespace, name };
+            let derived = ObjectRef::of(service, Kind::Service, &id::derived_service(service));
+            let import = ObjectRef::of(service, Kind::ServiceImport, name);
             let selector = format!("{},{SERVICE_NAME}={name}", owner.selector());
             let (service_object, slices, declares) = tokio::try_join!(
-                kubernetes.object(named(Resource::Services, &derived)),
-                kubernetes.objects_as(
-                    (Resource::EndpointSlices, Some(namespace)),
-                    &selector,
-                    |slice| slice_of(&slice)
-                ),
+                kubernetes.object(&derived),
+                kubernetes.objects_as((Kind::EndpointSlice, Some(namespace)), &selector, |slice| {
+                    slice_of(&slice)
+                }),
                 kubernetes.declares_slice_objects(),
             )?;
-            let import = kubernetes.object(named(Resource::ServiceImports, name)).await?;
+            let import = kubernetes.object(&import).await?;
             objects.declares_slice_objects |= declares;
             // A namespace with an import exists. If it is terminating, the API server refuses what would be created there.
             let state = match &import {
@@ -99,25 +96,25 @@ impl Objects {
                 None => kubernetes.namespace(namespace).await?.as_ref().map(state_of),
             };
             objects.namespaces.extend(state.map(|state| (namespace.clone(), state)));
-            objects.add_list(Resource::ServiceImports, import);
-            objects.add_list(Resource::Services, service_object);
+            objects.add_list(Kind::ServiceImport, import);
+            objects.add_list(Kind::Service, service_object);
             objects.add_slices(slices);
         }
         Ok(objects)
     }
 
-    /// Adds objects of a resource as an API server lists them.
-    pub fn add_list(&mut self, resource: Resource, list: impl IntoIterator<Item = Value>) {
+    /// Adds objects of a kind as an API server lists them.
+    pub fn add_list(&mut self, kind: Kind, list: impl IntoIterator<Item = Value>) {
         let named = list.into_iter().map(|object| (name_of(&object), object));
-        match resource {
-            Resource::ServiceImports => self.imports.extend(named),
-            Resource::Services => self.services.extend(named),
-            Resource::EndpointSlices => self.add_slices(named.map(|(_, slice)| slice_of(&slice))),
-            Resource::Namespaces => {
+        match kind {
+            Kind::ServiceImport => self.imports.extend(named),
+            Kind::Service => self.services.extend(named),
+            Kind::EndpointSlice => self.add_slices(named.map(|(_, slice)| slice_of(&slice))),
+            Kind::Namespace => {
                 let states = named.map(|(name, namespace)| (name.name, state_of(&namespace)));
                 self.namespaces.extend(states);
             }
-            Resource::ServiceExports => {}
+            _ => {}
         }
     }
 
@@ -245,7 +242,7 @@ impl DerivedOfAws {
     /// # Errors
     /// Returns an error if the Services could not be listed.
     pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
-        let services = kubernetes.objects(Resource::Services, SERVICE_NAME).await?;
+        let services = kubernetes.objects(Kind::Service, SERVICE_NAME).await?;
         Ok(Self::of(&services, owner))
     }
 
@@ -301,9 +298,9 @@ mod tests {
         let own = |name: &str| json!({"metadata": {"namespace": "shop", "name": name, "labels": {"cloud-map-sync/owner": "cloud-map-sync"}}});
         let web = ServiceRef::new("shop", "web");
         let derived = ServiceRef::new("shop", id::derived_service(&web));
-        objects.add_list(Resource::Services, [own("web")]);
+        objects.add_list(Kind::Service, [own("web")]);
         assert_eq!(objects.present(&web).expect("it is read").derived, None);
-        objects.add_list(Resource::Services, [own(&derived.name)]);
+        objects.add_list(Kind::Service, [own(&derived.name)]);
         for name in [&web, &derived] {
             let present = objects.present(name).expect("it is read").derived.expect("it is there");
             assert_eq!(present.metadata.name, derived.name);

@@ -14,10 +14,10 @@ use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints as CoreEndpoints};
 use kube::api::{Api, ListParams};
 
 use super::object::{Conditions, EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
-use super::objects::{List, Resource};
+use super::objects::List;
 use super::services::MAX_NAMED;
 use super::{CONCURRENCY, Error, Kubernetes};
-use crate::model::{Endpoint, ServiceRef, is_dns_subdomain, is_label_word};
+use crate::model::{Endpoint, Kind, ServiceRef, is_dns_subdomain, is_label_word};
 
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
 const SLICES_PER_PAGE: u32 = 100;
@@ -73,7 +73,7 @@ impl Kubernetes {
         let namespace = namespace.as_deref();
         let within = namespace.map(|it| format!(" in {it}")).unwrap_or_default();
         let name = format!("the EndpointSlices{within}");
-        let all = List::all(Resource::EndpointSlices, namespace, &name);
+        let all = List::all(Kind::EndpointSlice, namespace, &name);
         let params = ListParams::default().labels(&selector);
         let list = List { params, page: SLICES_PER_PAGE, ..all };
         let keep = |mut slice: EndpointSlice| {

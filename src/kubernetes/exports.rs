@@ -14,12 +14,12 @@ use super::endpoint_slices::{SERVICE_NAME, SliceList, selector};
 use super::object::{
     ObjectMetadata, ObjectPort, Service, ServiceFields, from_object, null_is_empty,
 };
-use super::objects::{List, Resource};
+use super::objects::List;
 use super::services::{self, is_headless, read_selected};
 use super::{Error, Kubernetes};
 use crate::model::{
-    Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family, ImportType, Member,
-    NamespaceReference, NotExportable, Properties, Protocol, PublishedService, Selection,
+    Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family, ImportType, Kind,
+    Member, NamespaceReference, NotExportable, Properties, Protocol, PublishedService, Selection,
     ServiceExport, ServiceRef, Timestamp,
 };
 
@@ -51,24 +51,21 @@ impl Kubernetes {
     /// not read is never taken for one that is gone.
     pub async fn exports(&self, selection: &Selection, member: &Member) -> Result<Desired, Error> {
         let list = async |namespace: Option<&str>| {
-            let list = List::all(Resource::ServiceExports, namespace, "the ServiceExports");
+            let list = List::all(Kind::ServiceExport, namespace, "the ServiceExports");
             self.list(&list, Some).await
         };
         // Without the API the server answers 404, too, but with no name.
-        let get = async |export: &ServiceRef| {
-            self.get_of(Resource::ServiceExports, "ServiceExport", export, is_absent).await
-        };
+        let get =
+            async |export: &ServiceRef| self.get_of(Kind::ServiceExport, export, is_absent).await;
         let exports = read_selected(selection, list, get).await.map_err(Error::of_multi_cluster)?;
         let names: BTreeSet<ServiceRef> =
             exports.iter().map(|it: &ExportObject| it.metadata.name()).collect();
         let list = async |_: Option<&str>| {
             let keep =
                 |service: Service| names.contains(&service.metadata.name()).then_some(service);
-            self.list(&List::all(Resource::Services, None, "the Services"), keep).await
+            self.list(&List::all(Kind::Service, None, "the Services"), keep).await
         };
-        let get = async |service: &ServiceRef| {
-            self.get_of(Resource::Services, "Service", service, is_absent).await
-        };
+        let get = async |service: &ServiceRef| self.get_of(Kind::Service, service, is_absent).await;
         let services = read_selected(&Selection::services(names.clone()), list, get).await?;
         let services = services.into_iter().map(|service| (service.metadata.name(), service));
         Ok(desired(exports, &services.collect(), member))

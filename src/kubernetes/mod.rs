@@ -8,7 +8,7 @@ pub mod endpoint_slices;
 mod events;
 pub mod exports;
 pub mod object;
-pub mod objects;
+mod objects;
 mod remembered;
 pub mod services;
 #[cfg(test)]

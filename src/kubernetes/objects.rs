@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::object::{FromObject, null_is_empty};
 use super::{Error, Kubernetes};
-use crate::model::{ServiceRef, words};
+use crate::model::{Kind, ObjectRef, ServiceRef};
 
 /// The number of objects of a page.
 const PER_PAGE: u32 = 500;
@@ -27,52 +27,21 @@ const MAX_RESTARTS: usize = 3;
 /// The manager in the managed fields of what this function writes.
 const MANAGER: &str = "cloud-map-sync";
 
-words! {
-    /// A kind of object that is read or written as JSON.
-    pub enum Resource {
-        Namespaces = "namespaces",
-        Services = "services",
-        EndpointSlices = "endpointslices",
-        ServiceImports = "serviceimports",
-        ServiceExports = "serviceexports",
-    }
+/// The path of all objects of a kind, or of those of a namespace.
+fn path(kind: Kind, namespace: Option<&str>) -> String {
+    let api = if kind.group().is_empty() { "api" } else { "apis" };
+    let within = namespace.map(|it| format!("/namespaces/{it}")).unwrap_or_default();
+    format!("/{api}/{}{within}/{}", kind.api_version(), kind.plural())
 }
 
-/// An object, for the paths and messages of its requests.
-#[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
-    pub resource: Resource,
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
-
-impl Resource {
-    /// The path of all objects, or of those of a namespace.
-    pub(super) fn path(self, namespace: Option<&str>) -> String {
-        let api = match self {
-            Self::Namespaces | Self::Services => "/api/v1",
-            Self::EndpointSlices => "/apis/discovery.k8s.io/v1",
-            Self::ServiceImports | Self::ServiceExports => "/apis/multicluster.x-k8s.io/v1beta1",
-        };
-        let within = namespace.map(|it| format!("/namespaces/{it}")).unwrap_or_default();
-        format!("{api}{within}/{}", self.as_str())
-    }
-}
-
-impl Named<'_> {
-    /// The path of the objects beside it.
-    fn path(&self) -> String {
-        self.resource.path(Some(self.namespace))
-    }
-
-    fn noun(&self) -> String {
-        format!("{} {}/{}", self.resource.as_str(), self.namespace, self.name)
-    }
+/// The object in messages.
+fn noun(ObjectRef { kind, namespace, name }: &ObjectRef) -> String {
+    format!("{} {namespace}/{name}", kind.plural())
 }
 
 /// The request of a list.
 pub(super) struct List<'a> {
-    pub resource: Resource,
+    pub kind: Kind,
     /// `None`: all namespaces.
     pub namespace: Option<&'a str>,
     /// The selectors.
@@ -83,8 +52,8 @@ pub(super) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    pub fn all(resource: Resource, namespace: Option<&'a str>, name: &'a str) -> Self {
-        Self { resource, namespace, params: ListParams::default(), page: PER_PAGE, name }
+    pub fn all(kind: Kind, namespace: Option<&'a str>, name: &'a str) -> Self {
+        Self { kind, namespace, params: ListParams::default(), page: PER_PAGE, name }
     }
 }
 
@@ -130,7 +99,7 @@ impl Kubernetes {
         list: &List<'_>,
         keep: &impl Fn(K) -> Option<T>,
     ) -> Result<Vec<T>, RequestError> {
-        let path = list.resource.path(list.namespace);
+        let path = path(list.kind, list.namespace);
         let mut params = ListParams { limit: Some(list.page), ..list.params.clone() };
         let mut kept = Vec::new();
         loop {
@@ -148,12 +117,12 @@ impl Kubernetes {
         }
     }
 
-    /// All objects of a resource with these labels, in all namespaces.
+    /// All objects of a kind with these labels, in all namespaces.
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
-    pub async fn objects(&self, resource: Resource, labels: &str) -> Result<Vec<Value>, Error> {
-        self.objects_as((resource, None), labels, |it| it).await
+    pub async fn objects(&self, kind: Kind, labels: &str) -> Result<Vec<Value>, Error> {
+        self.objects_as((kind, None), labels, |it| it).await
     }
 
     /// The same in all namespaces or one, and of each object only this part is kept in memory.
@@ -162,12 +131,12 @@ impl Kubernetes {
     /// As [`Self::objects`].
     pub async fn objects_as<T>(
         &self,
-        (resource, namespace): (Resource, Option<&str>),
+        (kind, namespace): (Kind, Option<&str>),
         labels: &str,
         part: impl Fn(Value) -> T,
     ) -> Result<Vec<T>, Error> {
-        let name = format!("the {}", resource.as_str());
-        let mut list = List::all(resource, namespace, &name);
+        let name = format!("the {}", kind.plural());
+        let mut list = List::all(kind, namespace, &name);
         list.params.label_selector = (!labels.is_empty()).then(|| labels.to_owned());
         let listed = self.list(&list, |object| Some(part(object))).await;
         listed.map_err(Error::of_multi_cluster)
@@ -177,8 +146,8 @@ impl Kubernetes {
     ///
     /// # Errors
     /// As [`Self::objects`].
-    pub async fn has_objects(&self, resource: Resource, labels: &str) -> Result<bool, Error> {
-        Ok(!self.objects_as((resource, None), labels, drop).await?.is_empty())
+    pub async fn has_objects(&self, kind: Kind, labels: &str) -> Result<bool, Error> {
+        Ok(!self.objects_as((kind, None), labels, drop).await?.is_empty())
     }
 
     /// One object; `None` if the answer is an error by which it `is_absent`.
@@ -199,15 +168,14 @@ impl Kubernetes {
     /// The same by a reference, which may have a name that no object can have.
     pub(super) async fn get_of<K: DeserializeOwned>(
         &self,
-        resource: Resource,
-        kind: &str,
+        kind: Kind,
         object: &ServiceRef,
         is_absent: fn(&Status) -> bool,
     ) -> Result<Option<K>, Error> {
         if !object.can_exist() {
             return Ok(None);
         }
-        let path = resource.path(Some(&object.namespace));
+        let path = path(kind, Some(&object.namespace));
         self.get(&path, &object.name, &format!("{kind} {object}"), is_absent).await
     }
 
@@ -215,9 +183,9 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error on any other answer.
-    pub async fn object(&self, object: Named<'_>) -> Result<Option<Value>, Error> {
-        let (path, noun) = (object.path(), object.noun());
-        let read = self.get(&path, object.name, &noun, Status::is_not_found).await;
+    pub async fn object(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
+        let path = path(object.kind, Some(&object.namespace));
+        let read = self.get(&path, &object.name, &noun(object), Status::is_not_found).await;
         read.map_err(Error::of_multi_cluster)
     }
 
@@ -226,7 +194,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn namespace(&self, name: &str) -> Result<Option<Value>, Error> {
-        let (path, noun) = (Resource::Namespaces.path(None), format!("namespace {name}"));
+        let (path, noun) = (path(Kind::Namespace, None), format!("namespace {name}"));
         let read = self.get(&path, name, &noun, Status::is_not_found).await;
         read.map_err(Error::of_multi_cluster)
     }
@@ -235,7 +203,7 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if the server refuses it, also if it exists (409).
-    pub async fn create_object(&self, object: Named<'_>, body: &Value) -> Result<Value, Error> {
+    pub async fn create_object(&self, object: &ObjectRef, body: &Value) -> Result<Value, Error> {
         let params =
             PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         self.write("create", object, |it| it.create(&params, body.to_string().into_bytes())).await
@@ -245,7 +213,7 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if the server would refuse it.
-    pub async fn try_creation(&self, object: Named<'_>, body: &Value) -> Result<(), Error> {
+    pub async fn try_creation(&self, object: &ObjectRef, body: &Value) -> Result<(), Error> {
         let params = PostParams { dry_run: true, ..PostParams::default() };
         let create = |it: Request| it.create(&params, body.to_string().into_bytes());
         self.write("try to create", object, create).await.map(drop)
@@ -255,18 +223,18 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if the server refuses it, also if the object has changed since it was read (409).
-    pub async fn patch_object(&self, object: Named<'_>, patch: &Value) -> Result<Value, Error> {
+    pub async fn patch_object(&self, object: &ObjectRef, patch: &Value) -> Result<Value, Error> {
         let patch = Patch::Merge(patch);
-        self.write("patch", object, |it| it.patch(object.name, &by_us(), &patch)).await
+        self.write("patch", object, |it| it.patch(&object.name, &by_us(), &patch)).await
     }
 
     /// Changes the status of an object by a merge patch, and returns the object.
     ///
     /// # Errors
     /// As [`Self::patch_object`].
-    pub async fn patch_status(&self, object: Named<'_>, patch: &Value) -> Result<Value, Error> {
+    pub async fn patch_status(&self, object: &ObjectRef, patch: &Value) -> Result<Value, Error> {
         let patch = Patch::Merge(patch);
-        let change = |it: Request| it.patch_subresource("status", object.name, &by_us(), &patch);
+        let change = |it: Request| it.patch_subresource("status", &object.name, &by_us(), &patch);
         self.write("patch the status of", object, change).await
     }
 
@@ -274,9 +242,9 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if the server refuses it.
-    pub async fn apply_status(&self, object: Named<'_>, body: &Value) -> Result<(), Error> {
+    pub async fn apply_status(&self, object: &ObjectRef, body: &Value) -> Result<(), Error> {
         let (params, patch) = (by_us().force(), Patch::Apply(body));
-        let apply = |it: Request| it.patch_subresource("status", object.name, &params, &patch);
+        let apply = |it: Request| it.patch_subresource("status", &object.name, &params, &patch);
         self.write("apply the status of", object, apply).await.map(drop)
     }
 
@@ -286,14 +254,14 @@ impl Kubernetes {
     /// Returns an error if the server refuses it, also if the object is another one or has changed (409).
     pub async fn delete_object(
         &self,
-        object: Named<'_>,
+        object: &ObjectRef,
         uid: &str,
         version: &str,
     ) -> Result<(), Error> {
         let preconditions =
             Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) };
         let params = DeleteParams::background().preconditions(preconditions);
-        match self.write("delete", object, |it| it.delete(object.name, &params)).await {
+        match self.write("delete", object, |it| it.delete(&object.name, &params)).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
@@ -302,11 +270,12 @@ impl Kubernetes {
     async fn write(
         &self,
         verb: &str,
-        object: Named<'_>,
+        object: &ObjectRef,
         request: impl FnOnce(Request) -> BuiltRequest,
     ) -> Result<Value, Error> {
-        let written = self.send(request(Request::new(object.path()))).await;
-        let failed = |error| Error::new(format!("{verb} {}", object.noun()), error);
+        let path = path(object.kind, Some(&object.namespace));
+        let written = self.send(request(Request::new(path))).await;
+        let failed = |error| Error::new(format!("{verb} {}", noun(object)), error);
         written.map_err(|error| failed(error).of_multi_cluster())
     }
 

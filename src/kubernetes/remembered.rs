@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::{Error, Kubernetes};
-use crate::model::{Family, RefusedField, SignedDuration, Timestamp};
+use crate::model::{Family, Kind, RefusedField, SignedDuration, Timestamp};
 
 /// How long a refusal of a field counts, unless the server's version changes before.
 const REFUSAL_TTL: SignedDuration = SignedDuration::from_hours(1);
@@ -130,10 +130,6 @@ impl Kubernetes {
     }
 }
 
-/// The group of `EndpointSlices` with its version.
-const SLICES: &str = "discovery.k8s.io/v1";
-/// The version of the Multi-Cluster Services API that is read and written.
-const MULTI_CLUSTER: &str = "multicluster.x-k8s.io/v1beta1";
 /// The versions of the API of ClusterProperties, the newest first.
 const PROPERTIES: [&str; 3] = ["about.k8s.io/v1", "about.k8s.io/v1beta1", "about.k8s.io/v1alpha1"];
 
@@ -153,7 +149,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if discovery does not return a list of API groups.
     pub(super) async fn serves_slices(&self) -> Result<bool, Error> {
-        let has_slices = || async { Ok(self.discover().await?.contains(SLICES)) };
+        let has_slices =
+            || async { Ok(self.discover().await?.contains(Kind::EndpointSlice.api_version())) };
         self.remembered.slices.get_or_try_init(has_slices).await.copied()
     }
 
@@ -167,7 +164,7 @@ impl Kubernetes {
             return Ok(true);
         }
         let versions = self.discover().await?;
-        let is_served = versions.contains(MULTI_CLUSTER);
+        let is_served = versions.contains(Kind::ServiceExport.api_version());
         keep_answer(known, (), is_served.then_some(versions));
         Ok(is_served)
     }
@@ -207,7 +204,7 @@ impl Kubernetes {
             return Ok(true);
         }
         let failed = |error| Error::new("read the schema of ServiceImports", error);
-        let path = format!("/openapi/v3/apis/{MULTI_CLUSTER}");
+        let path = format!("/openapi/v3/apis/{}", Kind::ServiceImport.api_version());
         let request = http::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
         let text = self.client.request_text(request).await.map_err(failed)?;

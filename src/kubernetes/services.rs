@@ -7,10 +7,10 @@ use futures_util::future::try_join_all;
 use kube::core::Status;
 
 use super::object::Service;
-use super::objects::{List, Resource};
+use super::objects::List;
 use super::{Error, Kubernetes, annotation};
 use crate::model::{
-    BadAnnotation, Claims, Desired, Family, NamespaceReference, PublishedService, Selection,
+    BadAnnotation, Claims, Desired, Family, Kind, NamespaceReference, PublishedService, Selection,
     ServicePort, ServiceRef,
 };
 
@@ -30,7 +30,7 @@ impl Kubernetes {
     }
 
     async fn list_headless(&self, namespace: Option<&str>) -> Result<Vec<Service>, Error> {
-        let all = |name| List::all(Resource::Services, namespace, name);
+        let all = |name| List::all(Kind::Service, namespace, name);
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let mut list = all("the headless Services");
         list.params.field_selector = Some("spec.clusterIP=None".to_owned());
@@ -46,8 +46,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any reply but the Service or a 404 of the API server.
     pub async fn service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
-        let (kind, is_absent) = (Resource::Services, Status::is_not_found);
-        match self.get_of::<Service>(kind, "Service", service, is_absent).await? {
+        match self.get_of::<Service>(Kind::Service, service, Status::is_not_found).await? {
             Some(found) if found.metadata.name != service.name => {
                 let other = Status::failure("the answer is another object", "NotTheService");
                 let action = format!("get Service {service}");

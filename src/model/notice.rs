@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::words::words;
-use super::{ServiceRef, Timestamp, fingerprint};
+use super::{Kind, ServiceRef, Timestamp, fingerprint};
 
 /// The name under which this function reports Events. Forwarders may send these back, and they ask for no sync.
 pub const REPORTER: &str = "cloud-map-sync";
@@ -14,7 +14,8 @@ pub const REPORTER: &str = "cloud-map-sync";
 /// A notice for the owner of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    pub about: About,
+    /// The kind of the object.
+    pub about: Kind,
     pub tone: Tone,
     /// The name of the object.
     pub service: ServiceRef,
@@ -64,24 +65,6 @@ impl Events {
             Self::All => true,
             Self::Warnings => tone == Tone::Warning,
             Self::None => false,
-        }
-    }
-}
-
-words! {
-    /// The kind of the object that a notice is about.
-    pub enum About {
-        Service = "Service",
-        ServiceExport = "ServiceExport",
-        ServiceImport = "ServiceImport",
-    }
-}
-
-impl About {
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::Service => "v1",
-            Self::ServiceExport | Self::ServiceImport => "multicluster.x-k8s.io/v1beta1",
         }
     }
 }
@@ -143,8 +126,7 @@ mod tests {
     use super::*;
 
     fn notice(reason: &str, note: &str, uid: &str) -> Notice {
-        let (about, tone, service) =
-            (About::Service, Tone::Warning, ServiceRef::new("shop", "web"));
+        let (about, tone, service) = (Kind::Service, Tone::Warning, ServiceRef::new("shop", "web"));
         let (uid, reason, note) = (uid.into(), reason.into(), note.into());
         Notice { about, tone, service, uid, reason, note }
     }

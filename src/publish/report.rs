@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
 use crate::model::{
-    About, Desired, InstanceKey, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb, join,
+    Desired, InstanceKey, Kind, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb, join,
 };
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
@@ -237,7 +237,7 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
             continue;
         }
         notices.entry((service.clone(), reason.code())).or_insert_with(|| Notice {
-            about: About::Service,
+            about: Kind::Service,
             tone: Tone::Warning,
             service: service.clone(),
             uid: annotated.uid.clone(),
@@ -269,7 +269,7 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
             // A Service that is gone has no Events.
             let uid = desired.services.get(service).filter(|_| !counted.is_empty())?.uid.clone();
             Some(Notice {
-                about: About::Service,
+                about: Kind::Service,
                 tone: Tone::News(now),
                 service: service.clone(),
                 uid,

@@ -20,11 +20,10 @@ use crate::import::Imported;
 use crate::import::observe::{DerivedOfAws, Objects};
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
-use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    About, ClusterArn, Condition, Flow, Member, Notice, Outcome, Overlay, Owner, Selection,
-    ServiceRef, Tone,
+    ClusterArn, Condition, Flow, Kind, Member, Notice, ObjectRef, Outcome, Overlay, Owner,
+    Selection, ServiceRef, Tone,
 };
 use crate::publish::exports::{
     self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
@@ -302,7 +301,7 @@ impl Joined<'_> {
             let Some(wanted) = wanted else { continue };
             let worse = turned_bad(export, &wanted).into_iter();
             notices.extend(worse.map(|(reason, note)| Notice {
-                about: About::ServiceExport,
+                about: Kind::ServiceExport,
                 tone: Tone::Warning,
                 service: service.clone(),
                 uid: export.uid.clone(),
@@ -334,15 +333,14 @@ impl Joined<'_> {
         if !self.invocation.deadline.is_open() {
             return Some((service, true, Outcome::undone("the time of the run was over")));
         }
-        let ServiceRef { namespace, name } = service;
-        let object = Named { resource: Resource::ServiceExports, namespace, name };
+        let object = ObjectRef::of(service, Kind::ServiceExport, &service.name);
         let status = json!({
-            "apiVersion": "multicluster.x-k8s.io/v1beta1",
-            "kind": "ServiceExport",
-            "metadata": {"namespace": namespace, "name": name},
+            "apiVersion": object.kind.api_version(),
+            "kind": object.kind,
+            "metadata": {"namespace": service.namespace, "name": service.name},
             "status": {"conditions": conditions},
         });
-        let written = self.connection.kubernetes.apply_status(object, &status).await;
+        let written = self.connection.kubernetes.apply_status(&object, &status).await;
         let error = written.err().filter(|error| !error.is_not_found())?;
         let text = format!("conditions not written: {}", chain(&error));
         Some((service, !error.is_permanent(), Outcome::Failed { error: text }))

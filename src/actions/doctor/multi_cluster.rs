@@ -19,10 +19,10 @@ use crate::clusterset::{members, record};
 use crate::error::chain;
 use crate::import::plan::{EXCLUDED, OWNER_LABEL};
 use crate::kubernetes::access::{Rights, TO_EXPORT, TO_IMPORT, cluster_property};
-use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    ClusterArn, Flow, Member, Owner, Registry, Selection, ServiceRef, join, join_or,
+    ClusterArn, Flow, Kind, Member, ObjectRef, Owner, Registry, Selection, ServiceRef, join,
+    join_or,
 };
 use crate::publish::exports::{INSTALL, MAXIMUM, PublishedExports};
 use crate::publish::observe::SharedRegistry;
@@ -292,7 +292,7 @@ async fn try_creations(kubernetes: &Kubernetes) -> Result<Check, Error> {
         "metadata": { "namespace": NAMESPACE, "name": PROBE },
         "spec": { "type": "ClusterSetIP", "ports": [{ "port": 80, "protocol": "TCP" }] },
     });
-    if !is_refused(kubernetes, Resource::ServiceImports, &unlabelled, OWNER_LABEL).await? {
+    if !is_refused(kubernetes, Kind::ServiceImport, &unlabelled, OWNER_LABEL).await? {
         let detail = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
         return Ok(Check::note(NAME, detail, ADMISSION_FIX));
     }
@@ -313,7 +313,7 @@ async fn try_creations(kubernetes: &Kubernetes) -> Result<Check, Error> {
         "endpoints": [],
         "ports": [],
     });
-    if !is_refused(kubernetes, Resource::EndpointSlices, &of_another_service, SLICE_RULE).await? {
+    if !is_refused(kubernetes, Kind::EndpointSlice, &of_another_service, SLICE_RULE).await? {
         let detail = "the API server lets the function add endpoints to any Service, by an EndpointSlice with the label cloud-map-sync/owner: its policy is that of an earlier release";
         return Ok(Check::failed(NAME, detail, ADMISSION_FIX));
     }
@@ -324,13 +324,13 @@ async fn try_creations(kubernetes: &Kubernetes) -> Result<Check, Error> {
 /// refusal.
 async fn is_refused(
     kubernetes: &Kubernetes,
-    resource: Resource,
+    kind: Kind,
     body: &Value,
     rule: &str,
 ) -> Result<bool, Error> {
     let name = body["metadata"]["name"].as_str().unwrap_or_default();
-    let object = Named { resource, namespace: NAMESPACE, name };
-    match kubernetes.try_creation(object, body).await {
+    let object = ObjectRef { kind, namespace: NAMESPACE.to_owned(), name: name.to_owned() };
+    match kubernetes.try_creation(&object, body).await {
         Ok(()) => Ok(false),
         Err(error) if error.is_denied(rule) || error.is_denied(EXCLUDED) => Ok(true),
         Err(error) => Err(error),

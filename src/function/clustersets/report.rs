@@ -14,8 +14,7 @@ use crate::import::Imported;
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::kubernetes::Kubernetes;
-use crate::kubernetes::objects::Resource;
-use crate::model::Selection;
+use crate::model::{Kind, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
 use crate::publish::plan::Claimed;
 use crate::reconcile::Joined;
@@ -192,8 +191,8 @@ impl Clustersets<'_> {
 
 async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {
     let of_us = owner.selector();
-    for resource in [Resource::ServiceImports, Resource::Services, Resource::EndpointSlices] {
-        if kubernetes.has_objects(resource, &of_us).await.unwrap_or_default() {
+    for kind in [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice] {
+        if kubernetes.has_objects(kind, &of_us).await.unwrap_or_default() {
             return true;
         }
     }

@@ -6,9 +6,9 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
-use crate::model::{
-    ExportedPort, Family, Properties, ServiceRef, SignedDuration, Timestamp, join, join_or, words,
-};
+use crate::model::{ExportedPort, Family, Properties, SignedDuration, Timestamp, join, join_or};
+
+pub use crate::model::{Kind, ObjectRef};
 
 /// The annotation of a slice or a ServiceImport with what it is ahead of Cloud Map in. No change is made for it alone.
 pub(super) const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
@@ -41,22 +41,6 @@ pub struct Change {
     pub content: Content,
     /// The content or the difference, for people.
     pub detail: String,
-}
-
-/// An object by kind, namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectRef {
-    pub kind: Kind,
-    pub namespace: String,
-    pub name: String,
-}
-
-words! {
-    pub enum Kind {
-        ServiceImport = "ServiceImport",
-        Service = "Service",
-        EndpointSlice = "EndpointSlice",
-    }
 }
 
 /// The order of the changes of one import. All additions precede all removals, so an endpoint that moves to another
@@ -99,38 +83,6 @@ pub struct Content {
     pub owners: Option<Vec<OwnerReference>>,
     /// If `spec.ips` is written: the families of the derived Service's addresses, in their order.
     pub ips: Option<Vec<Family>>,
-}
-
-impl Kind {
-    pub fn api_version(self) -> &'static str {
-        match self {
-            Self::ServiceImport => "multicluster.x-k8s.io/v1beta1",
-            Self::Service => "v1",
-            Self::EndpointSlice => "discovery.k8s.io/v1",
-        }
-    }
-
-    /// The resource as kubectl has it.
-    pub fn resource(self) -> &'static str {
-        match self {
-            Self::ServiceImport => "serviceimports.multicluster.x-k8s.io",
-            Self::Service => "services",
-            Self::EndpointSlice => "endpointslices.discovery.k8s.io",
-        }
-    }
-}
-
-impl ObjectRef {
-    /// An object of the import of a service.
-    pub fn of(service: &ServiceRef, kind: Kind, name: &str) -> Self {
-        Self { kind, namespace: service.namespace.clone(), name: name.to_owned() }
-    }
-}
-
-impl fmt::Display for ObjectRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
-    }
 }
 
 impl Content {
@@ -179,7 +131,7 @@ impl Change {
         let stage = match object.kind {
             Kind::ServiceImport => Stage::DeleteImport,
             Kind::Service => Stage::RemovePorts,
-            Kind::EndpointSlice => Stage::RemoveEndpoints,
+            _ => Stage::RemoveEndpoints,
         };
         let (content, detail) = (Content::default(), detail.to_owned());
         Self { stage, object, write: Write::Delete, content, detail }
@@ -191,7 +143,7 @@ impl Change {
             (_, Write::PatchStatus) => "status",
             (Kind::ServiceImport, _) => "import",
             (Kind::Service, _) => "service",
-            (Kind::EndpointSlice, _) => "slice",
+            _ => "slice",
         };
         let ObjectRef { namespace, name, .. } = &self.object;
         format!("{} {noun:<10} {namespace}/{name}  {}", self.sign(), self.detail)

@@ -212,7 +212,7 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
     let is_needed = |kind| match kind {
         Kind::ServiceImport => true,
         Kind::Service => service.kind == ImportType::ClusterSetIp,
-        Kind::EndpointSlice => false,
+        _ => false,
     };
     let objects = basis.present.objects();
     let foreign = objects.filter(|(kind, metadata)| is_needed(*kind) && !basis.owns(metadata));

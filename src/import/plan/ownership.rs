@@ -69,7 +69,7 @@ pub fn adopt_former(
         match kind {
             Kind::ServiceImport => {}
             Kind::Service => spec["selector"] = Value::Null,
-            Kind::EndpointSlice => _ = labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned()),
+            _ => _ = labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned()),
         }
         let fields = json!({"metadata": {"labels": labels}, "spec": spec});
         let label = Content::new(change::without_empty(fields));

@@ -165,7 +165,7 @@ impl Present {
             Kind::Service => {
                 derived.map(|it| change::spec(&it.ports, &it.families, &it.properties))
             }
-            Kind::EndpointSlice => None,
+            _ => None,
         };
         json!({ "spec": spec })
     }
@@ -190,7 +190,7 @@ impl Present {
         match kind {
             Kind::ServiceImport => self.import = Some(ServiceImport::read(object)?),
             Kind::Service => self.derived = Some(DerivedService::read(object)?),
-            Kind::EndpointSlice => {
+            _ => {
                 let slice = Slice::read(object)?;
                 self.slices.retain(|it| it.metadata.name != slice.metadata.name);
                 self.slices.push(Arc::new(slice));

@@ -31,9 +31,9 @@ use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
 use crate::error::chain;
-use crate::kubernetes::objects::Resource;
 use crate::model::{
-    ClusterId, Desired, Member, Outcome, Overlay, Selection, ServiceExport, ServiceKey, ServiceRef,
+    ClusterId, Desired, Kind, Member, Outcome, Overlay, Selection, ServiceExport, ServiceKey,
+    ServiceRef,
 };
 use crate::report::{ClusterReport, GuardReport};
 use crate::time::Deadline;
@@ -355,8 +355,8 @@ impl StandingImports {
             Self::Stand => true,
             Self::None => false,
             Self::Unknown { label } => {
-                for resource in [Resource::ServiceImports, Resource::EndpointSlices] {
-                    if world.kubernetes.has_objects(resource, label).await.unwrap_or(true) {
+                for kind in [Kind::ServiceImport, Kind::EndpointSlice] {
+                    if world.kubernetes.has_objects(kind, label).await.unwrap_or(true) {
                         return true;
                     }
                 }

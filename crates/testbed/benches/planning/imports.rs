@@ -13,7 +13,6 @@ use cloud_map_sync::import::plan::{Kind, ObjectRef, OwnerLabel, Present, Write};
 use cloud_map_sync::import::sources::{Lifetimes, Members};
 use cloud_map_sync::import::{Imported, Importing, OwnRecord};
 use cloud_map_sync::kubernetes::Kubernetes;
-use cloud_map_sync::kubernetes::objects::Resource;
 use cloud_map_sync::model::{Policy, Selection, SignedDuration, Timestamp};
 use cloud_map_sync::time::Deadline;
 use criterion::{BenchmarkId, Criterion};
@@ -101,7 +100,7 @@ fn without_imports() -> Objects {
     let namespaces = NAMESPACES.map(|name| json!({"metadata": {"name": name}}));
     let mut objects = Objects::default();
     objects.declares_slice_objects = true;
-    objects.add_list(Resource::Namespaces, namespaces.to_vec());
+    objects.add_list(Kind::Namespace, namespaces.to_vec());
     objects
 }
 
@@ -124,13 +123,9 @@ fn stored(imported: Imported) -> Objects {
         }
     }
     let mut objects = without_imports();
-    for (kind, resource) in [
-        (Kind::ServiceImport, Resource::ServiceImports),
-        (Kind::Service, Resource::Services),
-        (Kind::EndpointSlice, Resource::EndpointSlices),
-    ] {
+    for kind in [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice] {
         let of_kind = stored.iter().filter(|(object, _)| object.kind == kind);
-        objects.add_list(resource, of_kind.map(|(_, value)| value.clone()).collect::<Vec<_>>());
+        objects.add_list(kind, of_kind.map(|(_, value)| value.clone()).collect::<Vec<_>>());
     }
     objects
 }
