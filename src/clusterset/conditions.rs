@@ -5,7 +5,9 @@
 mod tests;
 
 use crate::clusterset::merge::Merged;
-use crate::model::{Condition, ConditionStatus, NotExportable, ServiceExport, Timestamp};
+use crate::model::{
+    Condition, FALSE, NotExportable, ServiceExport, TRUE, Time, Timestamp, UNKNOWN,
+};
 
 /// The outcome of an export in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub fn conditions_to_apply(
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
     let valid = export.condition(VALID, valid(outcome), now);
-    let is_valid = valid.status == ConditionStatus::True;
+    let is_valid = valid.status == TRUE;
     let time_ran_out = *outcome.of_run() == ExportOutcome::TimeRanOut;
     let earlier = export.earlier_outcome().filter(|_| time_ran_out);
     let ready = earlier.unwrap_or_else(|| export.condition(READY, ready(outcome), now));
@@ -70,7 +72,7 @@ pub fn conditions_to_apply(
 
 impl ServiceExport {
     fn find(&self, kind: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|it| it.kind == kind)
+        self.conditions.iter().find(|it| it.type_ == kind)
     }
 
     /// A condition with this content. Its time moves only with the status, so an unchanged condition equals the one
@@ -78,23 +80,23 @@ impl ServiceExport {
     fn condition(
         &self,
         kind: &str,
-        (status, reason, message): (ConditionStatus, impl Into<String>, String),
+        (status, reason, message): (&str, impl Into<String>, String),
         now: Timestamp,
     ) -> Condition {
         let unchanged = self.find(kind).filter(|it| it.status == status);
         Condition {
-            kind: kind.to_owned(),
-            status,
+            type_: kind.to_owned(),
+            status: status.to_owned(),
             reason: reason.into(),
             message: limited(message),
             observed_generation: Some(self.generation),
-            last_transition_time: unchanged.map_or(now, |it| it.last_transition_time),
+            last_transition_time: unchanged.map_or(Time(now), |it| it.last_transition_time.clone()),
         }
     }
 
     /// The outcome of an earlier run, if the Service was valid then.
     fn earlier_outcome(&self) -> Option<Condition> {
-        let was_valid = self.find(VALID)?.status == ConditionStatus::True;
+        let was_valid = self.find(VALID)?.status == TRUE;
         self.find(READY).filter(|ready| was_valid && ready.reason != PENDING).cloned()
     }
 
@@ -129,37 +131,37 @@ const MAX_MESSAGE: usize = 32_768;
 /// The end of a message that was cut.
 const CUT: char = '…';
 
-fn valid(outcome: &ExportOutcome) -> (ConditionStatus, &'static str, String) {
+fn valid(outcome: &ExportOutcome) -> (&'static str, &'static str, String) {
     match outcome {
-        ExportOutcome::Invalid(it) => (ConditionStatus::False, reason(*it), it.to_string()),
-        _ => (ConditionStatus::True, VALID, String::new()),
+        ExportOutcome::Invalid(it) => (FALSE, reason(*it), it.to_string()),
+        _ => (TRUE, VALID, String::new()),
     }
 }
 
-fn ready(outcome: &ExportOutcome) -> (ConditionStatus, &'static str, String) {
+fn ready(outcome: &ExportOutcome) -> (&'static str, &'static str, String) {
     match outcome {
         ExportOutcome::Invalid(obstacle) => {
             let is_awaited = *obstacle == NotExportable::NoService;
             let reason = if is_awaited { PENDING } else { FAILED };
-            (ConditionStatus::False, reason, obstacle.to_string())
+            (FALSE, reason, obstacle.to_string())
         }
-        ExportOutcome::Exported(message) => (ConditionStatus::True, EXPORTED, message.clone()),
+        ExportOutcome::Exported(message) => (TRUE, EXPORTED, message.clone()),
         ExportOutcome::HeldBack(line) | ExportOutcome::Failed(line) => {
-            (ConditionStatus::False, FAILED, line.clone())
+            (FALSE, FAILED, line.clone())
         }
-        ExportOutcome::TimeRanOut => (ConditionStatus::Unknown, PENDING, TIME_RAN_OUT.to_owned()),
+        ExportOutcome::TimeRanOut => (UNKNOWN, PENDING, TIME_RAN_OUT.to_owned()),
         ExportOutcome::AsBefore(of_run) => {
             let (_, _, message) = ready(of_run);
             let message = format!("Other clusters import it as it was before: {message}");
-            (ConditionStatus::True, EXPORTED, message)
+            (TRUE, EXPORTED, message)
         }
     }
 }
 
-fn conflict(merged: &Merged) -> (ConditionStatus, String, String) {
+fn conflict(merged: &Merged) -> (&'static str, String, String) {
     match merged.disagreement() {
-        Some((reasons, messages)) => (ConditionStatus::True, reasons, messages),
-        None => (ConditionStatus::False, "NoConflicts".to_owned(), String::new()),
+        Some((reasons, messages)) => (TRUE, reasons, messages),
+        None => (FALSE, "NoConflicts".to_owned(), String::new()),
     }
 }
 
@@ -184,12 +186,12 @@ fn limited(message: String) -> String {
 /// `Valid` is bad, the others follow from it.
 pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, String)> {
     let mut bad: Vec<&Condition> = wanted.iter().filter(|condition| is_bad(condition)).collect();
-    if bad.first().is_some_and(|it| it.kind == VALID) {
+    if bad.first().is_some_and(|it| it.type_ == VALID) {
         bad.truncate(1);
     }
     bad.retain(|condition| {
-        let present = export.find(&condition.kind);
-        present.is_none_or(|it| (it.status, &it.reason) != (condition.status, &condition.reason))
+        let present = export.find(&condition.type_);
+        present.is_none_or(|it| (&it.status, &it.reason) != (&condition.status, &condition.reason))
     });
     let warning = |Condition { reason, message, .. }: &Condition| {
         if reason.contains(',') {
@@ -203,9 +205,9 @@ pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, 
 
 /// Whether a condition of ours says that something is wrong. `Unknown` is followed by an outcome.
 pub fn is_bad(condition: &Condition) -> bool {
-    match condition.kind.as_str() {
-        VALID | READY => condition.status == ConditionStatus::False,
-        CONFLICT => condition.status == ConditionStatus::True,
+    match condition.type_.as_str() {
+        VALID | READY => condition.status == FALSE,
+        CONFLICT => condition.status == TRUE,
         _ => false,
     }
 }

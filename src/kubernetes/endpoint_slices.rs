@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints as CoreEndpoints};
+use k8s_openapi::api::discovery::v1::EndpointConditions;
 use kube::api::{Api, ListParams};
 
-use super::object::{Conditions, EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
+use super::object::{EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
 use super::objects::List;
 use super::services::MAX_NAMED;
 use super::{CONCURRENCY, Error, Kubernetes};
@@ -183,7 +184,7 @@ fn from_entry(entry: &SliceEntry, ports: &Ports) -> Option<(EndpointKey, Endpoin
         Ok(IpAddr::V6(v6)) => (None, Some(*v6), None),
         Err(text) => (None, None, Some(text.clone())),
     };
-    let Conditions { ready, serving, terminating } = entry.conditions;
+    let EndpointConditions { ready, serving, terminating } = entry.conditions;
     let (ready, terminating) = (ready.unwrap_or(true), terminating.unwrap_or(false));
     let serving = serving.unwrap_or(ready || terminating);
     let pod = entry.target_ref.as_ref().filter(|target| target.is_pod() && target.name.is_some());
@@ -219,7 +220,7 @@ pub fn from_core(core: &CoreEndpoints) -> Endpoints {
     let slices = core.subsets.iter().flatten().map(|subset| {
         let entry = |address: &EndpointAddress, ready| SliceEntry {
             address: Some(parse_address(&address.ip)),
-            conditions: Conditions { ready: Some(ready), ..Conditions::default() },
+            conditions: EndpointConditions { ready: Some(ready), ..Default::default() },
             target_ref: address.target_ref.as_ref().map(TargetRef::from),
             ..SliceEntry::default()
         };

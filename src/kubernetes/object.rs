@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::discovery::v1::EndpointConditions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::de::value::MapAccessDeserializer;
@@ -128,7 +129,7 @@ pub struct SliceEntry {
     #[serde(rename = "addresses", deserialize_with = "first_address")]
     pub address: Option<Result<IpAddr, Box<str>>>,
     #[serde(deserialize_with = "null_is_empty")]
-    pub conditions: Conditions,
+    pub conditions: EndpointConditions,
     pub target_ref: Option<TargetRef>,
     pub zone: Option<Box<str>>,
     pub hostname: Option<Box<str>>,
@@ -158,15 +159,6 @@ impl From<&ObjectReference> for TargetRef {
             [&target.kind, &target.namespace, &target.name, &target.uid].map(text);
         Self { kind, namespace, name, uid }
     }
-}
-
-/// The conditions of an endpoint; `None` if unknown.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
-pub struct Conditions {
-    pub ready: Option<bool>,
-    pub serving: Option<bool>,
-    pub terminating: Option<bool>,
 }
 
 pub(super) fn from_object<'de, D, T>(deserializer: D) -> Result<T, D::Error>

@@ -67,7 +67,7 @@ pub const HEARTBEAT: &str = "cloud-map-sync/heartbeat";
 /// `import`: the member only imports. On its record.
 pub const DIRECTION: &str = "cloud-map-sync/direction";
 
-/// The keys that this function writes, apart from those of annotations.
+/// The keys that many instances have: all that this function writes, apart from those of annotations and records.
 pub(super) const WRITTEN: &[&str] = &[
     IPV4,
     IPV6,
@@ -86,14 +86,6 @@ pub(super) const WRITTEN: &[&str] = &[
     POD,
     HEALTH,
     ORPHANED,
-    EXPORT[0],
-    EXPORT[1],
-    EXPORT[2],
-    EXPORT[3],
-    CLUSTERSET,
-    HEARTBEAT,
-    DIRECTION,
-    EMPTY,
 ];
 
 /// Whether Cloud Map reserves the key. It refuses unknown keys with this prefix in any letter case, and takes the known

@@ -14,7 +14,7 @@ use super::{
 
 /// The Services of one cluster that one flow publishes. It is built from complete lists only: a cluster that could not
 /// be read completely is an error, never a smaller `Desired`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired {
     pub services: BTreeMap<ServiceRef, PublishedService>,
     /// The headless Services without our annotation.
@@ -247,7 +247,7 @@ impl FirstNames {
 display!(FirstNames(names) => "{names}");
 
 /// A `ServiceExport`. It exports the Service of its own name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServiceExport {
     pub uid: String,
     pub generation: i64,

@@ -1,12 +1,11 @@
-//! What the owner of an object reads on it: the conditions of its status, as `metav1.Condition` has them, and notices,
+//! What the owner of an object reads on it: the conditions of its status, each a [`Condition`], and notices,
 //! which become Events. A notice is a warning about a Service, its `ServiceExport` or its `ServiceImport`, or the news that
 //! its instances changed. Its name is a hash of its content, so that every run gives the same notice the same name.
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::words::words;
 use super::{Kind, ServiceRef, Timestamp, fingerprint};
+
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// The name under which this function reports Events. Forwarders may send these back, and they ask for no sync.
 pub const REPORTER: &str = "cloud-map-sync";
@@ -83,43 +82,10 @@ impl Notice {
     }
 }
 
-/// A condition, of any controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Condition {
-    /// The API's field `type`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub status: ConditionStatus,
-    #[serde(default)]
-    pub reason: String,
-    #[serde(default)]
-    pub message: String,
-    /// The `metadata.generation` that the condition is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// The last change of the status.
-    #[serde(serialize_with = "write_seconds", deserialize_with = "read_time")]
-    pub last_transition_time: Timestamp,
-}
-
-words! {
-    /// The status of a condition.
-    pub enum ConditionStatus {
-        True = "True",
-        False = "False",
-        Unknown = "Unknown",
-    }
-}
-
-/// The API has no fractions of a second.
-fn write_seconds<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&time.strftime("%Y-%m-%dT%H:%M:%SZ"))
-}
-
-fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-}
+/// The statuses of a condition.
+pub const TRUE: &str = "True";
+pub const FALSE: &str = "False";
+pub const UNKNOWN: &str = "Unknown";
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
-use crate::model::{ClusterId, Condition, ConditionStatus, Export, join, join_or};
+use crate::model::{ClusterId, Condition, Export, TRUE, join, join_or};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 use crate::time::age;
 
@@ -90,7 +90,7 @@ impl ClustersetExplanation {
         let Some(export) = facts.export else {
             return self.add(false, "export", "no ServiceExport of this name");
         };
-        let own = |it: &&Condition| ["Valid", "Ready", "Conflict"].contains(&it.kind.as_str());
+        let own = |it: &&Condition| ["Valid", "Ready", "Conflict"].contains(&it.type_.as_str());
         let present: Vec<&Condition> = export.conditions.iter().filter(own).collect();
         for condition in &present {
             self.add(is_bad(condition), "export", describe(condition));
@@ -100,8 +100,8 @@ impl ClustersetExplanation {
             facts.outcome.and_then(|it| conditions_to_apply(export, it, merged, facts.now));
         for condition in to_come.unwrap_or_default() {
             let is_same = |it: &&&Condition| {
-                (&it.kind, it.status, &it.reason)
-                    == (&condition.kind, condition.status, &condition.reason)
+                (&it.type_, &it.status, &it.reason)
+                    == (&condition.type_, &condition.status, &condition.reason)
             };
             if present.iter().find(is_same).is_none() {
                 let detail = format!("a sync would write {}", describe(&condition));
@@ -154,12 +154,11 @@ impl ClustersetExplanation {
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         match (import, self.imported) {
             (Some(import), is_exported) => {
-                let ready = import.status.conditions.iter().find(|it| it.kind == "Ready");
-                let is_ready = ready.is_some_and(|it| it.status == ConditionStatus::True);
+                let ready = import.status.conditions.iter().find(|it| it.type_ == "Ready");
+                let is_ready = ready.is_some_and(|it| it.status == TRUE);
                 let detail = describe_import(import);
-                let ready = ready.map(|it| {
-                    format!("Ready {} ({}) {}", it.status.as_str(), it.reason, it.message)
-                });
+                let ready =
+                    ready.map(|it| format!("Ready {} ({}) {}", it.status, it.reason, it.message));
                 let ready = ready.unwrap_or_else(|| "not Ready yet".to_owned());
                 self.add(!is_ready, "import", format!("{detail}; {}", ready.trim_end()));
                 if !is_exported && facts.known.sources.are_whole() {
@@ -194,9 +193,9 @@ impl ClustersetExplanation {
 }
 
 fn describe(condition: &Condition) -> String {
-    let Condition { kind, status, reason, message, .. } = condition;
+    let Condition { type_, status, reason, message, .. } = condition;
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-    format!("{kind} {} ({reason}){message}", status.as_str())
+    format!("{type_} {status} ({reason}){message}")
 }
 
 fn describe_import(import: &ServiceImport) -> String {

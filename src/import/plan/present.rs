@@ -21,7 +21,7 @@ use crate::model::{
 pub type Texts = BTreeMap<String, String>;
 
 /// All objects under the names of one import, whoever owns them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Present {
     pub import: Option<ServiceImport>,
     /// The Service under the name of the derived one.
@@ -59,7 +59,7 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServiceImport {
     pub metadata: Metadata,
     /// Without labels, annotations and clusters.
@@ -68,7 +68,7 @@ pub struct ServiceImport {
     pub status: ImportStatus,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportStatus {
     /// The exporting clusters as they are written, also those that are no cluster id.
     pub clusters: Vec<String>,

@@ -14,8 +14,8 @@ use super::present::{ImportStatus, Metadata, Texts};
 use super::{holders, refused};
 use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{
-    ClusterId, ClustersetService, Condition, ConditionStatus, ImportType, InternalTrafficPolicy,
-    Policy, Properties, join,
+    ClusterId, ClustersetService, Condition, FALSE, ImportType, InternalTrafficPolicy, Policy,
+    Properties, TRUE, Time, join,
 };
 
 /// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
@@ -172,18 +172,18 @@ pub(super) fn ready(
     let (status, reason, message) = match (obstacle, basis.failure) {
         (Some(obstacle), _) => {
             let message = "this cluster has none of the IP families of the exports".to_owned();
-            (ConditionStatus::False, obstacle.code(), message)
+            (FALSE, obstacle.code(), message)
         }
-        (None, Some(failure)) => (ConditionStatus::False, "Pending", failure.message.clone()),
-        (None, None) => (ConditionStatus::True, READY, completeness(basis, service)),
+        (None, Some(failure)) => (FALSE, "Pending", failure.message.clone()),
+        (None, None) => (TRUE, READY, completeness(basis, service)),
     };
     Condition {
-        kind: READY.to_owned(),
-        status,
+        type_: READY.to_owned(),
+        status: status.to_owned(),
         reason: reason.to_owned(),
         message,
         observed_generation: None,
-        last_transition_time: basis.now,
+        last_transition_time: Time(basis.now),
     }
 }
 
@@ -213,7 +213,7 @@ pub(super) fn status_change(
     let present = basis.import().map_or(&missing, |import| &import.status);
     let declared = basis.declares_slice_objects;
     let clusters: Vec<String> = clusters.iter().map(ToString::to_string).collect();
-    let status = format!("{READY} {}/{}", ready.status.as_str(), ready.reason);
+    let status = format!("{READY} {}/{}", ready.status, ready.reason);
     let detail = format!("{status}, from {}", clusters.join(", "));
     let wanted = ImportStatus {
         clusters,
@@ -231,13 +231,13 @@ pub(super) fn status_change(
 /// created the objects names it there.
 fn conditions(policy: Policy, present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     let mut conditions = present.to_vec();
-    let Some(ours) = conditions.iter_mut().find(|it| it.kind == READY) else {
+    let Some(ours) = conditions.iter_mut().find(|it| it.type_ == READY) else {
         conditions.push(ready);
         return conditions;
     };
     if ours.status == ready.status {
         ready.observed_generation = ours.observed_generation;
-        ready.last_transition_time = ours.last_transition_time;
+        ready.last_transition_time = ours.last_transition_time.clone();
     }
     if policy == Policy::CreateOnly && ours.reason == ready.reason {
         ready.message = std::mem::take(&mut ours.message);

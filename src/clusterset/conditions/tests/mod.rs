@@ -82,9 +82,9 @@ fn applied(present: &[Condition], outcome: &ExportOutcome, merged: Option<&Merge
 }
 
 fn text(condition: &Condition) -> String {
-    let Condition { kind, status, reason, message, .. } = condition;
+    let Condition { type_, status, reason, message, .. } = condition;
     let generation = condition.observed_generation.map(|it| it.to_string()).unwrap_or_default();
-    let time = condition.last_transition_time.as_second();
-    let text = format!("{kind}={} {reason} #{generation} @{time} {message}", status.as_str());
+    let time = condition.last_transition_time.0.as_second();
+    let text = format!("{type_}={status} {reason} #{generation} @{time} {message}");
     text.trim_end().to_owned()
 }

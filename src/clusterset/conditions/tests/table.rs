@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::{agreed, applied, apply, exported, in_conflict, merged};
 use crate::clusterset::conditions::ExportOutcome;
-use crate::model::{ConditionStatus, NotExportable};
+use crate::model::NotExportable;
 
 #[test]
 fn every_outcome_has_its_conditions() {
@@ -86,12 +86,4 @@ fn long_message_is_cut_at_a_character() {
         let found = &status[1].message;
         assert_eq!((found.chars().count(), found.chars().last()), (length, Some(last)));
     }
-}
-
-#[test]
-fn statuses_are_read_as_they_are_written() {
-    for status in [ConditionStatus::True, ConditionStatus::False, ConditionStatus::Unknown] {
-        assert_eq!(ConditionStatus::parse(status.as_str()), Some(status));
-    }
-    assert_eq!(ConditionStatus::parse("true"), None);
 }

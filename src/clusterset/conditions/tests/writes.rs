@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::{agreed, applied, apply, exported, in_conflict, written};
 use crate::clusterset::conditions::ExportOutcome;
-use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
+use crate::model::{Condition, NotExportable, Time, Timestamp, UNKNOWN};
 
 #[test]
 fn equal_status_is_not_written() {
@@ -17,7 +17,7 @@ fn equal_status_is_not_written() {
             let mut present = written(&outcome, &merged);
             assert_eq!(apply(&present, &outcome, Some(&merged)), None, "{outcome:?}");
             // Another controller's condition does not matter, wherever it is.
-            let foreign = Condition { kind: "Synced".into(), ..present[0].clone() };
+            let foreign = Condition { type_: "Synced".into(), ..present[0].clone() };
             present.insert(0, foreign);
             present.reverse();
             assert_eq!(apply(&present, &outcome, Some(&merged)), None, "{outcome:?}");
@@ -58,7 +58,7 @@ fn any_difference_but_the_time_is_written() {
     let present = written(&exported(), &in_conflict());
     for index in 0..present.len() {
         let changes: [fn(&mut Condition); 4] = [
-            |it| it.status = ConditionStatus::Unknown,
+            |it| it.status = UNKNOWN.into(),
             |it| it.reason = "Other".into(),
             |it| it.message = "Other.".into(),
             |it| it.observed_generation = None,
@@ -69,7 +69,7 @@ fn any_difference_but_the_time_is_written() {
             assert!(apply(&present, &exported(), Some(&in_conflict())).is_some(), "{present:?}");
         }
         let mut older = present.clone();
-        older[index].last_transition_time = Timestamp::UNIX_EPOCH;
+        older[index].last_transition_time = Time(Timestamp::UNIX_EPOCH);
         assert_eq!(apply(&older, &exported(), Some(&in_conflict())), None);
         let mut fewer = present.clone();
         fewer.remove(index);
@@ -125,7 +125,7 @@ fn earlier_outcome_outlasts_a_run_without_time() {
         ExportOutcome::Invalid(NotExportable::ExternalName),
     ] {
         let status = apply(&written(&outcome, &agreed()), &late, Some(&agreed()));
-        assert_eq!(status.expect("a write")[1].status, ConditionStatus::Unknown, "{outcome:?}");
+        assert_eq!(status.expect("a write")[1].status, UNKNOWN, "{outcome:?}");
     }
     assert_eq!(apply(&written(&late, &agreed()), &late, Some(&agreed())), None);
 }
