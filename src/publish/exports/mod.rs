@@ -259,8 +259,9 @@ impl Exporting<'_> {
         sources: &BTreeSet<ClusterId>,
     ) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let read = options.deadline.until_stop(world.observe_records(member, None));
-        let records = read.await.map_err(observe::Error::from)??;
+        let read =
+            async { world.observe_records(world.registry.known().await, member, None).await };
+        let records = options.deadline.until_stop(read).await.map_err(observe::Error::from)??;
         let mut kept = Kept::new(world, member, records, selection).await?;
         kept.only_imports = true;
         let is_unfamiliar = kept.is_unfamiliar() && !world.confirmed;
@@ -305,7 +306,8 @@ impl Exporting<'_> {
             if world.is_about_no_export(&observed, selection) {
                 return Ok((observed, None));
             }
-            Ok((observed, Some(world.observe_records(member, selection.names()).await?)))
+            let known = world.registry.known().await;
+            Ok((observed, Some(world.observe_records(known, member, selection.names()).await?)))
         };
         options.deadline.until_stop(read).await?
     }
@@ -417,9 +419,10 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read = options.deadline.until_stop(world.observe_records(member, None));
+    let read = async { world.observe_records(world.registry.known().await, member, None).await };
+    let read = options.deadline.until_stop(read).await??;
     // Those under another id do not matter.
-    match Kept::new(world, member, read.await??, &Selection::nothing()).await {
+    match Kept::new(world, member, read, &Selection::nothing()).await {
         Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),
         _ => Ok(ClusterReport::default()),
     }

@@ -59,7 +59,7 @@ impl Kept<'_> {
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
         if failure.is_some() {
-            let read = self.world.observe_records_again(self.member).await?;
+            let read = self.world.observe_records(None, self.member, None).await?;
             let again = Self::new(self.world, self.member, read, &Selection::nothing()).await;
             if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {
                 return Err(taken);

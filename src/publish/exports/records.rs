@@ -13,8 +13,7 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ExportRecord};
 use crate::model::attributes::EMPTY;
 use crate::model::{
-    Attributes, Desired, Export, Member, Owner, Place, Registry, Selection, ServiceKey,
-    ServiceName, ServiceRef,
+    Attributes, Desired, Export, Member, Owner, Place, Registry, Selection, ServiceKey, ServiceRef,
 };
 use crate::publish::observe::World;
 use crate::publish::plan::{Change, Observation, Plan, WantedRecords};
@@ -33,8 +32,6 @@ pub(super) struct Kept<'w> {
     pub(super) member: &'w Member,
     pub(super) observation: Observation,
     pub(super) key: ServiceKey,
-    /// The name of the Cloud Map service: the cluster id.
-    name: ServiceName,
     /// Whether the member only imports.
     pub(super) only_imports: bool,
     /// The records under other ids of the member.
@@ -89,10 +86,9 @@ impl<'w> Kept<'w> {
             Some(holder) => return Err(Refused::taken(&member.cluster, holder.as_ref())),
             None => {}
         }
-        let name = ServiceName::parse(member.cluster.as_str()).map_err(Refused::Unreadable)?;
         let former = own::former(world, member, selection).await;
         let (only_imports, failure) = (false, None);
-        Ok(Self { world, member, observation, key, name, only_imports, former, failure })
+        Ok(Self { world, member, observation, key, only_imports, former, failure })
     }
 
     pub(super) fn has_cluster_record(&self) -> bool {
@@ -191,8 +187,8 @@ impl<'w> Kept<'w> {
     pub(super) fn records(&self, wanted: RecordsById) -> WantedRecords {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
-        let (name, ended) = (self.name.clone(), BTreeSet::new());
-        WantedRecords { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
+        let (ended, taken_off) = (BTreeSet::new(), Vec::new());
+        WantedRecords { place, wanted, ended, in_one_turn, taken_off }
     }
 
     pub(super) async fn apply(&self, records: &WantedRecords, options: Options) -> Published {

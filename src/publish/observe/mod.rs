@@ -23,7 +23,7 @@ use tokio::time::error::Elapsed;
 
 use crate::cloud_map;
 use crate::kubernetes::services::{self, AnnotationSettings};
-use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices, exports};
+use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices};
 use crate::model::{
     Desired, Flow, KnownHealth, Member, Owner, Selection, ServiceRef, Tags, Timestamp,
 };
@@ -107,7 +107,7 @@ impl World<'_> {
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, kubernetes::Error> {
         let lists = match self.source {
             Source::Annotations(_) => endpoint_slices::slice_lists(services),
-            Source::Exports(_) => exports::lists(services),
+            Source::Exports(_) => endpoint_slices::exported_slice_lists(services),
         };
         self.kubernetes.endpoints(services, lists).await
     }

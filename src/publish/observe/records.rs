@@ -20,31 +20,12 @@ pub(super) const FEW: usize = 8;
 impl World<'_> {
     /// The records of the member, with the key of their service: those of these names alone, if there are few and each
     /// has one. A missing namespace is expected, and created with the first record. `None` if several namespaces have
-    /// its name, and not one of them the member's record.
+    /// its name, and not one of them the member's record. `known`: what this run has read before, unless the records are
+    /// needed as they are by now.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
     pub async fn observe_records(
-        &self,
-        member: &Member,
-        names: Option<&BTreeSet<ServiceRef>>,
-    ) -> Result<Option<(Observation, ServiceKey)>, Error> {
-        let known = self.registry.known().await;
-        self.read_records(known, member, names).await
-    }
-
-    /// All records of the member as they are by now, whatever this run has read before.
-    ///
-    /// # Errors
-    /// Returns an error if Cloud Map could not be read.
-    pub async fn observe_records_again(
-        &self,
-        member: &Member,
-    ) -> Result<Option<(Observation, ServiceKey)>, Error> {
-        self.read_records(None, member, None).await
-    }
-
-    async fn read_records(
         &self,
         known: Option<Registry>,
         member: &Member,

@@ -13,8 +13,6 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRecords {
     pub place: Place,
-    /// The name of that service: the cluster id.
-    pub name: ServiceName,
     /// The attributes to register by id, each with the Service whose turn it is.
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
     /// The Services of which the record goes.
@@ -81,7 +79,7 @@ impl WantedRecords {
         let namespace = observation.registry.namespaces.get(&self.place.key.namespace)?;
         let service = NewService {
             namespace: namespace.clone(),
-            name: self.name.clone(),
+            name: ServiceName::parse(&self.place.name).ok()?,
             kind: ServiceKind::Http,
             ttl: 0,
             routing_policy: RoutingPolicy::default(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use insta::assert_snapshot;
 
 use super::world::{World, key, named, own, owner_of, tell, with, written};
-use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection, ServiceName};
+use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection};
 use crate::publish::plan::{Plan, Policy, Rules, WantedRecords};
 
 fn owner(cluster: &str) -> Owner {
@@ -25,7 +25,6 @@ fn records(world: &World) -> WantedRecords {
     });
     WantedRecords {
         place: Place::of(&key("http/blue"), &world.0.registry),
-        name: ServiceName::parse("blue").expect("a name"),
         wanted: wanted.into(),
         ended: [named("shop/old"), named("shop/web")].into(),
         in_one_turn: false,
