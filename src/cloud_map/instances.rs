@@ -17,7 +17,7 @@ use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE, read_each};
 use crate::model::attributes::from_cloud_map;
 use crate::model::{
     Attributes, CloudMapService, Health, Instances, KnownHealth, Place, Registry,
-    ServiceAttributes, ServiceKey, Tags,
+    ServiceAttributes, ServiceKey, ServiceTags, Tags,
 };
 
 /// A service whose instances are to be read.
@@ -335,10 +335,10 @@ impl CloudMap {
         };
         let tags = answer.tags.ok_or_else(|| Error::missing_member(action(), "Tags"))?;
         let tag = |key: &str| tags.iter().find(|tag| tag.key() == key);
-        Ok(Some(Tags::Read {
+        Ok(Some(Tags::Read(ServiceTags {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
             managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),
-        }))
+        })))
     }
 
     /// Reads the attributes of a service into `registry`, or the error that prevented it. A service that does not exist is

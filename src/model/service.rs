@@ -109,7 +109,7 @@ impl CloudMapService {
 
     /// Whether it has the tag of this owner, without which it is never changed or deleted.
     pub fn is_tagged(&self, owner: &str) -> bool {
-        matches!(&self.tags, Tags::Read { owner: Some(tag), .. } if tag == owner)
+        matches!(&self.tags, Tags::Read(tags) if tags.owner.as_deref() == Some(owner))
     }
 }
 
@@ -118,19 +118,15 @@ pub fn description(owner: &str) -> String {
     format!("cloud-map-sync: created for {owner}")
 }
 
-/// The tags of a Cloud Map service, as far as they were read.
+/// The tags of a Cloud Map service on which decisions depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Tags {
-    #[default]
-    Unread,
-    /// The error of the read.
-    Unreadable(String),
-    Read {
-        /// The owner id of the installation that created it, or of a later owner.
-        owner: Option<String>,
-        managed_by_ecs: bool,
-    },
+pub struct ServiceTags {
+    /// The owner id of the installation that created it, or of a later owner.
+    pub owner: Option<String>,
+    pub managed_by_ecs: bool,
 }
+
+pub type Tags = MaybeRead<ServiceTags>;
 
 /// The attributes of a Cloud Map service itself, not of its instances.
 pub type ServiceAttributes = MaybeRead<BTreeMap<String, String>>;

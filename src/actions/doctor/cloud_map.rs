@@ -16,8 +16,7 @@ use crate::cloud_map::OWNER_TAG as TAG;
 use crate::cloud_map::{self, Call, CloudMap};
 use crate::error::chain;
 use crate::model::{
-    CloudMapService, FirstNames, KnownHealth, NamespaceKind, Place, Registry, ServiceKey, Tags,
-    join, join_first,
+    CloudMapService, FirstNames, NamespaceKind, Place, Registry, ServiceKey, join, join_first,
 };
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Plan, Reason, ServiceNote};
@@ -122,16 +121,9 @@ async fn check_service(
     let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
     drop(permit);
     checks.push(check_call("GetInstance", got.err().map(|error| chain(&error))));
-    let of_tags = match &found.tags {
-        Tags::Unreadable(problem) => Some(problem.clone()),
-        _ => None,
-    };
-    checks.push(check_call("ListTagsForResource", of_tags));
-    let of_health = match &found.health {
-        KnownHealth::Unreadable(problem) => Some(problem.clone()),
-        _ => None,
-    };
+    checks.push(check_call("ListTagsForResource", found.tags.problem().cloned()));
     // Cloud Map has a health status only for some services; elsewhere only a denied call is a finding.
+    let of_health = found.health.problem().cloned();
     let of_health =
         of_health.filter(|problem| service.custom_health || problem.contains("AccessDenied"));
     checks.push(check_call("GetInstancesHealthStatus", of_health));

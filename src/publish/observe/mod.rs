@@ -257,7 +257,7 @@ impl World<'_> {
         });
         self.registry.cloud_map.read_tags(registry, &keys).await;
         let read = keys.iter().filter_map(|key| registry.services.get(key));
-        let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
+        let read = read.filter(|service| matches!(service.tags, Tags::Read(_)));
         for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {
             memory.known().others.insert(service.arn.clone(), service.tags.clone());
         }

@@ -206,7 +206,7 @@ pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
     let (keys, lacks_note) = observation.services_for_notes();
     for key in keys.into_iter().take(MOST_ASKED) {
         let registry = &mut observation.registry;
-        if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {
+        if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read(_))) {
             cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
         }
         if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {

@@ -82,7 +82,7 @@ impl Observation {
         let present = Present::of(self, key, &all);
         assign_shared(&mut all, &present);
         let service = &self.registry.services[key];
-        if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
+        if matches!(&service.tags, Tags::Read(tags) if tags.managed_by_ecs) {
             return Err(Reason::ServiceConnect);
         }
         all.into_iter().map(WantedInstances::accepted).collect()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Change, ChangesByService, HeldBack, Observation, Reason, instance};
 use crate::guard::GuardStatus;
 use crate::model::{
-    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, Tags, count_each,
+    CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, count_each,
 };
 /// The changes to make, and the requests that are held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,10 +120,7 @@ impl Plan {
             }
             let unchanged = self.unchanged.entry(place).or_default();
             if observation.is_of_others(key, service) {
-                let tags_problem = match &service.tags {
-                    Tags::Unreadable(problem) => Some(problem.clone()),
-                    Tags::Unread | Tags::Read { .. } => None,
-                };
+                let tags_problem = service.tags.problem().cloned();
                 unchanged.notes.push(ServiceNote::Unread { problem, tags_problem });
             } else {
                 unchanged.unreadable = Some(problem);

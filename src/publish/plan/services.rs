@@ -83,10 +83,10 @@ impl Observation {
         }
         match &service.tags {
             _ if service.kind != ServiceKind::Http || self.has_ours(key) => Ok(()),
-            Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
+            Tags::Read(tags) if tags.managed_by_ecs => Err(Reason::ServiceConnect),
             // It is unknown whether ECS manages the service.
             Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
-            Tags::Read { .. } | Tags::Unread => Ok(()),
+            Tags::Read(_) | Tags::Unread => Ok(()),
         }
     }
 

@@ -14,7 +14,7 @@ use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{
-    Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
+    Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags,
 };
 use crate::publish::plan::instance::{Identity, present_health};
 use crate::publish::plan::{
@@ -325,8 +325,10 @@ pub fn passes_on(world: &World) -> bool {
 pub fn admits_ours_for_now(world: &World) -> bool {
     let mut services = world.0.registry.services.iter();
     services.any(|(key, service)| {
-        let admits_only_ours =
-            matches!(service.tags, Tags::Unreadable(_) | Tags::Read { managed_by_ecs: true, .. });
+        let admits_only_ours = matches!(
+            service.tags,
+            Tags::Unreadable(_) | Tags::Read(ServiceTags { managed_by_ecs: true, .. })
+        );
         admits_only_ours && world.0.marked_services(key).next().is_some()
     })
 }

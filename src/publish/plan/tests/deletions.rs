@@ -1,7 +1,7 @@
 //! The Cloud Map services that are deleted, and the obstacles to a deletion.
 
 use super::world::{BOTH, World, foreign, key, own, pod, service, tagged};
-use crate::model::{Attributes, Tags};
+use crate::model::{Attributes, ServiceTags, Tags};
 use crate::publish::plan::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
 /// The verdict of a full sync of one cluster on `http/web`.
@@ -35,7 +35,7 @@ fn a_service_of_ours_goes_if_no_service_claims_it_and_nothing_is_in_it() {
 
 #[test]
 fn nothing_but_our_tag_makes_a_service_ours_to_delete() {
-    let untagged = Tags::Read { owner: None, managed_by_ecs: false };
+    let untagged = Tags::Read(ServiceTags::default());
     for tags in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
         let world = world([]).with("http/web", |service| service.tags = tags.clone());
         assert_eq!(alone(&world), Some(DeletionVerdict::Keep), "{tags:?}");

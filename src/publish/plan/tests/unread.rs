@@ -1,7 +1,7 @@
 //! Cloud Map services that could not be read: those that leave a run incomplete, and those of another party.
 
 use super::world::{World, foreign, key, of_other_cluster, own, pod, service, tagged};
-use crate::model::{CloudMapService, Selection, Tags};
+use crate::model::{CloudMapService, Selection, ServiceTags, Tags};
 use crate::publish::plan::Plan;
 
 /// `web` in sync, beside `http/other`, which could not be read.
@@ -26,7 +26,7 @@ fn is_incomplete(plan: &Plan) -> bool {
 
 #[test]
 fn only_what_may_not_be_read_and_was_never_ours_leaves_a_run_complete() {
-    let untagged = Tags::Read { owner: None, managed_by_ecs: false };
+    let untagged = Tags::Read(ServiceTags::default());
     let denied = |tags: Tags| world(move |service| service.tags = tags);
     let cases = [
         (world(|service| service.is_denied = false), true),

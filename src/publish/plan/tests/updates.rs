@@ -4,7 +4,8 @@ use insta::assert_snapshot;
 
 use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
 use crate::model::{
-    CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags,
+    CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, ServiceTags,
+    Tags,
 };
 use crate::publish::plan::{Change, Rules};
 
@@ -29,7 +30,7 @@ fn another_ttl_is_repaired_where_the_service_carries_our_tag() {
     assert_snapshot!(told(ours(), &[15, 60]), @"shop/web: update dns/web: ttl 15 and 60 -> 15");
     assert_snapshot!(told(ours(), &[15]), @"");
     let left = "! shop/web dns/web: the records have TTL 60 s and the annotation asks for 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlNotOurs)";
-    let untagged = Tags::Read { owner: None, managed_by_ecs: false };
+    let untagged = Tags::Read(ServiceTags::default());
     for foreign in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
         assert_eq!(told(foreign, &[60]), left);
     }

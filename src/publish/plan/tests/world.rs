@@ -9,7 +9,7 @@ pub use super::kubernetes::{Kubernetes, mistake, pod, pods, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Flow, Marks, Namespace, NamespaceKind, Owner, Records,
-    Registry, Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
+    Registry, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Plan, Rules, plan};
 
@@ -168,7 +168,7 @@ impl World {
 /// The tags of a service of ours, of another installation's, or of ECS Service Connect's.
 pub fn tagged(by: &str) -> Tags {
     let owner = Some(by.to_owned()).filter(|_| by != "ECS");
-    Tags::Read { owner, managed_by_ecs: by == "ECS" }
+    Tags::Read(ServiceTags { owner, managed_by_ecs: by == "ECS" })
 }
 
 /// An instance that this installation registered for a Service at these addresses.
