@@ -48,12 +48,12 @@ impl Extent {
 }
 
 /// The circumstances of a run that a verdict depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Circumstances {
     pub guard: Guard,
     pub now: Timestamp,
     /// The cluster that would lose something.
-    pub cluster: &'a ClusterArn,
+    pub cluster: ClusterArn,
     /// What it would lose.
     pub subject: LossSubject,
 }
@@ -86,7 +86,7 @@ fn is_of_one_that_was_read(losses: &Losses) -> bool {
 }
 
 /// The verdict on a loss.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verdict {
     /// The reason for the verdict.
     pub state: GuardState,
@@ -119,7 +119,7 @@ pub struct Measure {
 
 impl Measure {
     /// Whether a loss exceeds the limits. A single Service that was read may lose all its instances.
-    pub fn is_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
+    pub fn is_past(self, run: &Circumstances, losses: &Losses) -> bool {
         let excused = match self.extent {
             Extent::Part => losses.len() <= 1,
             _ => is_of_one_that_was_read(losses),
@@ -128,7 +128,7 @@ impl Measure {
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
-    fn may_be_past(self, run: &Circumstances<'_>, losses: &Losses) -> bool {
+    fn may_be_past(self, run: &Circumstances, losses: &Losses) -> bool {
         let (lost, unread) = (total(losses), self.unread);
         let together = run.guard.is_passed_by(lost + unread, self.instances + unread);
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
@@ -138,7 +138,7 @@ impl Measure {
     /// Instances that could not be read may be lost as well: they are added if another loss exists.
     pub fn judge(
         self,
-        run: &Circumstances<'_>,
+        run: &Circumstances,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
@@ -185,7 +185,7 @@ impl Measure {
     /// would carry it out, since a message about a single Service may remove all that it has.
     fn of_a_part(
         self,
-        run: &Circumstances<'_>,
+        run: &Circumstances,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
@@ -214,21 +214,15 @@ impl Verdict {
         Self { state, held, passed, instances, unread: 0, first_seen, is_new: false }
     }
 
-    /// The verdict in words and numbers.
-    pub fn status(&self, run: &Circumstances<'_>) -> GuardStatus {
-        let about = if self.state.holds() { &self.held } else { &self.passed };
-        GuardStatus {
-            subject: run.subject,
-            state: self.state,
-            losses: about.clone(),
-            instances: self.instances,
-            unread: self.unread,
-            guard: run.guard,
-            first_seen: self.first_seen,
-            later_look: self.first_seen.is_some_and(|first_seen| first_seen < run.now),
-            cluster: run.cluster.clone(),
-            no_note: None,
-        }
+    /// The losses that the state is about.
+    pub fn losses(&self) -> &Losses {
+        if self.state.holds() { &self.held } else { &self.passed }
+    }
+
+    /// The verdict for people.
+    pub fn status(self, run: Circumstances) -> GuardStatus {
+        let later_look = self.first_seen.is_some_and(|first_seen| first_seen < run.now);
+        GuardStatus { run, verdict: self, later_look, no_note: None }
     }
 }
 

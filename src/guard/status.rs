@@ -4,8 +4,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Guard, Losses, is_of_one_that_was_read, total};
-use crate::model::{ClusterArn, GuardState, Timestamp, join_first};
+use super::{Circumstances, Guard, Verdict, is_of_one_that_was_read, total};
+use crate::model::{GuardState, Timestamp, join_first};
 
 /// The number of Services that a sentence names.
 const NAMED: usize = 3;
@@ -55,21 +55,10 @@ impl LossSubject {
 /// The status of the guard in one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuardStatus {
-    pub subject: LossSubject,
-    /// Whether the loss is held or let pass, and why.
-    pub state: GuardState,
-    /// The Services that lose instances.
-    pub losses: Losses,
-    /// The number of instances that the loss is measured against.
-    pub instances: usize,
-    /// The number of further instances, in Cloud Map services that could not be read.
-    pub unread: usize,
-    pub guard: Guard,
-    /// The time at which the loss was first seen.
-    pub first_seen: Option<Timestamp>,
+    pub run: Circumstances,
+    pub verdict: Verdict,
     /// Whether an earlier run saw the loss first.
     pub later_look: bool,
-    pub cluster: ClusterArn,
     /// The reason why no later run can know of this one, if it left no note.
     pub no_note: Option<String>,
 }
@@ -83,16 +72,17 @@ impl GuardStatus {
         let no_note = format!(
             "no instance of the cluster has room for a note of the time, and no Cloud Map service that carries our tag has it{problem}"
         );
-        let no_note = Some(no_note);
-        Self { first_seen: None, later_look: true, no_note, ..self }
+        let verdict = Verdict { first_seen: None, ..self.verdict };
+        Self { verdict, later_look: true, no_note: Some(no_note), ..self }
     }
 
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
-        let Words { owner, absent, .. } = self.subject.words();
-        let names = join_first(self.losses.keys(), NAMED);
-        match self.losses.len() {
-            1 if is_of_one_that_was_read(&self.losses) => format!("{owner} {names}"),
+        let Words { owner, absent, .. } = self.run.subject.words();
+        let losses = self.verdict.losses();
+        let names = join_first(losses.keys(), NAMED);
+        match losses.len() {
+            1 if is_of_one_that_was_read(losses) => format!("{owner} {names}"),
             1 => format!("{owner} {names}, {absent},"),
             _ => format!("{owner}s {names}"),
         }
@@ -100,18 +90,18 @@ impl GuardStatus {
 
     /// Whether the loss exceeds the limits.
     pub fn is_past(&self) -> bool {
-        self.guard.is_passed_by(total(&self.losses), self.instances)
+        self.run.guard.is_passed_by(total(self.verdict.losses()), self.verdict.instances)
     }
 
     /// The time from which a full sync that sees the same loss lets it pass.
     pub fn lifts_from(&self) -> Option<Timestamp> {
-        self.first_seen.map(|first_seen| self.guard.lifts_from(first_seen))
+        self.verdict.first_seen.map(|first_seen| self.run.guard.lifts_from(first_seen))
     }
 
     fn limits(&self) -> String {
-        let (loss, Self { instances, guard, .. }) = (total(&self.losses), self);
-        let Guard { share, minimum, .. } = guard;
-        let noun = self.subject.words().noun;
+        let (loss, instances) = (total(self.verdict.losses()), self.verdict.instances);
+        let Guard { share, minimum, .. } = self.run.guard;
+        let noun = self.run.subject.words().noun;
         format!(
             "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
         )
@@ -119,9 +109,9 @@ impl GuardStatus {
 
     /// Since when the loss is held, and the condition that ends it.
     fn until(&self) -> String {
-        let cluster = &self.cluster;
+        let cluster = &self.run.cluster;
         let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
-        if let (Some(first_seen), Some(lifts_from)) = (self.first_seen, self.lifts_from()) {
+        if let (Some(first_seen), Some(lifts_from)) = (self.verdict.first_seen, self.lifts_from()) {
             return format!(
                 "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
             );
@@ -134,10 +124,11 @@ impl GuardStatus {
 impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (who, limits) = (self.who(), self.limits());
-        let Words { noun, leave, unread: parts, .. } = self.subject.words();
-        let (loss, Self { instances, unread, guard, .. }) = (total(&self.losses), self);
-        let Guard { share, minimum, .. } = guard;
-        match self.state {
+        let Words { noun, leave, unread: parts, .. } = self.run.subject.words();
+        let loss = total(self.verdict.losses());
+        let Verdict { state, instances, unread, first_seen, .. } = self.verdict;
+        let Guard { share, minimum, .. } = self.run.guard;
+        match state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
             GuardState::Lifted => {
                 write!(
@@ -162,7 +153,7 @@ impl Display for GuardStatus {
             ),
             GuardState::HeldByFullSync => {
                 write!(f, "{who} would lose {loss} {noun} that the full sync holds")?;
-                match self.first_seen {
+                match first_seen {
                     Some(_) => write!(f, "; {}", self.until()),
                     None => Ok(()),
                 }

@@ -1,7 +1,5 @@
 //! Verdicts, each with the whole of what it has: which names are held, which pass, and what the report says of it.
 
-use std::sync::LazyLock;
-
 use super::*;
 use crate::model::GuardState;
 
@@ -9,13 +7,11 @@ use crate::model::GuardState;
 const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, was_held: false };
 
 /// A run at ten o'clock, with the default limits: more than ten instances and more than half of them.
-fn run() -> Circumstances<'static> {
-    static CLUSTER: LazyLock<ClusterArn> = LazyLock::new(|| {
-        let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
-        ClusterArn::parse(cluster).expect("well formed")
-    });
+fn run() -> Circumstances {
+    let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+    let cluster = ClusterArn::parse(cluster).expect("well formed");
     let (guard, subject) = (Guard::default(), LossSubject::Instances);
-    Circumstances { guard, now: at("10:00"), cluster: &CLUSTER, subject }
+    Circumstances { guard, now: at("10:00"), cluster, subject }
 }
 
 fn at(time: &str) -> Timestamp {
@@ -85,7 +81,7 @@ fn at_most_so_many_names_are_in_the_sentence() {
         let names: Vec<String> = (0..count).map(|index| format!("web-{index}")).collect();
         let all: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20)).collect();
         let held = of_all(20 * count, 0).judge(&run(), &losses(&all), None).expect("a verdict");
-        let sentence = held.status(&run()).to_string();
+        let sentence = held.status(run()).to_string();
         sentence.split(" would lose").next().map(str::to_owned).expect("the names")
     };
     assert_eq!(sentence(3), "Services shop/web-0, shop/web-1, shop/web-2");

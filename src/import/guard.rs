@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::Tally;
 use crate::guard::{
-    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Measure, Sighting, Verdict,
+    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Measure, Sighting,
 };
 use crate::model::{ClusterArn, ServiceRef, Timestamp};
 
@@ -32,7 +32,6 @@ pub struct Run<'a> {
 /// The verdict of the guard on the imports of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    verdict: Option<Verdict>,
     pub status: Option<GuardStatus>,
     /// Whether a part was not read, so that the loss is not completely known.
     is_partial: bool,
@@ -66,22 +65,22 @@ impl Run<'_> {
         // Those that could not be read are among the present ones; the limits count them apart.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let measure = Measure { extent: self.extent, instances, unread, may_be_noted: false };
-        let Self { guard, now, cluster, .. } = *self;
+        let (guard, now, cluster) = (self.guard, self.now, self.cluster.clone());
         let run = Circumstances { guard, now, cluster, subject: LossSubject::Endpoints };
         let verdict = measure.judge(&run, &losses.collect(), sighting);
-        let mut status = verdict.as_ref().map(|verdict| verdict.status(&run));
+        let mut status = verdict.map(|verdict| verdict.status(run));
         // A cluster without a record cannot remember a loss, so only a person lets it pass.
-        for status in status.iter_mut().filter(|it| !self.remembers && it.state.holds()) {
-            (status.first_seen, status.later_look) = (None, true);
+        for status in status.iter_mut().filter(|it| !self.remembers && it.verdict.state.holds()) {
+            (status.verdict.first_seen, status.later_look) = (None, true);
         }
-        Judgement { verdict, status, is_partial: unread > 0 }
+        Judgement { status, is_partial: unread > 0 }
     }
 }
 
 impl Judgement {
     /// The number of endpoints that an import keeps; `None` if it is not held.
     pub fn held(&self, name: &ServiceRef) -> Option<usize> {
-        self.verdict.as_ref()?.held.get(name).map(|loss| loss.lost)
+        self.status.as_ref()?.verdict.held.get(name).map(|loss| loss.lost)
     }
 
     /// What becomes of the sighting, when the imports were changed. It stays while a loss that passes is not carried out
@@ -95,7 +94,7 @@ impl Judgement {
         if !run.remembers || !run.extent.is_whole() {
             return None;
         }
-        match &self.verdict {
+        match self.status.as_ref().map(|status| &status.verdict) {
             Some(verdict) if verdict.state.holds() => {
                 let new = verdict.is_new.then(|| Sighting::of(&verdict.held, run.now));
                 new.map(Note::Write)

@@ -125,17 +125,18 @@ impl From<HeldBack> for HeldBackLine {
 
 impl From<&GuardStatus> for GuardReport {
     fn from(status: &GuardStatus) -> Self {
-        let services = status.losses.iter().map(|(service, loss)| LosingService {
+        let GuardStatus { run, verdict, .. } = status;
+        let services = verdict.losses().iter().map(|(service, loss)| LosingService {
             service: service.clone(),
             instances: loss.lost,
         });
         Self {
-            state: status.state,
-            loss: total(&status.losses),
-            instances: status.instances,
-            share: status.guard.share,
-            minimum: status.guard.minimum,
-            first_seen: status.first_seen.map(|time| time.to_string()),
+            state: verdict.state,
+            loss: total(verdict.losses()),
+            instances: verdict.instances,
+            share: run.guard.share,
+            minimum: run.guard.minimum,
+            first_seen: verdict.first_seen.map(|time| time.to_string()),
             later_look: status.later_look,
             lifts_from: status.lifts_from().map(|time| time.to_string()),
             services: services.collect(),

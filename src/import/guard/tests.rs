@@ -33,7 +33,7 @@ fn blue() -> ClusterArn {
 }
 
 fn state(judgement: &Judgement) -> Option<GuardState> {
-    judgement.status.as_ref().map(|status| status.state)
+    judgement.status.as_ref().map(|status| status.verdict.state)
 }
 
 #[test]

@@ -115,8 +115,9 @@ impl<'w> Kept<'w> {
         selection: &Selection,
     ) -> BTreeSet<ServiceRef> {
         let exported = &observed.desired.services;
-        let held = plan.guard.iter().filter(|guard| guard.state.holds());
-        let held: BTreeSet<&ServiceRef> = held.flat_map(|guard| guard.losses.keys()).collect();
+        let held = plan.guard.iter().filter(|guard| guard.verdict.state.holds());
+        let held: BTreeSet<&ServiceRef> =
+            held.flat_map(|guard| guard.verdict.losses().keys()).collect();
         let mut ended: BTreeSet<ServiceRef> = self.exports().collect();
         ended.retain(|service| {
             selection.contains(service)

@@ -159,8 +159,11 @@ impl Turn<'_> {
         let results = &mut self.record.results;
         results.held_back.retain(|it| !it.reason.is_about_capacity());
         results.held_back.append(&mut plan.held_back);
-        results.guard =
-            plan.guard.take().filter(|status| status.state.holds()).or(results.guard.take());
+        results.guard = plan
+            .guard
+            .take()
+            .filter(|status| status.verdict.state.holds())
+            .or(results.guard.take());
     }
 
     /// Takes over the changes of a later plan, as far as this turn may make them.

@@ -26,8 +26,8 @@ use crate::guard::{
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, GuardState, ServiceRef, count_each};
 impl Observation {
-    fn circumstances(&self) -> Circumstances<'_> {
-        let (guard, cluster) = (self.rules.guard, &self.owner.cluster);
+    fn circumstances(&self) -> Circumstances {
+        let (guard, cluster) = (self.rules.guard, self.owner.cluster.clone());
         Circumstances { guard, now: self.now, cluster, subject: LossSubject::Instances }
     }
 
@@ -123,13 +123,13 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
     let is_noted = measure.extent == Extent::Part
         || observation.note_sighting((verdict.as_ref(), &held), is_final, plan);
     if let Some(verdict) = verdict {
-        let status = verdict.status(&run);
+        let status = verdict.status(run);
         let status =
             if is_noted { status } else { status.without_note(observation.unreadable_notes()) };
         let status = Arc::new(status);
         hold_back(&held, &status, plan);
         // A loss within the limits that is left to the full sync is nothing to decide for a person.
-        let is_left = status.state == GuardState::LeftToFullSync && !status.is_past();
+        let is_left = status.verdict.state == GuardState::LeftToFullSync && !status.is_past();
         plan.guard = (!is_left).then_some(status);
     }
 }

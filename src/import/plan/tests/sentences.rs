@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 
 use super::world;
 use crate::clusterset::attributes::Skipped;
-use crate::guard::{Guard, GuardStatus, Loss, LossSubject};
+use crate::guard::{Circumstances, Guard, Loss, LossSubject, Losses, Verdict};
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::held_back::Reason;
-use crate::model::{ClusterArn, Family, GuardState, ServiceRef};
+use crate::model::{ClusterArn, Family, GuardState, ServiceRef, Timestamp};
 
 fn object(kind: Kind) -> ObjectRef {
     ObjectRef { kind, namespace: "shop".into(), name: "web".into() }
@@ -25,19 +25,22 @@ fn guard(endpoints: usize) -> Reason {
     let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
     let service = ServiceRef::new("shop", "web");
     let loss = Loss { lost: 20, left: 0, was_read: true, was_held: false };
-    let status = GuardStatus {
+    let run = Circumstances {
+        guard: Guard::default(),
+        now: Timestamp::UNIX_EPOCH,
+        cluster: ClusterArn::parse(cluster).expect("well formed"),
         subject: LossSubject::Endpoints,
+    };
+    let verdict = Verdict {
         state: GuardState::LeftToFullSync,
-        losses: [(service, loss)].into_iter().collect(),
+        held: [(service, loss)].into_iter().collect(),
+        passed: Losses::default(),
         instances: 30,
         unread: 0,
-        guard: Guard::default(),
         first_seen: None,
-        later_look: false,
-        cluster: ClusterArn::parse(cluster).expect("well formed"),
-        no_note: None,
+        is_new: false,
     };
-    Reason::Guard { endpoints, status: Arc::new(status) }
+    Reason::Guard { endpoints, status: Arc::new(verdict.status(run)) }
 }
 
 /// Each reason, and if the import gets endpoints.

@@ -76,7 +76,8 @@ fn removals_are_held_if_too_few_registrations_were_made() {
         assert_eq!(stand(&plan), expected, "{made}:\n{}", tell(&plan));
         let removed = if expected.is_some() { 0 } else { 6 };
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), (removed, removed), "{made}");
-        let status = plan.guard.map(|it| (crate::guard::total(&it.losses), it.instances));
+        let status =
+            plan.guard.map(|it| (crate::guard::total(it.verdict.losses()), it.verdict.instances));
         assert_eq!(status, expected.map(|_| (2 * (6 - made), 12)), "{made}");
     }
 }

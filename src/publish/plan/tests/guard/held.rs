@@ -172,7 +172,7 @@ fn instance_that_another_service_displaces_is_lost() {
     let plan = world.plan();
     assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
     assert_eq!(
-        plan.guard.map(|it| (crate::guard::total(&it.losses), it.instances)),
+        plan.guard.map(|it| (crate::guard::total(it.verdict.losses()), it.verdict.instances)),
         Some((10, 10))
     );
 }

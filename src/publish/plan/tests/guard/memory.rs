@@ -29,7 +29,9 @@ fn others_are_neither_counted_nor_marked() {
     }
     let plan = world.plan();
     assert_eq!(
-        plan.guard.as_ref().map(|told| (crate::guard::total(&told.losses), told.instances)),
+        plan.guard
+            .as_ref()
+            .map(|told| (crate::guard::total(told.verdict.losses()), told.verdict.instances)),
         Some((4, 4))
     );
     assert!(plan.guard.as_ref().is_some_and(|told| !told.later_look), "{}", tell(&plan));
@@ -52,7 +54,7 @@ fn what_was_seen_is_forgotten_when_the_loss_is_over() {
     let over = after(over, &plan);
     assert!(marks(&over).is_empty() && over.plan().changes.is_empty());
     let again = at(back(over, 0), NOW + minutes(20)).plan();
-    assert_eq!(again.guard.and_then(|told| told.first_seen), Some(NOW + minutes(20)));
+    assert_eq!(again.guard.and_then(|told| told.verdict.first_seen), Some(NOW + minutes(20)));
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub fn seen(world: World) -> World {
 }
 
 pub fn stand(plan: &Plan) -> Option<GuardState> {
-    plan.guard.as_ref().map(|told| told.state)
+    plan.guard.as_ref().map(|told| told.verdict.state)
 }
 
 /// The names of the Services with a held loss.

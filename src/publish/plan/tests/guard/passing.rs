@@ -33,11 +33,11 @@ fn the_same_loss_passes_between_one_wait_and_six() {
     for (later, expected, anew) in cases {
         let plan = at(first.clone(), NOW + later).plan();
         let told = plan.guard.clone().expect("past the limits");
-        assert_eq!(told.state, expected, "{later}");
+        assert_eq!(told.verdict.state, expected, "{later}");
         let goes = if expected == GuardState::Lifted { (2, 3) } else { (0, 0) };
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), goes, "{later}");
         let first_seen = if anew { NOW + later } else { NOW };
-        assert_eq!(told.first_seen, Some(first_seen), "{later}");
+        assert_eq!(told.verdict.first_seen, Some(first_seen), "{later}");
         assert_eq!(told.later_look, first_seen < NOW + later, "{later}");
         let writes = plan.changes.values().flatten().filter(|it| it.marked().is_none()).count();
         assert_eq!(writes == 1, anew, "{later}:\n{}", tell(&plan));
@@ -99,7 +99,11 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
     assert_eq!((held(&plan), lost(&plan, "a"), lost(&plan, "b")), (vec!["c"], 4, 5));
     let told = plan.guard.clone().expect("held");
     assert_eq!(
-        (crate::guard::total(&told.losses), told.instances, told.first_seen),
+        (
+            crate::guard::total(told.verdict.losses()),
+            told.verdict.instances,
+            told.verdict.first_seen
+        ),
         (4, 5, Some(later))
     );
     let marks = marks(&after(gone, &plan));
@@ -119,7 +123,7 @@ fn a_loss_that_has_grown_is_seen_anew() {
     let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
     let plan = grown.plan();
     assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
-    assert_eq!(plan.guard.and_then(|told| told.first_seen), Some(later));
+    assert_eq!(plan.guard.and_then(|told| told.verdict.first_seen), Some(later));
 }
 
 #[test]
