@@ -1,7 +1,8 @@
 //! The action `doctor`: every thing that the function needs is checked, and each that is missing is told
 //! with what to do, without a write.
 
-use cloud_map_sync::actions::doctor::{Check, CheckOutcome, Checkup};
+use cloud_map_sync::actions::doctor::Checkup;
+use cloud_map_sync::actions::{Check, CheckOutcome};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Check;
+use super::{Check, passed};
 use crate::cloud_map::OWNER_TAG as TAG;
 use crate::cloud_map::{self, Call, CloudMap};
 use crate::error::chain;
@@ -22,30 +22,25 @@ use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Plan, Reason, ServiceNote};
 use crate::settings::Settings;
 
+const NAME: &str = "cloud map";
 /// An id that no instance and no operation has.
 const ABSENT_ID: &str = "cloud-map-sync-doctor";
 /// The timeout for `GetOperation`.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks each action. Returns whether namespaces and services could be listed.
+/// Checks each action. `None` if namespaces and services could not be listed.
 pub(super) async fn check(
     registry: &SharedRegistry,
     settings: &Settings,
     checks: &mut Vec<Check>,
-) -> bool {
-    let read = match registry.read().await {
-        Ok(read) => read,
-        Err(error) => {
-            let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListNamespaces and ListServices in the registry's Region";
-            checks.push(Check::failed("cloud map", chain(&*error), fix));
-            return false;
-        }
-    };
+) -> Option<()> {
+    let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListNamespaces and ListServices in the registry's Region";
+    let read = passed(registry.read().await, NAME, fix, checks)?;
     let (namespaces, services) = (read.namespaces.len(), read.services.len());
     let listed = format!("lists {namespaces} namespaces and {services} services");
     checks.push(match namespaces {
-        0 => Check::note("cloud map", listed, "check Region, account and CLOUD_MAP_NAMESPACES"),
-        _ => Check::ok("cloud map", listed),
+        0 => Check::note(NAME, listed, "check Region, account and CLOUD_MAP_NAMESPACES"),
+        _ => Check::ok(NAME, listed),
     });
     let found = service_to_check(&read);
     match found {
@@ -53,14 +48,14 @@ pub(super) async fn check(
             check_service(&registry.cloud_map, &read, key, service, checks).await;
         }
         None => checks.push(Check::note(
-            "cloud map",
+            NAME,
             "no service exists yet, so the reads of services are not tested",
             "run doctor again after the first sync",
         )),
     }
     let simulation = simulations(&read, found, settings);
     checks.extend(check_writes(&registry.cloud_map, settings.dry_run, simulation).await);
-    true
+    Some(())
 }
 
 /// The service that tests the most reads: an unreadable one first, then one with instances. A service with access
@@ -87,7 +82,7 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     for (place, problem) in failed {
         if checks.iter().all(|check| check.detail != *problem) {
             let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListInstances for it; until then each full sync is incomplete";
-            checks.push(Check::failed("cloud map", format!("{place}: {problem}"), fix));
+            checks.push(Check::failed(NAME, format!("{place}: {problem}"), fix));
         }
     }
     for (place, unchanged) in &plan.unchanged {
@@ -95,7 +90,7 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
             unchanged.notes.iter().filter(|note| matches!(note, ServiceNote::Unread { .. }));
         checks.extend(notes.map(|note| {
             let fix = "if it may contain instances of this installation, allow the role to list them; otherwise remove its namespace from CLOUD_MAP_NAMESPACES";
-            Check::note("cloud map", format!("{place}: {note}"), fix)
+            Check::note(NAME, format!("{place}: {note}"), fix)
         }));
     }
 }
@@ -113,26 +108,30 @@ async fn check_service(
     cloud_map.read_tags(&mut again, &keys).await;
     cloud_map.read_health(&mut again, &keys).await;
     let Some(found) = again.services.get(key) else { return };
-    checks.push(check_call("ListInstances", found.unreadable.clone()));
     let instances = found.instances.iter().flatten();
     let id = instances.map(|(id, _)| id.as_str()).next().unwrap_or(ABSENT_ID);
     let place = Place::of(key, read);
     let permit = cloud_map.permit(Call::GetInstance).await;
     let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
     drop(permit);
-    checks.push(check_call("GetInstance", got.err().map(|error| chain(&error))));
-    checks.push(check_call("ListTagsForResource", found.tags.problem().cloned()));
     // Cloud Map has a health status only for some services; elsewhere only a denied call is a finding.
     let of_health = found.health.problem().cloned();
     let of_health =
         of_health.filter(|problem| service.custom_health || problem.contains("AccessDenied"));
-    checks.push(check_call("GetInstancesHealthStatus", of_health));
-    let problem = cloud_map.namespace_of(service).await.err();
-    let needed_by = "the time of runs with many namespaces";
-    checks.push(check_optional_call("GetService", needed_by, problem));
+    let problem = |error: cloud_map::Error| chain(&error);
+    let listed = cloud_map.namespace_of(service).await.err().map(problem);
+    let listing = Some("the time of runs with many namespaces");
+    checks.extend([
+        check_call("ListInstances", None, found.unreadable.clone()),
+        check_call("GetInstance", None, got.err().map(problem)),
+        check_call("ListTagsForResource", None, found.tags.problem().cloned()),
+        check_call("GetInstancesHealthStatus", None, of_health),
+        check_call("GetService", listing, listed),
+    ]);
     if let Some(namespace) = read.namespaces.get(&key.namespace) {
-        let problem = cloud_map.discover(namespace, &place.name).await.err();
-        checks.push(check_optional_call("DiscoverInstances", "the action explain", problem));
+        let discovered = cloud_map.discover(namespace, &place.name).await;
+        let explain = Some("the action explain");
+        checks.push(check_call("DiscoverInstances", explain, discovered.err().map(problem)));
     }
 }
 
@@ -140,7 +139,7 @@ async fn check_service(
 async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -> Vec<Check> {
     if dry_run {
         let detail = "DRY_RUN is true: no write permissions are needed";
-        return vec![Check::ok("cloud map", detail)];
+        return vec![Check::ok(NAME, detail)];
     }
     let until = Instant::now() + TIMEOUT;
     let kind = (cloud_map::Call::RegisterInstance, NamespaceKind::Http);
@@ -149,35 +148,29 @@ async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -
         Err(error) if error.class != cloud_map::Class::NotFound => {
             let fix =
                 "if registrations are also denied, the role needs servicediscovery:GetOperation";
-            Check::note("cloud map", chain(&error), fix)
+            Check::note(NAME, chain(&error), fix)
         }
-        Err(_) => Check::ok("cloud map", "GetOperation is allowed"),
-        Ok(_) => Check::note("cloud map", "GetOperation timed out", "try again"),
+        Err(_) => Check::ok(NAME, "GetOperation is allowed"),
+        Ok(_) => Check::note(NAME, "GetOperation timed out", "try again"),
     };
     let actions = [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ");
     let detail = format!("not tested, since a test would change something: {actions}");
-    vec![operation, Check::note("cloud map", detail, simulation)]
+    vec![operation, Check::note(NAME, detail, simulation)]
 }
 
-fn check_call(action: &'static str, problem: Option<String>) -> Check {
-    match problem {
-        None => Check::ok("cloud map", format!("{action} is allowed")),
-        Some(problem) => {
+/// The check of a call. A sync does without one that is needed by something else alone.
+fn check_call(action: &'static str, needed_by: Option<&str>, problem: Option<String>) -> Check {
+    match (problem, needed_by) {
+        (None, _) => Check::ok(NAME, format!("{action} is allowed")),
+        (Some(problem), None) => {
             let fix =
                 format!("the function's role, or registryRoleArn, needs servicediscovery:{action}");
-            Check::failed("cloud map", problem, fix)
+            Check::failed(NAME, problem, fix)
         }
-    }
-}
-
-/// The check of a call that a sync does without.
-fn check_optional_call(action: &str, needed_by: &str, problem: Option<cloud_map::Error>) -> Check {
-    match problem {
-        None => Check::ok("cloud map", format!("{action} is allowed")),
-        Some(error) => {
+        (Some(problem), Some(needed_by)) => {
             let fix =
                 format!("only {needed_by} needs this: allow the role servicediscovery:{action}");
-            Check::note("cloud map", chain(&error), fix)
+            Check::note(NAME, problem, fix)
         }
     }
 }
@@ -196,7 +189,7 @@ pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Che
         "{names}: Cloud Map makes a Route 53 health check for each instance, in the function's name"
     );
     let fix = "if it has no stack of deploy/health-checks.yaml yet, deploy one";
-    Some(Check::note("cloud map", detail, fix))
+    Some(Check::note(NAME, detail, fix))
 }
 
 /// A failed check that names the Services, if any.
@@ -209,7 +202,7 @@ pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
     let refused = join_first(refused, NAMED);
     let detail = format!("{refused}: no rights to write DNS records (DNS_NAMESPACES)");
     let fix = "deploy with their hosted zones in HostedZoneIds, or use an HTTP namespace";
-    (!refused.is_empty()).then(|| Check::failed("cloud map", detail, fix))
+    (!refused.is_empty()).then(|| Check::failed(NAME, detail, fix))
 }
 
 /// Actions on the instances of a service. A role may require the service's tag.

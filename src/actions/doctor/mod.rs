@@ -1,12 +1,13 @@
 //! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
 //! cluster step by step (EKS describes it, its endpoint resolves, the port accepts connections, the certificate is the
 //! cluster's, and RBAC grants the rights that the function needs), each read of Cloud Map (`cloud_map`) and the quotas
-//! there, and the needs of a clusterset (`multi_cluster`). A check runs only if the checks that it depends on passed. Write permissions cannot be tested:
-//! `cloud_map` prints the command that simulates them in IAM. Nothing is written.
+//! there, and the needs of a clusterset (`multi_cluster`). A check runs only if the checks that it depends on passed. Write
+//! permissions cannot be tested: `cloud_map` prints the command that simulates them in IAM. Nothing is written.
 
 mod cloud_map;
 mod multi_cluster;
 
+use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::time::Duration;
@@ -15,17 +16,20 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
+use super::{Check, CheckOutcome};
 use crate::clients::{self, Connection};
 use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::access::{EVENTS, NEEDED, Rights};
-use crate::kubernetes::{self, ErrorClass};
+use crate::kubernetes::{self, ErrorClass, Kubernetes};
 use crate::model::{Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Peak};
 use crate::reconcile::Invocation;
-use crate::report::{Shorten, Word, count};
+use crate::report::{Shorten, count};
 use crate::settings::Cluster;
+
+const TRY_AGAIN: &str = "fix the failed checks above, or try again";
 
 impl Invocation<'_> {
     /// Checks a cluster and its Cloud Map, with the unreadable services of a full sync, its instance counts against the quotas
@@ -37,38 +41,39 @@ impl Invocation<'_> {
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
         let read = cloud_map::check(registry, self.settings, &mut checks).await;
-        if let (Some(connection), true) = (connection, read) {
-            let world = self.world(cluster, &connection, registry);
-            match world.observe(&Selection::Everything).await {
-                Ok(observed) => {
-                    let plan = plan::plan(&observed);
-                    cloud_map::check_unread(&plan, &mut checks);
-                    checks.extend(observed.peaks(&plan).iter().map(check_capacity));
-                    checks.extend(cloud_map::check_dns_rights(&plan));
-                    checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
-                }
-                Err(error) => {
-                    let fix = "fix the failed checks above, or try again";
-                    checks.push(Check::failed("read", chain(&error), fix));
-                }
-            }
-            let of_clusterset =
-                self.check_multi_cluster(cluster, &connection, registry, &mut checks);
-            Box::pin(of_clusterset).await;
+        let (Some(connection), Some(())) = (connection, read) else { return checks };
+        let observed =
+            self.world(cluster, &connection, registry).observe(&Selection::Everything).await;
+        if let Some(observed) = passed(observed, "read", TRY_AGAIN, &mut checks) {
+            let plan = plan::plan(&observed);
+            cloud_map::check_unread(&plan, &mut checks);
+            checks.extend(observed.peaks(&plan).iter().map(check_capacity));
+            checks.extend(cloud_map::check_dns_rights(&plan));
+            checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
         }
+        Box::pin(self.check_multi_cluster(cluster, &connection, registry, &mut checks)).await;
         checks
     }
 
     async fn identity(&self, cluster: &Cluster) -> Check {
-        match self.clients.identity(cluster).await {
-            Ok(arn) => Check::ok("identity", arn),
-            Err(problem) => Check::failed(
-                "identity",
-                problem,
-                "give the function a role; if CLUSTERS names a role, allow the function to assume it",
-            ),
-        }
+        let fix =
+            "give the function a role; if CLUSTERS names a role, allow the function to assume it";
+        let identity = self.clients.identity(cluster).await;
+        identity.map_or_else(
+            |problem| Check::failed("identity", problem, fix),
+            |arn| Check::ok("identity", arn),
+        )
     }
+}
+
+/// The value of a step that passed. The check of one that failed is added.
+fn passed<T, E: Error>(
+    step: Result<T, E>,
+    name: &'static str,
+    fix: &str,
+    checks: &mut Vec<Check>,
+) -> Option<T> {
+    step.map_err(|error| checks.push(Check::failed(name, chain(&error), fix))).ok()
 }
 
 /// A note about settings that do not fit together, although the function works with them. But for the guard's, it says
@@ -112,19 +117,23 @@ impl Invocation<'_> {
         cluster: &Cluster,
         checks: &mut Vec<Check>,
     ) -> Option<Connection> {
-        let connection = match self.clients.reconnect(cluster).await {
-            Ok(connection) => connection,
-            Err(error) => {
-                checks.push(Check::failed("describe", chain(&error), fix_of_description(&error)));
-                return None;
-            }
-        };
+        let described = self.clients.reconnect(cluster).await;
+        let fix = described.as_ref().err().map_or("", fix_of_description);
+        let connection = passed(described, "describe", fix, checks)?;
         let described = &connection.cluster;
         checks.push(Check::ok("describe", described.arn.as_str()));
-        let host = described.endpoint.host().unwrap_or_default().to_owned();
+        let host = described.endpoint.host().unwrap_or_default();
         let port = described.endpoint.port_u16().unwrap_or(443);
-        let passed = check_route(&host, port, checks).await
-            && check_rights(&connection.kubernetes, &described.name, checks).await;
+        if let Err(failed) = check_route(host, port, checks).await {
+            checks.push(failed);
+            return None;
+        }
+        let mut found = Vec::new();
+        let rights = NEEDED.into_iter().chain([EVENTS]);
+        let answered = check_rights(&connection.kubernetes, rights, RBAC, &mut found).await;
+        found.extend(answered.err().map(|error| classify_refusal(&error, &described.name)));
+        let passed = !found.iter().any(Check::has_failed);
+        checks.extend(found);
         passed.then_some(connection)
     }
 }
@@ -142,27 +151,19 @@ fn fix_of_description(error: &clients::Error) -> &'static str {
     }
 }
 
-async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> bool {
-    match in_time(lookup_host((host, port))).await {
-        Ok(addresses) => {
-            let addresses = join(addresses.map(|address| address.ip()), ", ");
-            checks.push(Check::ok("dns", format!("{host} resolves to {addresses}")));
-        }
-        Err(problem) => {
-            let fix = "enable DNS support in the function's VPC; the name of a private endpoint resolves only in the cluster's VPC and in VPCs that it is shared with";
-            checks.push(Check::failed("dns", format!("{host}: {problem}"), fix));
-            return false;
-        }
-    }
+/// Returns the check that failed.
+async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> Result<(), Check> {
+    let fix = "enable DNS support in the function's VPC; the name of a private endpoint resolves only in the cluster's VPC and in VPCs that it is shared with";
+    let addresses = in_time(lookup_host((host, port))).await;
+    let addresses =
+        addresses.map_err(|problem| Check::failed("dns", format!("{host}: {problem}"), fix))?;
+    let addresses = join(addresses.map(|address| address.ip()), ", ");
+    checks.push(Check::ok("dns", format!("{host} resolves to {addresses}")));
+    let fix = "private endpoint: attach the function to a VPC with a route to it, and allow port 443 from the function's security group in the cluster's; public endpoint: add the function's NAT address to the allowed CIDRs";
     let connected = in_time(TcpStream::connect((host, port))).await;
-    checks.push(match &connected {
-        Ok(_) => Check::ok("route", format!("port {port} accepts connections")),
-        Err(problem) => {
-            let fix = "private endpoint: attach the function to a VPC with a route to it, and allow port 443 from the function's security group in the cluster's; public endpoint: add the function's NAT address to the allowed CIDRs";
-            Check::failed("route", format!("port {port}: {problem}"), fix)
-        }
-    });
-    connected.is_ok()
+    connected.map_err(|problem| Check::failed("route", format!("port {port}: {problem}"), fix))?;
+    checks.push(Check::ok("route", format!("port {port} accepts connections")));
+    Ok(())
 }
 
 /// The result of a step, or its problem.
@@ -175,55 +176,33 @@ async fn in_time<T>(step: impl Future<Output = io::Result<T>>) -> Result<T, Stri
 
 const RBAC: &str = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
 
+/// Checks the verbs of each right: those that are allowed together on a resource, and those that are not. The function
+/// works without Events.
 async fn check_rights(
-    kubernetes: &kubernetes::Kubernetes,
-    cluster: &str,
-    checks: &mut Vec<Check>,
-) -> bool {
-    let mut passed = true;
-    for rights in NEEDED.into_iter().chain([EVENTS]) {
-        match check_verbs(kubernetes, rights, RBAC).await {
-            Ok(found) if rights == EVENTS => checks.extend(found.into_iter().map(of_events)),
-            Ok(found) => {
-                passed &= found.iter().all(|check| check.outcome == CheckOutcome::Ok);
-                checks.extend(found);
-            }
-            Err(error) => {
-                checks.push(classify_refusal(&error, cluster));
-                return false;
-            }
-        }
-    }
-    passed
-}
-
-fn of_events(check: Check) -> Check {
-    if check.outcome == CheckOutcome::Ok {
-        return check;
-    }
-    Check::note(
-        "rbac",
-        format!("{}: held-back requests appear only in the report", check.detail),
-        RBAC,
-    )
-}
-
-/// Checks verbs on one resource: those that are allowed together, and those that are not.
-async fn check_verbs(
-    kubernetes: &kubernetes::Kubernetes,
-    (verbs, resource): Rights,
+    kubernetes: &Kubernetes,
+    rights: impl IntoIterator<Item = Rights>,
     fix: &str,
-) -> Result<Vec<Check>, kubernetes::Error> {
-    let (mut allowed, mut missing) = (Vec::new(), Vec::new());
-    for verb in verbs {
-        let may = kubernetes.may(verb, resource).await?;
-        if may { allowed.push(*verb) } else { missing.push(*verb) }
+    checks: &mut Vec<Check>,
+) -> Result<(), kubernetes::Error> {
+    for (verbs, resource) in rights {
+        let (mut allowed, mut missing) = (Vec::new(), Vec::new());
+        for verb in verbs {
+            let may = kubernetes.may(verb, resource).await?;
+            if may { allowed.push(*verb) } else { missing.push(*verb) }
+        }
+        if !allowed.is_empty() {
+            checks.push(Check::ok("rbac", format!("may {} {resource}", allowed.join(", "))));
+        }
+        let detail = format!("may not {} {resource}", missing.join(", "));
+        checks.extend((!missing.is_empty()).then(|| match (verbs, resource) == EVENTS {
+            true => {
+                let detail = format!("{detail}: held-back requests appear only in the report");
+                Check::note("rbac", detail, fix)
+            }
+            false => Check::failed("rbac", detail, fix),
+        }));
     }
-    let text = |verbs: Vec<&str>| (!verbs.is_empty()).then(|| verbs.join(", "));
-    let allowed = text(allowed).map(|it| Check::ok("rbac", format!("may {it} {resource}")));
-    let missing =
-        text(missing).map(|it| Check::failed("rbac", format!("may not {it} {resource}"), fix));
-    Ok(allowed.into_iter().chain(missing).collect())
+    Ok(())
 }
 
 /// The failed check for a cluster that does not even return the function's rights.
@@ -270,54 +249,11 @@ pub struct ClusterCheckup {
     pub checks: Vec<Check>,
 }
 
-/// One check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// The subject.
-    pub name: Word,
-    /// Its outcome.
-    pub outcome: CheckOutcome,
-    /// The finding.
-    pub detail: String,
-    /// The remedy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
-}
-
-/// The outcome of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CheckOutcome {
-    /// The check passed.
-    Ok,
-    /// The check did not pass, and the function works without it.
-    Note,
-    /// The check did not pass, and the function needs it.
-    Failed,
-}
-
-impl Check {
-    /// A check that passed.
-    pub fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name: name.into(), outcome: CheckOutcome::Ok, detail: detail.into(), fix: None }
-    }
-
-    /// A check that did not pass, and that the function works without.
-    pub fn note(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { outcome: CheckOutcome::Note, fix: Some(fix.into()), ..Self::ok(name, detail) }
-    }
-
-    /// A check that did not pass, and that the function needs.
-    pub fn failed(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { outcome: CheckOutcome::Failed, fix: Some(fix.into()), ..Self::ok(name, detail) }
-    }
-}
-
 impl Checkup {
     /// A checkup of these clusters.
     pub fn new(clusters: Vec<ClusterCheckup>) -> Self {
         let mut checks = clusters.iter().flat_map(|cluster| &cluster.checks);
-        Self { ok: checks.all(|check| check.outcome != CheckOutcome::Failed), clusters, cut: None }
+        Self { ok: !checks.any(Check::has_failed), clusters, cut: None }
     }
 }
 
@@ -343,27 +279,14 @@ impl Display for Checkup {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for ClusterCheckup { cluster, checks } in &self.clusters {
             writeln!(f, "cluster {cluster}")?;
-            checks.iter().try_for_each(|check| write!(f, "{check}"))?;
+            checks.iter().try_for_each(|check| writeln!(f, "  {check}"))?;
         }
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
-        let failed = self.clusters.iter().flat_map(|cluster| &cluster.checks);
-        match failed.filter(|check| check.outcome == CheckOutcome::Failed).count() {
+        let all = self.clusters.iter().flat_map(|cluster| &cluster.checks);
+        match all.filter(|check| check.has_failed()).count() {
             0 => writeln!(f, "all checks passed"),
             failed => writeln!(f, "{} failed", count(failed, "check")),
         }
-    }
-}
-
-impl Display for Check {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sign = match self.outcome {
-            CheckOutcome::Ok => '=',
-            CheckOutcome::Note => '~',
-            CheckOutcome::Failed => '!',
-        };
-        writeln!(f, "  {sign} {:<10} {}", self.name, self.detail)?;
-        let label = if self.outcome == CheckOutcome::Failed { "fix" } else { "try" };
-        self.fix.iter().try_for_each(|fix| writeln!(f, "    {label}: {fix}"))
     }
 }
 

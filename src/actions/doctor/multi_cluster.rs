@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Check, check_verbs};
+use super::{Check, TRY_AGAIN, check_rights, passed};
 use crate::clients::Connection;
 use crate::clusterset::attributes::endpoints_of;
 use crate::clusterset::conditions::ExportOutcome;
@@ -50,7 +50,9 @@ impl Invocation<'_> {
         }
         let kubernetes = &connection.kubernetes;
         let Some(has_properties) = check_api(kubernetes, checks).await else { return };
-        check_rights(kubernetes, direction, has_properties, checks).await;
+        let rights = needed(direction, has_properties);
+        let answered = check_rights(kubernetes, rights, FIX, checks).await;
+        passed(answered, "rbac", "try again", checks);
         if direction.imports() {
             checks.push(check_admission(kubernetes).await);
         }
@@ -97,14 +99,8 @@ impl Invocation<'_> {
 
 /// Checks the API. Returns whether it has ClusterProperties; `None` if it cannot be used.
 async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<bool> {
-    let versions = match kubernetes.multi_cluster_versions().await {
-        Ok(versions) => versions,
-        Err(error) => {
-            let fix = "allow the function to read /apis: system:discovery for authenticated users";
-            checks.push(Check::failed("crds", chain(&error), fix));
-            return None;
-        }
-    };
+    let fix = "allow the function to read /apis: system:discovery for authenticated users";
+    let versions = passed(kubernetes.multi_cluster_versions().await, "crds", fix, checks)?;
     let served = join_or(&versions, ", ", "neither");
     if !versions.iter().any(|version| version == NEEDED) {
         let detail = format!("{NEEDED} is not served (of it and about.k8s.io: {served})");
@@ -112,18 +108,16 @@ async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<b
         return None;
     }
     checks.push(Check::ok("crds", format!("serves {served}")));
-    match kubernetes.declares_slice_objects().await {
-        Ok(true) => checks.push(Check::ok("crds", "ServiceImports declare endpointSliceObjects")),
-        Ok(false) => {
+    let fix = "allow the function to read /openapi: system:discovery for authenticated users";
+    let declares = kubernetes.declares_slice_objects().await;
+    let declares = passed(declares, "crds", fix, checks);
+    checks.extend(declares.map(|declares| match declares {
+        true => Check::ok("crds", "ServiceImports declare endpointSliceObjects"),
+        false => {
             let detail = "ServiceImports do not declare status.endpointSliceObjects (mcs-api before v0.5.1), so it is not written";
-            checks.push(Check::note("crds", detail, INSTALL));
+            Check::note("crds", detail, INSTALL)
         }
-        Err(error) => {
-            let fix =
-                "allow the function to read /openapi: system:discovery for authenticated users";
-            checks.push(Check::failed("crds", chain(&error), fix));
-        }
-    }
+    }));
     Some(versions.iter().any(|version| version.starts_with("about.k8s.io/")))
 }
 
@@ -140,11 +134,7 @@ fn check_member(member: &Member) -> Vec<Check> {
 
 /// The failed check of an obstacle. Its detail has the remedy, except for an error.
 fn failed(name: &'static str, Obstacle { reason, detail, failed }: &Obstacle) -> Check {
-    let fix = if *failed {
-        "fix the failed checks above, or try again"
-    } else {
-        "docs/multi-cluster.md, section \"What stops it\""
-    };
+    let fix = if *failed { TRY_AGAIN } else { "docs/multi-cluster.md, section \"What stops it\"" };
     Check::failed(name, format!("{reason}: {detail}"), fix)
 }
 
@@ -244,24 +234,7 @@ fn check_room(namespace: &str, records: usize) -> Check {
 const FIX: &str =
     "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry";
 
-/// Checks all rights of a direction.
-async fn check_rights(
-    kubernetes: &Kubernetes,
-    direction: MultiCluster,
-    has_properties: bool,
-    checks: &mut Vec<Check>,
-) {
-    for rights in needed(direction, has_properties) {
-        match check_verbs(kubernetes, rights, FIX).await {
-            Ok(found) => checks.extend(found),
-            Err(error) => {
-                checks.push(Check::failed("rbac", chain(&error), "try again"));
-                return;
-            }
-        }
-    }
-}
-
+/// All rights of a direction.
 fn needed(direction: MultiCluster, has_properties: bool) -> Vec<Rights> {
     let exports = TO_EXPORT.into_iter().filter(|_| direction.exports());
     let imports = TO_IMPORT.into_iter().filter(|_| direction.imports());

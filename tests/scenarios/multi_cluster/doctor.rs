@@ -1,6 +1,7 @@
 //! The action `doctor` in a clusterset: what is missing is told with what to do, without a write.
 
-use cloud_map_sync::actions::doctor::{CheckOutcome, Checkup};
+use cloud_map_sync::actions::CheckOutcome;
+use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
 use serde_json::json;
 
