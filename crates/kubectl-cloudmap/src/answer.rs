@@ -16,7 +16,7 @@ use super::arguments::Format;
 use super::markdown::MarkdownPage;
 use super::outside::{Output, clean, code_block, escape, escape_lines};
 use cloud_map_sync::actions::doctor::Checkup;
-use cloud_map_sync::actions::explain::Explanation;
+use cloud_map_sync::actions::explain::{ExplainedName, Explanation};
 use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{Mode, Report};
 
@@ -163,7 +163,7 @@ impl Shown for Report {
 
 impl Shown for Explanation {
     fn names(&self) -> Vec<String> {
-        self.names.iter().map(|it| format!("{}/{}", it.namespace, it.name)).collect()
+        self.names.iter().map(ExplainedName::place).collect()
     }
 }
 

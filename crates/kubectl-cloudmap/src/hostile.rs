@@ -185,14 +185,14 @@ fn status() -> Value {
 
 fn explanation() -> Value {
     let fact = json!([
-        {"stops": false, "about": "annotation", "detail": "hostname: web"},
-        {"stops": true, "about": "annotation", "detail": "hostname: web"},
+        {"name": "annotation", "outcome": "ok", "detail": "hostname: web"},
+        {"name": "annotation", "outcome": "failed", "detail": "hostname: web"},
     ]);
     let service = json!({"namespace": "shop", "name": "web"});
     let held = json!([{"service": service, "reason": "BadAnnotation", "detail": "a text", "failed": false}]);
     let discovery = json!({"dns": "a text", "ours": {HOSTILE: 1}, "others": {}});
     let endpoint = json!([{
-        "pod": "a", "addresses": ["10.0.0.1"], "condition": "ready", "fate": "registered", "detail": "a text",
+        "pod": "a", "addresses": ["10.0.0.1"], "condition": "ready", "fate": "present", "detail": "a text",
     }]);
     let line = json!([{"service": service, "reason": "PortConflict", "detail": "a text"}]);
     json!({

@@ -7,12 +7,12 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::ClustersetExplanation;
-use crate::error::{printable, shorten};
+use crate::actions::{Check, CheckOutcome};
 use crate::kubernetes::object::Service;
 use crate::kubernetes::services::is_headless;
-use crate::model::{Endpoint, Flow, NamespaceKind, Place, ServiceRef, join_or, words};
-use crate::publish::plan::{Fate, Found, Observation, Plan};
-use crate::report::{HeldBackLine, Shorten, Word};
+use crate::model::{EndpointLine, Fate, Flow, NamespaceKind, Place, ServiceRef, join_or};
+use crate::publish::plan::{Found, Observation, Plan};
+use crate::report::{HeldBackLine, Shorten};
 
 /// The registration of a Service, with the reasons.
 #[serde_with::skip_serializing_none]
@@ -26,7 +26,7 @@ pub struct Explanation {
     /// The Service.
     pub service: ServiceRef,
     /// The facts and problems of the Service itself.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<Check>,
     /// The names that it claims, and that of its export.
     pub names: Vec<ExplainedName>,
     /// The export and the import of the name, if the cluster takes part in a clusterset.
@@ -35,17 +35,6 @@ pub struct Explanation {
     pub held_back: Vec<HeldBackLine>,
     /// The part that is left out, if the answer is too large for a Lambda response.
     pub cut: Option<String>,
-}
-
-/// A fact about the Service or one of its names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fact {
-    /// Whether it keeps the Service from being discovered.
-    pub stops: bool,
-    /// The subject.
-    pub about: Word,
-    /// The fact in words.
-    pub detail: String,
 }
 
 impl Explanation {
@@ -63,65 +52,66 @@ impl Explanation {
         }
     }
 
+    /// Adds that there is no Service. A name that others export needs none.
+    pub(super) fn add_absence(&mut self, takes_part: bool) {
+        self.facts.push(match takes_part {
+            true => Check::ok("service", "none of this name in this cluster"),
+            false => Check::new(CheckOutcome::Failed, "service", "not found in the cluster"),
+        });
+    }
+
     /// Adds the Service's annotations with our prefix.
-    pub fn add_annotations<'a>(
-        &mut self,
-        prefix: &str,
-        annotations: impl Iterator<Item = (&'a String, &'a String)>,
-    ) {
-        let mut has_hostname = false;
-        for (key, value) in annotations {
-            let name = key.strip_prefix(prefix).unwrap_or(key);
-            has_hostname |= name == "hostname";
-            self.add_fact(false, "annotation", format!("{name}: {value}"));
-        }
-        if !has_hostname {
+    pub(super) fn add_annotations(&mut self, prefix: &str, service: &Service, claims: bool) {
+        let all = service.metadata.annotations.iter();
+        let own = all.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value)));
+        let own = own.map(|(name, value)| Check::ok("annotation", format!("{name}: {value}")));
+        self.facts.extend(own);
+        if !claims {
             let detail = format!("{prefix}hostname is not set, so the Service claims no name");
-            self.add_fact(true, "annotation", detail);
+            self.facts.push(Check::new(CheckOutcome::Failed, "annotation", detail));
         }
     }
 
     /// Adds the Service's own address. Only a headless one can claim a name.
-    pub fn add_address(&mut self, service: &Service, is_claiming: bool) {
+    pub(super) fn add_address(&mut self, service: &Service, is_claiming: bool) {
         let address = service.spec.cluster_ip.as_deref().filter(|it| !it.is_empty());
         let address = address.unwrap_or("none");
-        let is_headless = is_headless(service);
-        let detail = match (is_headless, is_claiming) {
-            (true, _) => "headless (clusterIP: None)".to_owned(),
-            (false, false) => format!("clusterIP is {address}"),
-            (false, true) => format!(
+        self.facts.push(if is_headless(service) {
+            Check::ok("service", "headless (clusterIP: None)")
+        } else if is_claiming {
+            let detail = format!(
                 "clusterIP is {address}: only headless Services (clusterIP: None) are registered, and the field \
                  is immutable: create a headless Service beside it"
-            ),
-        };
-        self.add_fact(is_claiming && !is_headless, "service", detail);
+            );
+            Check::new(CheckOutcome::Failed, "service", detail)
+        } else {
+            Check::ok("service", format!("clusterIP is {address}"))
+        });
     }
 
-    /// Adds the export and the import of the name. For a Service that is only annotated, nothing but an obstacle, which
-    /// is not about it.
-    pub fn add_clusterset(&mut self, clusterset: ClustersetExplanation) {
-        if clusterset.takes_part() || self.names.is_empty() {
-            self.ok &= clusterset.is_ok();
-        } else if clusterset.member.is_some() {
-            return;
-        }
-        self.clusterset = Some(clusterset);
+    /// Adds the export and the import of the name, and judges all of it. For a Service that is only annotated, nothing but
+    /// an obstacle is added, which is not about it.
+    pub(super) fn with_clusterset(self, clusterset: Option<ClustersetExplanation>) -> Self {
+        let is_about = |it: &ClustersetExplanation| it.takes_part() || self.names.is_empty();
+        let clusterset = clusterset.filter(|it| is_about(it) || it.member.is_none());
+        let mut of_clusterset = clusterset.iter().filter(|it| is_about(it));
+        let ok = is_ok(&self.facts, &[])
+            && self.held_back.is_empty()
+            && self.names.iter().all(|it| is_ok(&it.facts, &it.endpoints))
+            && of_clusterset.all(|it| is_ok(&it.facts, &it.endpoints) && it.held_back.is_empty());
+        Self { ok, clusterset, ..self }
     }
 
-    /// Adds the held-back requests that belong to no name.
-    pub fn add_held_back(&mut self, plan: &Plan) {
-        let of_service = plan.held_back.iter().filter(|it| it.service == self.service);
-        let placeless = of_service.filter(|it| it.place.is_none());
-        self.held_back = placeless.cloned().map(HeldBackLine::from).collect();
-        self.ok &= self.held_back.is_empty();
-    }
-
-    pub(super) fn add_fact(&mut self, stops: bool, about: &'static str, detail: impl Into<String>) {
-        self.facts.push(fact(stops, about, detail));
+    /// Adds the held-back requests of annotations that belong to no name.
+    pub(super) fn add_held_back(&mut self, observation: &Observation, plan: &Plan) {
+        let is_annotated = observation.owner.flow == Flow::Annotations;
+        let all = plan.held_back.iter().filter(|it| is_annotated && it.place.is_none());
+        let of_service = all.filter(|it| it.service == self.service);
+        self.held_back.extend(of_service.cloned().map(HeldBackLine::from));
     }
 
     /// Adds one of the names that the Service claims, or that of its export.
-    pub fn add_name(
+    pub(super) fn add_name(
         &mut self,
         observation: &Observation,
         found: Found,
@@ -129,32 +119,27 @@ impl Explanation {
         discovery: Option<Discovery>,
     ) {
         let Found { place, kind, held, endpoints, remarks } = found;
-        let claim = match (observation.owner.flow, held) {
-            (Flow::Annotations, true) => fact(false, "claim", "this Service holds the name"),
-            (Flow::Annotations, false) => fact(true, "claim", "another Service holds the name"),
+        let (name, claim) = match (observation.owner.flow, held) {
+            (Flow::Annotations, true) => ("claim", "this Service holds the name"),
+            (Flow::Annotations, false) => ("claim", "another Service holds the name"),
             (Flow::Exports, _) => {
                 self.note_double_registration(&place);
-                fact(false, "export", "the instances of the export")
+                ("export", "the instances of the export")
             }
         };
+        let claim = Check::new(CheckOutcome::of(held), name, claim);
         let mut facts = vec![cloud_map_service(observation, &place, kind.map(|it| it.to_string()))];
         facts.push(claim);
-        facts.extend(remarks.into_iter().map(|remark| fact(false, "note", remark)));
+        facts.extend(remarks.into_iter().map(|it| Check::new(CheckOutcome::Note, "note", it)));
         let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
         let own = of_place.filter(|it| it.service == self.service);
         let held_back = own.cloned().map(HeldBackLine::from).collect();
-        let endpoints: Vec<EndpointLine> = endpoints.into_iter().map(EndpointLine::from).collect();
-        let left_out = |line: &EndpointLine| {
-            line.condition == EndpointCondition::Ready && line.fate == Fate::NotRegistered
-        };
-        self.ok &= held && !endpoints.iter().any(left_out);
         let (namespace, name) = (place.namespace.clone(), place.name.clone());
         self.names.push(ExplainedName { namespace, name, facts, endpoints, held_back, discovery });
     }
 
     fn note_double_registration(&mut self, export: &Place) {
-        let names = self.names.iter().map(|name| format!("{}/{}", name.namespace, name.name));
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = self.names.iter().map(ExplainedName::place).collect();
         if names.is_empty() {
             return;
         }
@@ -164,12 +149,14 @@ impl Explanation {
             "the Service is annotated and exported: it is registered for both, as {} and as {export}{twice}",
             names.join(", ")
         );
-        self.add_fact(false, "note", detail);
+        self.facts.push(Check::new(CheckOutcome::Note, "note", detail));
     }
 }
 
-pub(super) fn fact(stops: bool, about: &'static str, detail: impl Into<String>) -> Fact {
-    Fact { stops, about: about.into(), detail: detail.into() }
+/// Whether no fact is a problem, and no endpoint that takes traffic is left out.
+fn is_ok(facts: &[Check], endpoints: &[EndpointLine]) -> bool {
+    let is_left_out = |it: &EndpointLine| it.fate == Fate::LeftOut;
+    !facts.iter().any(Check::has_failed) && !endpoints.iter().any(is_left_out)
 }
 
 impl Shorten for Explanation {
@@ -180,13 +167,11 @@ impl Shorten for Explanation {
     }
 
     fn shorten(&mut self, entries: usize) {
-        for name in &mut self.names {
-            name.endpoints.sort_by_key(|line| line.fate == Fate::Registered);
-            name.endpoints.truncate(entries);
-            name.held_back.truncate(entries);
-        }
-        if let Some(clusterset) = &mut self.clusterset {
-            clusterset.shorten(entries);
+        self.names.iter_mut().for_each(|name| name.held_back.truncate(entries));
+        let of_names = self.names.iter_mut().map(|name| &mut name.endpoints);
+        for endpoints in of_names.chain(self.clusterset.as_mut().map(|it| &mut it.endpoints)) {
+            endpoints.sort_by_key(|line| line.fate == Fate::Present);
+            endpoints.truncate(entries);
         }
         self.cut = Some(format!(
             "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
@@ -204,7 +189,7 @@ pub struct ExplainedName {
     /// The Cloud Map service's name.
     pub name: String,
     /// The type of the Cloud Map service, the holder of the name, and remarks.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<Check>,
     /// The fate of each endpoint.
     pub endpoints: Vec<EndpointLine>,
     /// The held-back requests.
@@ -214,7 +199,14 @@ pub struct ExplainedName {
     pub discovery: Option<Discovery>,
 }
 
-fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Fact {
+impl ExplainedName {
+    /// The Cloud Map service with its namespace.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Check {
     let namespace = observation.registry.namespaces.get(&place.key.namespace);
     let of = match namespace.map(|namespace| namespace.kind) {
         Some(NamespaceKind::Dns) => "a DNS namespace",
@@ -226,49 +218,7 @@ fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<Stri
         Some(kind) => format!("{kind}, in {of} ({id})"),
         None => format!("does not exist yet, in {of} ({id}); created with the first instance"),
     };
-    fact(false, "service", detail)
-}
-
-/// One endpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EndpointLine {
-    /// Its pod.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-    /// Its addresses.
-    pub addresses: Vec<String>,
-    /// Its condition in Kubernetes.
-    pub condition: EndpointCondition,
-    /// Its fate in Cloud Map.
-    pub fate: Fate,
-    /// The fate in a sentence.
-    pub detail: String,
-}
-
-words! {
-    /// The condition of an endpoint in Kubernetes.
-    pub enum EndpointCondition {
-        /// Its pod is ready.
-        Ready = "ready",
-        /// Its pod is not ready.
-        NotReady = "not ready",
-        /// Its pod is being deleted.
-        Terminating = "terminating",
-    }
-}
-
-impl From<(Endpoint, Fate, String)> for EndpointLine {
-    fn from((endpoint, fate, detail): (Endpoint, Fate, String)) -> Self {
-        let condition = match &endpoint {
-            Endpoint { terminating: true, .. } => EndpointCondition::Terminating,
-            Endpoint { ready: true, .. } => EndpointCondition::Ready,
-            _ => EndpointCondition::NotReady,
-        };
-        let malformed = endpoint.malformed.as_deref().map(|text| printable(&shorten(text)));
-        let addresses = endpoint.addresses().map(|address| address.to_string());
-        let addresses = addresses.chain(malformed).collect();
-        Self { addresses, pod: endpoint.pod, condition, fate, detail }
-    }
+    Check::ok("service", detail)
 }
 
 /// The instances that clients discover under a name.
@@ -284,23 +234,6 @@ pub struct Discovery {
     pub ours: BTreeMap<String, usize>,
     /// The number of other instances by health.
     pub others: BTreeMap<String, usize>,
-}
-
-impl Discovery {
-    /// Counts the discovered instances: their health by id. The marks in the observation show the owner.
-    pub fn count(
-        &mut self,
-        instances: BTreeMap<String, String>,
-        observation: &Observation,
-        place: &Place,
-    ) {
-        for (id, health) in instances {
-            let known = observation.registry.instance(&place.key, &id);
-            let ours = known.is_some_and(|it| observation.owner.owns(it));
-            let counts = if ours { &mut self.ours } else { &mut self.others };
-            *counts.entry(health).or_default() += 1;
-        }
-    }
 }
 
 // The explanation as text, with the signs of the plan's table: one line for each fact, endpoint, exporter and held-back
@@ -320,20 +253,9 @@ impl Display for Explanation {
     }
 }
 
-impl Display for Fact {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sign = match (self.stops, &*self.about) {
-            (true, _) => '!',
-            (false, "note") => '~',
-            (false, _) => '=',
-        };
-        write!(f, "{sign} {:<10} {}", self.about, self.detail)
-    }
-}
-
 impl Display for ExplainedName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  {}/{}", self.namespace, self.name)?;
+        writeln!(f, "  {}", self.place())?;
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
         if self.endpoints.is_empty() {
             writeln!(f, "    ! endpoints  none: does the Service's selector match pods?")?;
@@ -341,21 +263,6 @@ impl Display for ExplainedName {
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.discovery.iter().try_for_each(|it| writeln!(f, "    {it}"))
-    }
-}
-
-impl Display for EndpointLine {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sign = match (self.fate, self.condition) {
-            (Fate::Registered, _) => '=',
-            (Fate::Changes, _) => '~',
-            (Fate::ToRegister, _) => '+',
-            (Fate::NotRegistered, EndpointCondition::Ready) => '!',
-            (Fate::NotRegistered, _) => '-',
-        };
-        let pod = self.pod.as_deref().unwrap_or("no pod");
-        let addresses = self.addresses.join(" ");
-        write!(f, "{sign} endpoint   {addresses} ({pod}, {}): {}", self.condition, self.detail)
     }
 }
 
@@ -384,10 +291,12 @@ mod tests {
     fn an_explanation_that_is_too_large_keeps_the_endpoints_that_are_not_registered() {
         let last = 59_999;
         let endpoint = |number: usize| EndpointLine {
-            pod: Some(format!("web-{number}")),
+            member: None,
             addresses: vec!["10.0.0.1".to_owned()],
-            condition: EndpointCondition::Ready,
-            fate: if number == last { Fate::NotRegistered } else { Fate::Registered },
+            ports: Vec::new(),
+            pod: Some(format!("web-{number}")),
+            condition: Some("ready".to_owned()),
+            fate: if number == last { Fate::LeftOut } else { Fate::Present },
             detail: "a sentence about its fate".to_owned(),
         };
         let name = ExplainedName {
@@ -402,7 +311,7 @@ mod tests {
         whole.names.push(name);
         let explanation: Explanation =
             serde_json::from_value(within_limit(whole)).expect("an explanation");
-        assert_eq!(explanation.names[0].endpoints[0].fate, Fate::NotRegistered);
+        assert_eq!(explanation.names[0].endpoints[0].fate, Fate::LeftOut);
         assert!(explanation.to_string().contains("\n! the explanation is too large"));
     }
 }

@@ -4,13 +4,13 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Fact, fact};
-use super::{Facts, ImportFate, ImportedLine, endpoints};
+use super::Facts;
+use crate::actions::{Check, CheckOutcome};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{decisions, ports_of_some};
 use crate::import::Imported;
-use crate::import::plan::{NamespaceState, Present, Read, Reason, ServiceImport};
-use crate::model::{ClusterId, Condition, Export, TRUE, join, join_or};
+use crate::import::plan::{Kind, NamespaceState, Present, Read, ServiceImport, Write};
+use crate::model::{ClusterId, Condition, EndpointLine, Export, TRUE, join, join_or};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
 use crate::time::age;
 
@@ -27,29 +27,30 @@ pub struct ClustersetExplanation {
     /// Whether any member exports the name.
     pub imported: bool,
     /// The conditions of the export, the import, conflicts, and ports that lead to some exporters alone.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<Check>,
     /// The exporters in precedence.
     pub exporters: Vec<ExporterLine>,
-    pub endpoints: Vec<ImportedLine>,
+    pub endpoints: Vec<EndpointLine>,
     /// The parts of the import that are held back.
     pub held_back: Vec<ClustersetLine>,
 }
 
 impl ClustersetExplanation {
     /// A cluster that takes no part.
-    pub(super) fn refused(obstacle: &Obstacle) -> Self {
-        let detail = format!("({}): {}", obstacle.reason, obstacle.detail);
-        Self { facts: vec![fact(true, "obstacle", detail)], ..Self::default() }
+    pub(super) fn refused(obstacle: Obstacle) -> Self {
+        let mut answer = Self::default();
+        answer.add_obstacle(obstacle);
+        answer
     }
 
-    pub(super) fn new(facts: &Facts<'_>, owner: &str, imported: Option<Imported>) -> Self {
+    pub(super) fn new(facts: &Facts<'_>, imported: Option<Imported>) -> Self {
         let member = &facts.joined.member;
         let mut answer = Self {
             member: Some(member.cluster.to_string()),
             clusterset: Some(member.clusterset.to_string()),
-            exported: facts.export.is_some(),
+            exported: facts.exported.is_some_and(|it| it.exports().contains_key(facts.name)),
             imported: facts.known.named.merged.is_some(),
-            exporters: exporters(facts, owner),
+            exporters: exporters(facts),
             ..Self::default()
         };
         answer.add_export(facts);
@@ -63,90 +64,84 @@ impl ClustersetExplanation {
         self.exported || self.imported
     }
 
-    /// Keeps this number of endpoints, first those that are not in the import.
-    pub fn shorten(&mut self, entries: usize) {
-        self.endpoints.sort_by_key(|line| line.fate == ImportFate::Imported);
-        self.endpoints.truncate(entries);
+    fn add(&mut self, outcome: CheckOutcome, name: &'static str, detail: impl Into<String>) {
+        self.facts.push(Check::new(outcome, name, detail));
     }
 
-    /// Whether nothing of it is a problem.
-    pub fn is_ok(&self) -> bool {
-        let is_left_out = |it: &ImportedLine| it.fate == ImportFate::LeftOut;
-        !self.facts.iter().any(|fact| fact.stops)
-            && self.held_back.is_empty()
-            && !self.endpoints.iter().any(is_left_out)
-    }
-
-    fn add(&mut self, stops: bool, about: &'static str, detail: impl Into<String>) {
-        self.facts.push(fact(stops, about, detail.into()));
+    fn add_obstacle(&mut self, Obstacle { reason, detail, .. }: Obstacle) {
+        self.add(CheckOutcome::Failed, "obstacle", format!("({reason}): {detail}"));
     }
 
     /// The conditions of the export, and those that a sync would write.
     fn add_export(&mut self, facts: &Facts<'_>) {
         if !facts.joined.exports() {
-            self.add(false, "export", "this cluster does not export (MULTI_CLUSTER is import)");
-            return;
+            let detail = "this cluster does not export (MULTI_CLUSTER is import)";
+            return self.add(CheckOutcome::Ok, "export", detail);
         }
-        let Some(export) = facts.export else {
-            return self.add(false, "export", "no ServiceExport of this name");
+        let exported = facts.exported;
+        let Some(export) = exported.and_then(|it| it.exports().get(facts.name)) else {
+            return self.add(CheckOutcome::Ok, "export", "no ServiceExport of this name");
         };
         let own = |it: &&Condition| ["Valid", "Ready", "Conflict"].contains(&it.type_.as_str());
         let present: Vec<&Condition> = export.conditions.iter().filter(own).collect();
         for condition in &present {
-            self.add(is_bad(condition), "export", describe(condition));
+            self.add(CheckOutcome::of(!is_bad(condition)), "export", describe(condition));
         }
         let merged = facts.known.named.merged.as_deref();
+        let outcome = exported.and_then(|it| it.outcomes.get(facts.name));
         let to_come =
-            facts.outcome.and_then(|it| conditions_to_apply(export, it, merged, facts.now));
+            outcome.and_then(|it| conditions_to_apply(export, it, merged, facts.invocation.now));
         for condition in to_come.unwrap_or_default() {
-            let is_same = |it: &&&Condition| {
+            let is_same = |it: &&Condition| {
                 (&it.type_, &it.status, &it.reason)
                     == (&condition.type_, &condition.status, &condition.reason)
             };
-            if present.iter().find(is_same).is_none() {
+            if !present.iter().any(is_same) {
                 let detail = format!("a sync would write {}", describe(&condition));
-                self.add(false, "note", detail);
+                self.add(CheckOutcome::Note, "note", detail);
             }
         }
     }
 
     fn add_import(&mut self, facts: &Facts<'_>, imported: Option<Imported>) {
         let (Some(imported), Some(objects)) = (imported, &facts.joined.objects) else {
-            return self.add(
-                false,
-                "import",
-                "this cluster does not import (MULTI_CLUSTER is export)",
-            );
+            let detail = "this cluster does not import (MULTI_CLUSTER is export)";
+            return self.add(CheckOutcome::Ok, "import", detail);
         };
         let present = match objects.present(facts.name) {
             Ok(present) => present,
-            Err(problem) => return self.add(true, "import", format!("not read: {problem}")),
+            Err(problem) => {
+                let detail = format!("not read: {problem}");
+                return self.add(CheckOutcome::Failed, "import", detail);
+            }
         };
         let namespace = &facts.name.namespace;
         let state = objects.namespace(namespace);
-        let none = match state {
-            NamespaceState::Active | NamespaceState::Excluded => None,
-            NamespaceState::Absent => Some(format!("the cluster has no namespace {namespace}")),
-            NamespaceState::Terminating => {
-                Some(format!("the namespace {namespace} is being deleted"))
+        match state {
+            NamespaceState::Active | NamespaceState::Excluded => {
+                self.add_service_import(facts, &present);
             }
-        };
-        match none {
-            Some(why) => self.add(false, "import", format!("none: {why}")),
-            None => self.add_service_import(facts, &present),
+            NamespaceState::Absent => {
+                let detail = format!("none: the cluster has no namespace {namespace}");
+                self.add(CheckOutcome::Ok, "import", detail);
+            }
+            NamespaceState::Terminating => {
+                let detail = format!("none: the namespace {namespace} is being deleted");
+                self.add(CheckOutcome::Ok, "import", detail);
+            }
         }
-        let mut held_back = imported.imports.values().flat_map(|import| &import.held_back);
-        let is_barred = held_back.any(Reason::bars_endpoints);
+        let mut changes = imported.imports.values().flat_map(|import| &import.made);
+        let adds = changes.any(|made| {
+            made.change.object.kind == Kind::EndpointSlice && made.change.write != Write::Delete
+        });
+        if state == NamespaceState::Active {
+            let (owner, known) = (&facts.joined.owner, facts.known);
+            self.endpoints = facts.members.fates(facts.name, known, owner, &present, adds);
+        }
         let mut report = MultiClusterReport::default();
         report.add_imports(imported);
-        for obstacle in report.obstacles {
-            self.add(true, "obstacle", format!("({}): {}", obstacle.reason, obstacle.detail));
-        }
-        let can_import = state == NamespaceState::Active && !is_barred;
+        report.obstacles.into_iter().for_each(|obstacle| self.add_obstacle(obstacle));
         self.held_back = report.held_back;
-        if state == NamespaceState::Active {
-            self.endpoints = endpoints(facts, &present, can_import);
-        }
     }
 
     fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present) {
@@ -160,13 +155,23 @@ impl ClustersetExplanation {
                 let ready =
                     ready.map(|it| format!("Ready {} ({}) {}", it.status, it.reason, it.message));
                 let ready = ready.unwrap_or_else(|| "not Ready yet".to_owned());
-                self.add(!is_ready, "import", format!("{detail}; {}", ready.trim_end()));
+                self.add(
+                    CheckOutcome::of(is_ready),
+                    "import",
+                    format!("{detail}; {}", ready.trim_end()),
+                );
                 if !is_exported && facts.known.sources.are_whole() {
-                    self.add(false, "note", "no member exports it: a sync would delete the import");
+                    self.add(
+                        CheckOutcome::Note,
+                        "note",
+                        "no member exports it: a sync would delete the import",
+                    );
                 }
             }
-            (None, true) => self.add(false, "import", "a sync would make it"),
-            (None, false) => self.add(false, "import", "none: no member exports the name"),
+            (None, true) => self.add(CheckOutcome::Ok, "import", "a sync would make it"),
+            (None, false) => {
+                self.add(CheckOutcome::Ok, "import", "none: no member exports the name")
+            }
         }
     }
 
@@ -175,19 +180,19 @@ impl ClustersetExplanation {
         let members = facts.known.sources.by_cluster.iter();
         for (cluster, _) in members.filter(|(_, read)| **read == Read::Unread) {
             let detail = format!("the exports of {cluster}: its part stays as it is");
-            self.add(true, "not read", detail);
+            self.add(CheckOutcome::Failed, "not read", detail);
         }
         let Some(merged) = &facts.known.named.merged else { return };
         // The condition of an own export has the same sentences.
         let has_condition =
-            self.facts.iter().any(|fact| fact.stops && fact.detail.starts_with("Conflict "));
+            self.facts.iter().any(|fact| fact.has_failed() && fact.detail.starts_with("Conflict "));
         for conflict in merged.conflicts.iter().filter(|_| !has_condition) {
             let detail = format!("{}: {}", conflict.reason, conflict.message);
-            self.add(true, "conflict", detail);
+            self.add(CheckOutcome::Failed, "conflict", detail);
         }
         for (port, clusters) in ports_of_some(&merged.service, &facts.known.named.exports) {
             let clusters = join(clusters, ", ");
-            self.add(false, "note", format!("port {port} leads to {clusters} alone"));
+            self.add(CheckOutcome::Note, "note", format!("port {port} leads to {clusters} alone"));
         }
     }
 }
@@ -226,7 +231,7 @@ pub struct ExporterLine {
 }
 
 /// All exporters, in precedence.
-pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
+fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
     let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
     let merged = facts.known.named.merged.as_deref();
@@ -236,18 +241,18 @@ pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
         let decides = decided.iter().filter(|(_, by)| *by == export.cluster);
         ExporterLine {
             member: export.cluster.to_string(),
-            owner: owner(facts, &export.cluster, own),
+            owner: owner(facts, &export.cluster),
             created: export.created.to_string(),
-            age: age(export.created, facts.now),
+            age: age(export.created, facts.invocation.now),
             decides: decides.map(|(property, _)| property.clone()).collect(),
         }
     };
     exports.iter().map(line).collect()
 }
 
-fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {
+fn owner(facts: &Facts<'_>, cluster: &ClusterId) -> Option<String> {
     if facts.members.is_read_there(cluster, facts.name) {
-        return Some(own.to_owned());
+        return Some(facts.invocation.settings.owner_id.clone());
     }
     facts.members.record_of(cluster, facts.name).map(|record| record.owner.id.clone())
 }

@@ -84,18 +84,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether the import gets no endpoints at all.
-    pub fn bars_endpoints(&self) -> bool {
-        !matches!(
-            self,
-            Self::Guard { .. }
-                | Self::Policy { .. }
-                | Self::AddressNotAllowed { .. }
-                | Self::Skipped { .. }
-                | Self::UnusableRecord { .. }
-        )
-    }
-
     /// The label of another `OWNER_ID` that holds the import back.
     pub fn other_owner(&self) -> Option<&str> {
         match self {
@@ -142,6 +130,8 @@ pub enum Absent {
     Expired,
     #[error("its cluster has no record of the export")]
     NotExported,
+    #[error("its cluster has it no more")]
+    Gone,
     #[error(transparent)]
     Skipped(#[from] Skipped),
 }

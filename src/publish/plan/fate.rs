@@ -1,13 +1,12 @@
 //! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
 //! missing. It is read off a plan and its input, and decides nothing.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Change, Identity, Observation, Plan};
+use crate::error::{printable, shorten};
 use crate::model::attributes::PORT;
 use crate::model::{
-    Attributes, Endpoint, Namespace, NamespaceKind, Place, PublishedService, Records, ServiceKind,
-    ServiceRef,
+    Attributes, Endpoint, EndpointLine, Fate, Namespace, NamespaceKind, Place, PublishedService,
+    Records, ServiceKind, ServiceRef,
 };
 
 /// One Service under one name.
@@ -18,24 +17,9 @@ pub struct Found {
     pub kind: Option<ServiceKind>,
     /// Whether the Service holds the name.
     pub held: bool,
-    /// Each endpoint with its fate, also in a sentence.
-    pub endpoints: Vec<(Endpoint, Fate, String)>,
+    pub endpoints: Vec<EndpointLine>,
     /// Facts that may surprise the reader.
     pub remarks: Vec<String>,
-}
-
-/// The fate of an endpoint in Cloud Map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fate {
-    /// It is registered without drift.
-    Registered,
-    /// It is registered, and the next sync changes its instance.
-    Changes,
-    /// The next sync registers it.
-    ToRegister,
-    /// It stays out of Cloud Map.
-    NotRegistered,
 }
 
 /// The state of the endpoints of a Service. Its endpoints must have been read.
@@ -47,13 +31,9 @@ pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Ve
         let place = Place::of(key, &observation.registry);
         let kind = observation.registry.services.get(key).map(|it| it.kind);
         let endpoints = annotated.endpoints.iter().flatten();
-        let fates = endpoints.map(|endpoint| {
-            let (fate, detail) = fate(observation, plan, &place, endpoint);
-            (endpoint.clone(), fate, detail)
-        });
         Found {
             held: holders.holds(key, service),
-            endpoints: fates.collect(),
+            endpoints: endpoints.map(|it| line(observation, plan, &place, it)).collect(),
             remarks: remarks(observation, &place, kind, annotated),
             place,
             kind,
@@ -62,42 +42,56 @@ pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Ve
     .collect()
 }
 
-/// The fate of an endpoint in the plan, and the same in a sentence.
-fn fate(
+/// An endpoint with its fate in the plan.
+fn line(
     observation: &Observation,
     plan: &Plan,
     place: &Place,
     endpoint: &Endpoint,
-) -> (Fate, String) {
+) -> EndpointLine {
+    let condition = match endpoint {
+        Endpoint { terminating: true, .. } => "terminating",
+        Endpoint { ready: true, .. } => "ready",
+        _ => "not ready",
+    };
     let ours = observation.ours(&place.key).filter(|(_, attributes)| is_at(attributes, endpoint));
     let registered: Vec<&str> = ours.map(|(id, _)| id.as_str()).collect();
     let mut changes = plan.changes.values().flatten().filter(|change| change.place() == place);
     let change = changes
         .clone()
         .find_map(|change| Some((change, change.instance().filter(|id| registered.contains(id))?)));
-    if let Some((change, id)) = change {
-        let (verb, detail) = (change.verb(), change.detail());
-        let detail = format!("registered as {id}, and a sync would {verb} it: {detail}");
-        return (Fate::Changes, detail);
-    }
-    if !registered.is_empty() {
-        return (Fate::Registered, format!("registered as {}", registered.join(", ")));
-    }
     let new = changes.find_map(|change| match change {
         Change::Register { instance, attributes, .. } if is_at(attributes, endpoint) => {
             Some(instance)
         }
         _ => None,
     });
-    if let Some(id) = new {
-        return (Fate::ToRegister, format!("a sync would register it as {id}"));
-    }
-    let why = match endpoint {
-        Endpoint { terminating: true, .. } => "its pod is terminating",
-        Endpoint { ready: false, .. } => "its pod is not ready",
-        _ => "see the held back lines",
+    let (fate, detail) = match (change, new) {
+        (Some((change, id)), _) => {
+            let (verb, detail) = (change.verb(), change.detail());
+            let detail = format!("registered as {id}, and a sync would {verb} it: {detail}");
+            (Fate::Changes, detail)
+        }
+        (None, _) if !registered.is_empty() => {
+            (Fate::Present, format!("registered as {}", registered.join(", ")))
+        }
+        (None, Some(id)) => (Fate::ToAdd, format!("a sync would register it as {id}")),
+        (None, None) if condition == "ready" => {
+            (Fate::LeftOut, "not registered: see the held back lines".to_owned())
+        }
+        (None, None) => (Fate::NotReady, format!("not registered: its pod is {condition}")),
     };
-    (Fate::NotRegistered, format!("not registered: {why}"))
+    let malformed = endpoint.malformed.as_deref().map(|text| printable(&shorten(text)));
+    let addresses = endpoint.addresses().map(|address| address.to_string());
+    EndpointLine {
+        member: None,
+        addresses: addresses.chain(malformed).collect(),
+        ports: Vec::new(),
+        pod: endpoint.pod.clone(),
+        condition: Some(condition.to_owned()),
+        fate,
+        detail,
+    }
 }
 
 fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {

@@ -72,7 +72,7 @@ pub use adopt::{
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
-pub use fate::{Fate, Found, found};
+pub use fate::{Found, found};
 pub use guard::GuardBaseline;
 pub use instance::likely_owner;
 pub use observation::Observation;

@@ -43,12 +43,9 @@ fn guard(endpoints: usize) -> Reason {
     Reason::Guard { endpoints, status: Arc::new(verdict.status(run)) }
 }
 
-/// Each reason, and if the import gets endpoints.
+/// Each reason with its code.
 fn sentences(reasons: impl IntoIterator<Item = Reason>) -> String {
-    let line = |reason: Reason| {
-        let endpoints = if reason.bars_endpoints() { "none" } else { "some" };
-        format!("{} ({endpoints}): {reason}", reason.code())
-    };
+    let line = |reason: Reason| format!("{}: {reason}", reason.code());
     reasons.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -68,28 +65,28 @@ fn each_reason_names_the_cause_and_a_remedy() {
         Reason::ServicesOfAws { namespace: "shop".into(), services: vec!["a".into(), "b".into()] },
         Reason::NotTakenBack,
     ]), @r"
-    ForeignObject (none): EndpointSlice shop/web is not ours: helm created it; if it is not needed: kubectl delete endpointslices.discovery.k8s.io web --namespace shop
-    ForeignObject (none): Service shop/web is not ours: another writer created it; if it is not needed: kubectl delete services web --namespace shop
-    IPFamilyNotSupported (none): the exports have IPv6, and this cluster has IPv4: the import has no IP
-    IPFamilyNotSupported (none): the exports have no IP family, and this cluster has IPv4 and IPv6: the import has no IP
-    ImpossibleName (none): no Kubernetes object can have this name
-    Skipped (some): 2 instances are not imported: a (it has neither AWS_INSTANCE_IPV4 nor AWS_INSTANCE_IPV6), b (it lacks the attribute AWS_INSTANCE_PORT)
-    UnusableRecord (some): its record; the part of its cluster stays in the import as it is
-    Unreadable (none): not every member could be read: adopt it again
-    ServicesOfAws (none): Services of AWS's controller hang on the ServiceImport, and would go with it: kubectl delete services --namespace shop a b, then purge again
-    NotTakenBack (none): AWS's controller does not serve it yet: purge again when it does
+    ForeignObject: EndpointSlice shop/web is not ours: helm created it; if it is not needed: kubectl delete endpointslices.discovery.k8s.io web --namespace shop
+    ForeignObject: Service shop/web is not ours: another writer created it; if it is not needed: kubectl delete services web --namespace shop
+    IPFamilyNotSupported: the exports have IPv6, and this cluster has IPv4: the import has no IP
+    IPFamilyNotSupported: the exports have no IP family, and this cluster has IPv4 and IPv6: the import has no IP
+    ImpossibleName: no Kubernetes object can have this name
+    Skipped: 2 instances are not imported: a (it has neither AWS_INSTANCE_IPV4 nor AWS_INSTANCE_IPV6), b (it lacks the attribute AWS_INSTANCE_PORT)
+    UnusableRecord: its record; the part of its cluster stays in the import as it is
+    Unreadable: not every member could be read: adopt it again
+    ServicesOfAws: Services of AWS's controller hang on the ServiceImport, and would go with it: kubectl delete services --namespace shop a b, then purge again
+    NotTakenBack: AWS's controller does not serve it yet: purge again when it does
     ");
 }
 
 #[test]
 fn numbers_of_endpoints_and_addresses_are_in_words() {
     assert_snapshot!(sentences([guard(0), guard(1), guard(2), addresses(1), addresses(3), addresses(5)]), @r"
-    Guard (some): the import stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
-    Guard (some): 1 endpoint stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
-    Guard (some): 2 endpoints stay: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
-    AddressNotAllowed (some): 1 address is not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1
-    AddressNotAllowed (some): 3 addresses are not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1, 10.0.0.2, 10.0.0.3
-    AddressNotAllowed (some): 5 addresses are not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1, 10.0.0.2, 10.0.0.3 and 2 more
+    Guard: the import stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
+    Guard: 1 endpoint stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
+    Guard: 2 endpoints stay: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
+    AddressNotAllowed: 1 address is not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1
+    AddressNotAllowed: 3 addresses are not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1, 10.0.0.2, 10.0.0.3
+    AddressNotAllowed: 5 addresses are not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1, 10.0.0.2, 10.0.0.3 and 2 more
     ");
 }
 

@@ -20,9 +20,8 @@ fn states(world: &World) -> String {
     let names = described(world, "shop/web").into_iter();
     let lines = names.flat_map(|name| {
         let held = if name.held { "" } else { " (not held)" };
-        name.endpoints.into_iter().map(move |(endpoint, _, detail)| {
-            let addresses: Vec<String> = endpoint.addresses().map(|it| it.to_string()).collect();
-            format!("{}{held} {}: {detail}", name.place, addresses.join("+"))
+        name.endpoints.into_iter().map(move |line| {
+            format!("{}{held} {}: {}", name.place, line.addresses.join("+"), line.detail)
         })
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -87,7 +86,7 @@ fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
     };
     let registered = |instances: [(&'static str, Attributes); 3]| {
         let names = described(&world(instances), "shop/web").remove(0).endpoints;
-        names.into_iter().map(|(_, _, detail)| detail.contains("registered as")).collect()
+        names.into_iter().map(|it| it.detail.contains("registered as")).collect()
     };
     let all: Vec<bool> = registered([
         ("a", at("fd00::1", "8080")),

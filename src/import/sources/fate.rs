@@ -1,0 +1,158 @@
+//! Every endpoint of a name in the clusterset and each that its import still has, with its fate in the import, so that
+//! people can find out why one is missing. It decides nothing: the input of the plan has what `Members::known` left out of
+//! it, and why, and the plan shows if it adds endpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::{Members, MergedName};
+use crate::clusterset::attributes::{self, endpoints_of};
+use crate::import::plan::{Absent, OwnerLabel, Present, Sources};
+use crate::model::attributes::{IPV4, IPV6, POD, PORT};
+use crate::model::{ClusterId, EndpointLine, Family, Fate, ServiceRef};
+
+/// An endpoint of a member, with all its ports.
+#[derive(Default)]
+struct Candidate {
+    ports: Vec<String>,
+    pod: Option<String>,
+    /// Whether it takes traffic.
+    ready: bool,
+    /// The reason if it cannot be in an import.
+    absent: Option<Absent>,
+}
+
+/// A cluster, if the attributes name one, and an address.
+type ClusterAddress = (Option<ClusterId>, String);
+
+/// One that takes part by one of its ports is in the import.
+type Candidates = BTreeMap<ClusterAddress, Candidate>;
+
+impl Members<'_> {
+    /// All endpoints of a name, with their fates in the import that a cluster has of it. `adds`: its plan adds endpoints.
+    pub fn fates(
+        &self,
+        name: &ServiceRef,
+        known: &MergedName,
+        owner: &OwnerLabel,
+        present: &Present,
+        adds: bool,
+    ) -> Vec<EndpointLine> {
+        let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
+        let in_import: BTreeSet<ClusterAddress> = own
+            .flat_map(|slice| slice.addresses().map(|it| (slice.source(), it.to_string())))
+            .collect();
+        // Those of the import as it is; of a new one those of the exports.
+        let families = present.import.as_ref().map(|import| &import.spec.families);
+        let merged = known.named.merged.as_ref().map(|merged| &merged.service.families);
+        let families = families.filter(|families| !families.is_empty()).or(merged);
+        let sources = &known.sources;
+        let mut all = self.candidates(name, sources, families);
+        for key in in_import.iter().filter(|key| !all.contains_key(*key)).collect::<Vec<_>>() {
+            all.insert(
+                key.clone(),
+                Candidate { absent: Some(Absent::Gone), ..Candidate::default() },
+            );
+        }
+        let lines = all.into_iter().map(|(key, candidate)| {
+            let is_in = in_import.contains(&key);
+            let (cluster, address) = key;
+            let is_unread =
+                cluster.as_ref().map_or(!sources.is_complete, |it| sources.is_unread(it));
+            let (fate, detail) = fate(&candidate, is_unread, is_in, adds);
+            let Candidate { ports, pod, .. } = candidate;
+            let (member, addresses) = (cluster.map(|it| it.to_string()), vec![address]);
+            EndpointLine { member, addresses, ports, pod, condition: None, fate, detail }
+        });
+        lines.collect()
+    }
+
+    /// All endpoints of a name, for an import of these families.
+    fn candidates(
+        &self,
+        name: &ServiceRef,
+        sources: &Sources,
+        families: Option<&Vec<Family>>,
+    ) -> Candidates {
+        let mut all = Candidates::new();
+        let absent = |cluster: &ClusterId, address: IpAddr| {
+            let family = Family::of(address);
+            let has_family = families.is_none_or(|it| it.is_empty() || it.contains(&family));
+            let absent = sources.absent(cluster, address);
+            absent.or_else(|| (!has_family).then_some(Absent::OtherFamily(family)))
+        };
+        for (cluster, overlay) in self.overlay.iter().filter(|(_, it)| it.covers(name)) {
+            let Some(published) = overlay.desired.services.get(name) else { continue };
+            let Some(exported) = &published.export else { continue };
+            for endpoint in published.endpoints.iter().flatten() {
+                let led_to = endpoints_of(exported, endpoint, overlay.arn.region());
+                for address in endpoint.addresses() {
+                    let ports = led_to.iter().filter(|it| it.address == address);
+                    let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
+                    let (pod, ready) = (endpoint.pod.clone(), endpoint.ready);
+                    let absent = absent(cluster, address);
+                    let candidate = Candidate { ports: ports.collect(), pod, ready, absent };
+                    add(&mut all, (Some(cluster.clone()), address.to_string()), candidate);
+                }
+            }
+        }
+        let instances = self.places.get(name).into_iter().flatten();
+        for (_, of_instance) in instances.flat_map(|key| self.registry.instances(key)) {
+            let cluster = attributes::cluster_of(of_instance);
+            let is_read_there = cluster.as_ref().is_some_and(|it| self.is_read_there(it, name));
+            if !attributes::is_exported_to(of_instance, self.clusterset) || is_read_there {
+                continue;
+            }
+            let (ready, absent) = match attributes::read(of_instance, self.clusterset) {
+                Err(skipped) => (true, Some(skipped.into())),
+                Ok(None) => (true, Some(Absent::NotExported)),
+                Ok(Some(it)) => (it.endpoint.ready, absent(&it.cluster, it.endpoint.address)),
+            };
+            let text = |key: &str| of_instance.get(key).map(str::to_owned);
+            let address = text(IPV4).or_else(|| text(IPV6));
+            // Written as those of the import.
+            let address = address.map(|it| it.parse().map_or(it, |it: IpAddr| it.to_string()));
+            let key = (cluster, address.unwrap_or_else(|| "no address".to_owned()));
+            let ports = text(PORT).into_iter().collect();
+            add(&mut all, key, Candidate { ports, pod: text(POD), ready, absent });
+        }
+        all
+    }
+}
+
+fn add(all: &mut Candidates, key: ClusterAddress, candidate: Candidate) {
+    match all.get_mut(&key) {
+        None => _ = all.insert(key, candidate),
+        Some(known) => {
+            known.ports.extend(candidate.ports);
+            known.ready &= candidate.ready;
+            known.absent = known.absent.and(candidate.absent);
+        }
+    }
+}
+
+/// `is_in`: the import has it.
+fn fate(
+    Candidate { ready, absent, .. }: &Candidate,
+    is_unread: bool,
+    is_in: bool,
+    adds: bool,
+) -> (Fate, String) {
+    let unread = "the exports of its cluster could not be read";
+    match (absent, is_in) {
+        (_, true) if is_unread => (Fate::Kept, format!("stays in the import: {unread}")),
+        (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
+        (None, true) if *ready => (Fate::Present, "in the import".to_owned()),
+        (None, true) => (Fate::Present, "in the import, not ready".to_owned()),
+        (None, false) if adds => (Fate::ToAdd, "a sync would add it to the import".to_owned()),
+        (None, false) => (Fate::LeftOut, "not in the import: see the lines above".to_owned()),
+        (Some(absent), true) => {
+            (Fate::ToRemove, format!("in the import, and a sync would remove it: {absent}"))
+        }
+        (Some(absent), false) => {
+            let is_meant = matches!(absent, Absent::NotReady | Absent::Terminating);
+            let fate = if is_meant { Fate::NotReady } else { Fate::LeftOut };
+            (fate, format!("not in the import: {absent}"))
+        }
+    }
+}
