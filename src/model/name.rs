@@ -249,6 +249,12 @@ impl Selection {
         }
     }
 
+    /// The selected namespaces and Services, if these are at most so many.
+    pub fn few(&self, most: usize) -> Option<(&BTreeSet<String>, &BTreeSet<ServiceRef>)> {
+        let Self::Only { namespaces, services, .. } = self else { return None };
+        (namespaces.len() + services.len() <= most).then_some((namespaces, services))
+    }
+
     /// Those of its single Services for which `is_left` is true.
     #[must_use]
     pub fn only(&self, is_left: impl Fn(&ServiceRef) -> bool) -> Self {

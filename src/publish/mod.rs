@@ -154,8 +154,6 @@ impl<'a> Execution<'a> {
         let judged =
             is_judged.then(|| GuardBaseline::of(observation, &plan)).flatten().map(Arc::new);
         let changes = std::mem::take(&mut plan.changes);
-        let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
-        let creates_namespaces = changes.values().flatten().any(is_creation);
         let (mut results, mut lines) = (Results::default(), ChangeLines::default());
         lines.extend(self.made.iter().flat_map(|made| &made.superseded).cloned());
         let judged = judged.as_ref();
@@ -166,14 +164,6 @@ impl<'a> Execution<'a> {
         .await;
         lines.sort();
         let leaving = lines.removed();
-        if creates_namespaces {
-            self.registry.forget_namespaces();
-        }
-        // The next run may not be able to read them any more.
-        let services = &observation.registry.services;
-        let registered = lines.registered();
-        let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
-        self.registry.note_registered(registered.map(|service| service.arn.clone()));
         plan.guard = results.guard.or(plan.guard);
         plan.add_held_back(results.held_back);
         let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();

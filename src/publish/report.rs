@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
 use crate::model::{
-    Desired, InstanceKey, Kind, Notice, Outcome, Place, ServiceKey, Timestamp, Tone, Verb, join,
+    Desired, InstanceKey, Kind, Notice, Outcome, Place, Timestamp, Tone, Verb, join,
 };
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
@@ -172,16 +172,6 @@ impl ChangeLines {
     /// The changes that were held back when they were made.
     pub fn held_back(&self) -> impl Iterator<Item = &HeldBack> {
         self.0.values().flat_map(|at| &at.held_back).map(|(_, _, held_back)| held_back)
-    }
-
-    /// The Cloud Map services in which an instance was registered, or may have been.
-    pub fn registered(&self) -> impl Iterator<Item = &ServiceKey> {
-        let registers = |(stage, line): &(Stage, ChangeLine)| {
-            let was_sent = matches!(line.result, Outcome::Applied | Outcome::Failed { .. });
-            *stage == Stage::Register && was_sent
-        };
-        let at = self.0.iter().filter(move |(_, at)| at.changes.iter().any(registers));
-        at.map(|(place, _)| &place.key)
     }
 
     /// The instances that were deregistered.

@@ -1,25 +1,34 @@
 //! One turn, from its first change to its last: makes the changes that the pass machine hands out, and does the reads
 //! that it asks for. It decides nothing.
 //!
+//! Registrations are made at the pace that the rate allows. One at a time waits for its token: the others do not grow old
+//! in the queue of the rate, and an endpoint that is gone by then takes no token. Nothing else is held while the slices
+//! are read, so a cluster that answers late holds up no other.
+//!
 //! The order in which the turns of a run begin needs no memory between runs, only the clock: runs that are cut short do not
 //! leave the same Services for last, and overlapping runs are seldom at the same one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures_util::{FutureExt, TryFutureExt};
+use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, SetOnce};
 use tokio::time::Instant;
 
 use super::{Execution, Options};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
-use crate::model::{Outcome, Timestamp, fingerprint};
-use crate::publish::apply::{self, FRESH, TurnCalls};
+use crate::model::{InstanceKey, Outcome, ServiceRef, Timestamp, fingerprint};
+use crate::publish::apply::{Permitted, TurnCalls, call_of};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
 
+/// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
+/// calls.
+const SIDE_BY_SIDE: usize = 256;
+/// A registration rests on a read that is not older: pods come and go, and other runs register.
+const FRESH: Duration = Duration::from_secs(5);
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
 const BULK: Duration = Duration::from_secs(2);
 /// The same limit if this run has met another one.
@@ -175,23 +184,7 @@ impl Shell<'_> {
         let registry = self.execution.registry;
         let first = first_call(&changes).filter(|first| *first == Call::RegisterInstance);
         let token = token.filter(|(call, _)| first == Some(*call)).map(|(_, token)| token);
-        let services: BTreeSet<_> = changes.iter().map(|it| self.turn.service(it)).collect();
-        let execution = self.execution;
-        let look = || {
-            let services = self.turn.observation.desired_of(services.iter().copied());
-            let read = execution.read_endpoints(services);
-            read.map_err(|error| Outcome::failed(chain(&error))).boxed()
-        };
-        let calls = TurnCalls {
-            cloud_map: &self.cloud_map,
-            results: &registry.results,
-            deadline: self.options.deadline,
-            observed: self.observed,
-            look: &look,
-            turn: &self.turn,
-            is_free: SetOnce::new(),
-        };
-        let made = apply::apply(&calls, changes, token).await;
+        let made = self.call_all(changes, token).await;
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
             let answers = made
@@ -200,10 +193,20 @@ impl Shell<'_> {
             registry.refusals().note(answers, &self.turn.observation);
         }
         for (change, effect) in made {
-            if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
-                (&change, &effect)
-            {
-                registry.note_created(service, arn);
+            match (&change, &effect) {
+                (Change::CreateService { service, .. }, Effect::Created(arn)) => {
+                    registry.note_created(service, arn);
+                }
+                (Change::CreateNamespace { .. }, _) => registry.forget_namespaces(),
+                (
+                    change,
+                    Effect::Contested | Effect::Is(Outcome::Applied | Outcome::Failed { .. }),
+                ) if change.stage() == Stage::Register => {
+                    // The next run may not be able to read its service any more.
+                    let services = &self.turn.observation.registry.services;
+                    registry.note_registered(services.get(&change.place().key));
+                }
+                _ => {}
             }
             if effect == Effect::Contested {
                 self.has_begun = !self.execution.task.is_sync();
@@ -211,6 +214,109 @@ impl Shell<'_> {
             }
             self.turn.record(change, effect);
         }
+    }
+
+    /// Makes changes of a turn, all by calls of one kind. They get their permits one after the other, so that only those
+    /// under way take memory, and are made side by side. The first registration has its token if the turn has just begun.
+    /// The others wait for the answer to it: if another run is at the Service, only that one meets it, and the rest is not
+    /// made twice.
+    async fn call_all(&self, changes: Vec<Change>, token: Option<Token>) -> Vec<(Change, Effect)> {
+        let calls = &TurnCalls {
+            cloud_map: &self.cloud_map,
+            results: &self.execution.registry.results,
+            deadline: self.options.deadline,
+            observed: self.observed,
+            turn: &self.turn,
+            is_free: SetOnce::new(),
+        };
+        let pace = Pace {
+            services: changes.iter().map(|it| self.turn.service(it).clone()).collect(),
+            is_next: token.is_some(),
+            has_begun: false,
+            token,
+            read: self.observed,
+            wanted: Ok(None),
+        };
+        stream::unfold((changes.into_iter(), pace), |(mut changes, mut pace)| async move {
+            let change = changes.next()?;
+            let permitted = self.permitted(calls, &mut pace, &change).await;
+            Some(((change, permitted), (changes, pace)))
+        })
+        .map(|(change, permitted)| async move {
+            let effect = match permitted {
+                Ok(permitted) => Box::pin(calls.make(&change, permitted)).await,
+                Err(effect) => effect,
+            };
+            // Without an answer each other change makes its own call.
+            _ = calls.is_free.set(true);
+            (change, effect)
+        })
+        .buffer_unordered(SIDE_BY_SIDE)
+        .collect()
+        .await
+    }
+
+    /// Waits until the call of a change may be made. There is none if the change takes calls of its own.
+    async fn permitted<'a>(
+        &'a self,
+        calls: &TurnCalls<'_>,
+        pace: &mut Pace,
+        change: &Change,
+    ) -> Result<Option<Permitted<'a>>, Effect> {
+        let (cloud_map, deadline) = (&self.cloud_map, self.options.deadline);
+        let Some(call) = call_of(change) else { return Ok(None) };
+        let key = &change.place().key;
+        let Some(service) = self.turn.observation.registry.services.get(key) else {
+            return Err(self.turn.without_service(key));
+        };
+        let is_registration = change.stage() == Stage::Register;
+        if is_registration && std::mem::replace(&mut pace.has_begun, true) {
+            let _waiting = pace.is_next.then(|| cloud_map.plan(call));
+            if !*calls.is_free.wait().await {
+                return Err(Effect::Contested);
+            }
+        }
+        match deadline.until_stop(self.permit(pace, call, &service.arn, change)).await {
+            Ok(Ok(permitted)) if deadline.is_open() => Ok(Some(permitted)),
+            Ok(Err(effect)) => Err(effect),
+            _ => Err(Effect::Is(Outcome::out_of_time())),
+        }
+    }
+
+    async fn permit<'a>(
+        &'a self,
+        pace: &mut Pace,
+        call: Call,
+        arn: &'a str,
+        change: &Change,
+    ) -> Result<Permitted<'a>, Effect> {
+        let cloud_map = &self.cloud_map;
+        pace.refuse(change)?;
+        let token = match pace.token.take() {
+            Some(token) => token,
+            None => cloud_map.token(call).await,
+        };
+        if change.stage() == Stage::Register && pace.read.elapsed() >= FRESH {
+            pace.read = Instant::now();
+            let services = self.turn.observation.desired_of(pace.services.iter());
+            let read = self.execution.read_endpoints(services).await;
+            pace.wanted = read
+                .map(|read| self.turn.registrations_on(read))
+                .map_err(|error| Outcome::failed(chain(&error)));
+            pace.refuse(change)?;
+        }
+        let _waiting = cloud_map.plan(call);
+        let capacity = &self.turn.observation.registry.capacity;
+        let admission = match change {
+            // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
+            Change::Register { place, .. } if capacity.refusal(&place.key).is_none() => {
+                let admissions = &self.execution.registry.results.admissions;
+                let admitted = admissions.admit(&place.key.namespace).await;
+                Some(admitted.map_err(Effect::Full)?)
+            }
+            _ => None,
+        };
+        Ok(Permitted { call, arn, permit: cloud_map.permit_with(token).await, admission })
     }
 
     async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
@@ -236,6 +342,36 @@ impl Shell<'_> {
             Err(_) => self.turn.fail(&Outcome::out_of_time()),
         }
         None
+    }
+}
+
+/// How far the calls of a turn are, and the last look at its endpoints.
+struct Pace {
+    /// The Services of the changes.
+    services: BTreeSet<ServiceRef>,
+    /// Whether no other turn begins before the calls of this one have their tokens.
+    is_next: bool,
+    /// Whether the first registration was begun.
+    has_begun: bool,
+    /// The token of the first registration.
+    token: Option<Token>,
+    /// The start of the last read.
+    read: Instant,
+    /// The registrations that are wanted since, if endpoints have changed.
+    wanted: Result<Option<BTreeMap<InstanceKey, Change>>, Outcome>,
+}
+
+impl Pace {
+    /// The effect on a registration that is not made.
+    fn refuse(&self, change: &Change) -> Result<(), Effect> {
+        let is_wanted = |wanted: &BTreeMap<InstanceKey, Change>| {
+            change.instance_key().is_some_and(|key| wanted.get(&key) == Some(change))
+        };
+        match &self.wanted {
+            Err(outcome) => Err(Effect::Is(outcome.clone())),
+            Ok(Some(wanted)) if !is_wanted(wanted) => Err(Effect::Outdated),
+            Ok(_) => Ok(()),
+        }
     }
 }
 

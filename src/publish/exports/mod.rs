@@ -260,7 +260,7 @@ impl Exporting<'_> {
     ) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let read =
-            async { world.observe_records(world.registry.known().await, member, None).await };
+            async { world.observe_records(world.registry.known_namespaces(), member, None).await };
         let records = options.deadline.until_stop(read).await.map_err(observe::Error::from)??;
         let mut kept = Kept::new(world, member, records, selection).await?;
         kept.only_imports = true;
@@ -306,7 +306,7 @@ impl Exporting<'_> {
             if world.is_about_no_export(&observed, selection) {
                 return Ok((observed, None));
             }
-            let known = world.registry.known().await;
+            let known = world.registry.known_namespaces();
             Ok((observed, Some(world.observe_records(known, member, selection.names()).await?)))
         };
         options.deadline.until_stop(read).await?
@@ -419,7 +419,8 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read = async { world.observe_records(world.registry.known().await, member, None).await };
+    let read =
+        async { world.observe_records(world.registry.known_namespaces(), member, None).await };
     let read = options.deadline.until_stop(read).await??;
     // Those under another id do not matter.
     match Kept::new(world, member, read, &Selection::nothing()).await {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::mirror::Due;
 use crate::cloud_map::{Call, QuotaShare};
 use crate::model::{CloudMapService, ServiceKey};
 
@@ -102,16 +101,17 @@ impl Budget {
     }
 
     /// Whether the instances of a service are read in this run. The last one may take more calls than are left, since no
-    /// later run would have more for it. `oldest` has the services that were read longest ago, for a number of calls.
+    /// later run would have more for it. Those that seem to be unchanged since they were read wait for their turn: `oldest`
+    /// has the services that were read longest ago, for a number of calls.
     pub fn spend(
         &self,
-        due: Due,
+        seems_unchanged: bool,
         (key, service): (&ServiceKey, &CloudMapService),
         oldest: impl FnOnce(usize) -> BTreeSet<ServiceKey>,
     ) -> bool {
         let Some(limit) = self.limit else { return true };
         let oldest = || self.oldest.get_or_init(|| oldest(limit.instances.again));
-        let is_due = due != Due::Again || oldest().contains(key);
+        let is_due = !seems_unchanged || oldest().contains(key);
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let is_read = is_due && spent.calls < limit.instances.first;
         if is_read {
@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(limit(0.001, 1, 10), [(1, 1), (1, 1)]);
     }
 
-    fn spend(budget: &Budget, due: Due, name: &str, instances: u32) -> bool {
+    fn spend(budget: &Budget, seems_unchanged: bool, name: &str, instances: u32) -> bool {
         let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
-        budget.spend(due, (&key(name), &service(instances)), |calls| {
+        budget.spend(seems_unchanged, (&key(name), &service(instances)), |calls| {
             assert_eq!(calls, 2);
             [key("old")].into()
         })
@@ -206,11 +206,11 @@ mod tests {
     #[tokio::test]
     async fn every_page_is_a_call_and_what_is_new_may_take_more() {
         let budget = Budget::new(Some(few(1.0)));
-        assert!(!spend(&budget, Due::Again, "web", 1) && budget.has_left());
-        assert!(spend(&budget, Due::Again, "old", 100));
-        assert!(spend(&budget, Due::Changed, "web", 101));
-        assert!(spend(&budget, Due::Never, "new", 1000));
-        assert!(!spend(&budget, Due::Never, "web", 1));
+        assert!(!spend(&budget, true, "web", 1) && budget.has_left());
+        assert!(spend(&budget, true, "old", 100));
+        assert!(spend(&budget, false, "web", 101));
+        assert!(spend(&budget, false, "new", 1000));
+        assert!(!spend(&budget, false, "web", 1));
     }
 
     #[tokio::test]
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn run_without_limit_leaves_nothing() {
         let budget = Budget::new(None);
-        assert!((0..9000).all(|_| spend(&budget, Due::Never, "web", 300)));
+        assert!((0..9000).all(|_| spend(&budget, false, "web", 300)));
         assert!(!budget.is_exceeded_by((50, 9000)) && budget.spend_page(false));
         assert!(!budget.has_left() && budget.has_time());
     }

@@ -58,8 +58,8 @@ impl SharedRegistry {
                 let is_record = of_records.contains(key.namespace.as_str());
                 let is_filled = service.held() > 0 || is_record;
                 if is_filled && !is_read && begun.insert(service.arn.clone()) {
-                    let due = self.memory.mirror().due(key, service);
-                    if is_record || self.may_read(due, key, service) {
+                    let seems_unchanged = self.memory.mirror().seems_unchanged(key, service);
+                    if is_record || self.may_read(seems_unchanged, key, service) {
                         // The receiver exists until this sender is dropped.
                         _ = tell.send(Unread::new(key, service));
                     }
@@ -97,7 +97,7 @@ impl SharedRegistry {
 
     /// Lists the services of those namespaces that were not listed at or after a moment, and sends each service as soon
     /// as it is known. If the lists go by turns, those that this run does not list are sent at the end.
-    async fn list(
+    pub(super) async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
         since: Moment,

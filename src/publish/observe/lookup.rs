@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use tokio::task::yield_now;
 
 use super::SharedRegistry;
 use super::mirror::{Moment, Namespaces};
@@ -114,28 +113,8 @@ impl SharedRegistry {
         self.recall(registry, keys).await?;
         self.at_least(registry, keys, since).await;
         let gone = missing(registry, keys);
-        if self.look_up(registry, &gone, self.began).await? {
-            self.read_instances(registry, &gone).await;
-        }
-        Ok(())
-    }
-
-    /// Puts the services under `keys` that `registry` lacks into it, with their instances, from lists and reads of this
-    /// invocation.
-    pub(super) async fn read_unknown(
-        &self,
-        registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
-    ) -> Result<(), Failure> {
-        let mut unknown = missing(registry, keys);
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        // The read of all begins the list that both share.
-        yield_now().await;
-        self.look_up(registry, &unknown, self.began).await?;
-        unknown.retain(|key| registry.services.get(key).is_some_and(|it| it.instances.is_none()));
-        self.read_instances(registry, &unknown).await;
+        self.look_up(registry, &gone, self.began).await?;
+        self.at_least(registry, &gone, since).await;
         Ok(())
     }
 
@@ -145,26 +124,21 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        let mut unknown = BTreeSet::new();
-        for key in keys {
-            let remembered = self.memory.mirror().listed(key);
-            match remembered {
-                Some(service) => _ = registry.services.insert(key.clone(), service),
-                None => _ = unknown.insert(key.clone()),
-            }
-        }
-        self.look_up(registry, &unknown, self.began).await.map(drop)
+        let remembered = |key: &ServiceKey| Some((key.clone(), self.memory.mirror().listed(key)?));
+        registry.services.extend(keys.iter().filter_map(remembered));
+        let unknown = missing(registry, keys);
+        self.look_up(registry, &unknown, self.began).await
     }
 
     /// Puts the entries of services into `registry` from lists that began at or after a moment, with the instances that
     /// this invocation has read. If the lists go by turns, a service that was seen is read by its id, and any other is as the
-    /// last whole list shows. Returns whether there was a new list.
+    /// last whole list shows.
     pub(super) async fn look_up(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
         since: Moment,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(), Failure> {
         let ids: BTreeSet<&String> = keys.iter().map(|key| &key.namespace).collect();
         let by_turns = !keys.is_empty() && self.lists_by_turns();
         let listed = if by_turns { Moment::default() } else { since };
@@ -173,8 +147,9 @@ impl SharedRegistry {
         let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
         let unlisted: Vec<&Namespace> = ids.filter_map(there).collect();
         // Without one it does not wait for the list that another reads.
-        let is_new = !unlisted.is_empty()
-            && !self.list_services(unlisted.into_iter(), listed).await?.is_empty();
+        if !unlisted.is_empty() {
+            self.list(unlisted.into_iter(), listed, |_, _| ()).await?;
+        }
         if by_turns {
             self.read_entries(keys, since).await?;
             registry.unlisted.clone_from(&self.unlisted());
@@ -182,7 +157,7 @@ impl SharedRegistry {
         let mirror = self.memory.mirror();
         let found = |key: &ServiceKey| Some((key.clone(), mirror.service(key, self.began)?));
         registry.services.extend(keys.iter().filter_map(found));
-        Ok(is_new)
+        Ok(())
     }
 
     /// Whether no list of this run has shown a service that an earlier one did.

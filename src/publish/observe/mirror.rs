@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::pages;
-use super::memory::MEMBERS_STAND;
+use super::registry::MEMBERS_STAND;
 use crate::cloud_map::{ListedNamespace, Reading, Unread};
 use crate::model::{
     CloudMapService, KnownHealth, Namespace, ServiceKey, SignedDuration, Timestamp,
@@ -55,9 +55,9 @@ pub(super) struct Mirror {
 /// The list of namespaces.
 #[derive(Debug)]
 struct ReadNamespaces {
-    listed: Start,
-    /// Whether it is known to lack some that exist.
-    is_outdated: bool,
+    listed: Moment,
+    /// They are not listed again until then; at once if the list is known to lack some.
+    stand_until: Timestamp,
     namespaces: Namespaces,
 }
 
@@ -83,17 +83,6 @@ struct LastRead {
     reading: Reading,
 }
 
-/// The reason to read the instances of a service in a run that does not read all of Cloud Map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
-    /// They were never read.
-    Never,
-    /// They differ from the last read: their number does, or this process has changed them.
-    Changed,
-    /// It is their turn.
-    Again,
-}
-
 /// The services of one namespace.
 #[derive(Debug)]
 struct Count {
@@ -112,14 +101,13 @@ impl Mirror {
 
     /// The namespaces, if they were listed recently.
     pub fn recent_namespaces(&self, now: Timestamp) -> Option<Namespaces> {
-        let read = self.namespaces.as_ref()?;
-        let stands = now.duration_since(read.listed.1) < NAMESPACES_STAND;
-        (stands && !read.is_outdated).then(|| read.namespaces.clone())
+        let read = self.namespaces.as_ref().filter(|read| now < read.stand_until)?;
+        Some(read.namespaces.clone())
     }
 
     /// The namespaces, if they were listed at or after a moment.
     pub fn namespaces_since(&self, since: Moment) -> Option<Namespaces> {
-        let read = self.namespaces.as_ref().filter(|read| read.listed.0 >= since)?;
+        let read = self.namespaces.as_ref().filter(|read| read.listed >= since)?;
         Some(read.namespaces.clone())
     }
 
@@ -128,7 +116,7 @@ impl Mirror {
         &mut self,
         all: Vec<ListedNamespace>,
         is_read: impl Fn(&Namespace) -> bool,
-        listed: Start,
+        (listed, at): Start,
     ) -> Namespaces {
         let count = |ListedNamespace { namespace, services }: &ListedNamespace| {
             (namespace.id.clone(), Count { owner: namespace.owner.clone(), services: *services })
@@ -139,15 +127,15 @@ impl Mirror {
         self.services.retain(|key, _| counts.contains_key(&key.namespace));
         let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
         let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
-        let (is_outdated, read) = (false, namespaces.clone());
-        self.namespaces = Some(ReadNamespaces { listed, is_outdated, namespaces: read });
+        let (stand_until, read) = (at + NAMESPACES_STAND, namespaces.clone());
+        self.namespaces = Some(ReadNamespaces { listed, stand_until, namespaces: read });
         namespaces
     }
 
     /// The next invocation does not use the list of namespaces.
     pub fn outdate_namespaces(&mut self) {
         if let Some(read) = &mut self.namespaces {
-            read.is_outdated = true;
+            read.stand_until = Timestamp::MIN;
         }
     }
 
@@ -259,17 +247,16 @@ impl Mirror {
         }
     }
 
-    /// The reason to read the instances of a service that a list has just shown.
-    pub fn due(&self, key: &ServiceKey, listed: &CloudMapService) -> Due {
+    /// Whether the instances of a service that a list has just shown were read and seem to be the same since: their number
+    /// is, and this process has not changed them.
+    pub fn seems_unchanged(&self, key: &ServiceKey, listed: &CloudMapService) -> bool {
         let entry = self.services.get(key).filter(|entry| entry.listed.arn == listed.arn);
         let Some((entry, read)) = entry.and_then(|entry| Some((entry, entry.read.as_ref()?)))
         else {
-            return Due::Never;
+            return false;
         };
-        match read.reading.number() {
-            Some(number) if entry.is_outdated || number != listed.held() => Due::Changed,
-            _ => Due::Again,
-        }
+        let number = read.reading.number();
+        number.is_none_or(|number| !entry.is_outdated && number == listed.held())
     }
 
     /// The services whose instances were read longest ago, so many that they take this number of calls with those that were
@@ -488,14 +475,14 @@ mod tests {
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
         let reading = Reading::Instances { instances, registered_by };
         mirror.keep_read(&Unread::new(&key, &service), reading, (began, Timestamp::UNIX_EPOCH));
-        assert_eq!(mirror.due(&key, &service), Due::Again);
+        assert!(mirror.seems_unchanged(&key, &service));
 
         let found = mirror.keys_of_ids(|id| id == "srv-web");
         assert_eq!(found, BTreeMap::from([("srv-web".to_owned(), key.clone())]));
         assert!(mirror.keys_of_ids(|id| id == "srv-we" || *id == arn).is_empty());
 
         mirror.outdate([&key]);
-        assert_eq!(mirror.due(&key, &service), Due::Changed);
+        assert!(!mirror.seems_unchanged(&key, &service));
         let kept = mirror.service(&key, Moment::default()).expect("what was read stays");
         assert!(kept.instances.is_some());
     }

@@ -1,6 +1,6 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
 //! (`whole`), or as much of Cloud Map as its `budget` allows and its changes rest on, a message the part that it is about
-//! (`part`) with the help of the process's `memory` and `mirror`, and a turn reads again the data that its open changes
+//! (`part`) with the help of the process's memory (`registry`, `mirror`), and a turn reads again the data that its open changes
 //! rest on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
 //! service that cannot be read is marked, and nothing is changed in it. `records` and `clusterset` read the records of
 //! members, and what imports rest on. `lookup` also finds the Services that a change by another party concerns.
@@ -9,7 +9,6 @@ mod budget;
 mod clusterset;
 mod lists;
 mod lookup;
-mod memory;
 mod mirror;
 mod part;
 mod records;
@@ -32,8 +31,7 @@ use crate::publish::plan::{Extent, Observation, Rules};
 pub use budget::ReadLimit;
 pub use clusterset::{ReadClusterset, Served};
 pub use lookup::{Changed, Concerned};
-pub use memory::Memory;
-pub use registry::SharedRegistry;
+pub use registry::{Memory, SharedRegistry};
 pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
@@ -197,8 +195,8 @@ impl World<'_> {
             let asked = observed.ttls_asked();
             let is_all =
                 observed.extent.is_whole() && observed.is_clear() && observed.registry.is_current();
-            self.registry.note_asked(&self.owner.cluster, asked, is_all);
-            self.registry.enter_asked(&mut observed.registry, &self.owner.cluster);
+            let (registry, cluster) = (&mut observed.registry, &self.owner.cluster);
+            self.registry.exchange_ttls(registry, cluster, asked, is_all);
         }
         self.read_tags_of_unread(observed).await;
         self.read_tags_and_health(observed).await;

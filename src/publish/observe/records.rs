@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use super::mirror::Namespaces;
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::{
-    CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
-    ServiceRef, UnresolvedNamespace,
+    CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, ServiceKey, ServiceRef,
 };
 use crate::publish::plan::Observation;
 
@@ -27,76 +27,57 @@ impl World<'_> {
     /// Returns an error if Cloud Map could not be read.
     pub async fn observe_records(
         &self,
-        known: Option<Registry>,
+        known: Option<Namespaces>,
         member: &Member,
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Option<(Observation, ServiceKey)>, Error> {
         let is_whole = known.is_some();
-        let mut registry = if let Some(known) = known {
-            known
+        let mut registry = Registry::default();
+        let since = if let Some(known) = known {
+            (registry.namespaces, registry.unlisted) = (known, self.registry.unlisted().clone());
+            self.registry.began
         } else {
-            let namespaces = self.registry.some_namespaces().await?;
-            Registry { namespaces, ..Registry::default() }
+            registry.namespaces = self.registry.some_namespaces().await?;
+            self.registry.memory.mirror().take_moment()
         };
         let name = record::namespace(&member.clusterset);
         let reference = NamespaceReference::NameOrId(name.clone());
-        if matches!(registry.resolve(&reference), Err(UnresolvedNamespace::Missing { .. })) {
+        if registry.candidates(&reference).is_empty() {
             self.registry.look_for_namespaces(&mut registry).await?;
         }
-        let namespace = match registry.resolve(&reference) {
-            Ok(namespace) => namespace.clone(),
-            Err(UnresolvedNamespace::Ambiguous { .. }) => {
-                match self.namespace_with_record(&mut registry, member, is_whole).await? {
-                    Some(namespace) => namespace,
-                    None => return Ok(None),
-                }
+        let all: Vec<Namespace> = registry.candidates(&reference).into_iter().cloned().collect();
+        if is_whole {
+            // No claim names the namespace, which may be another account's.
+            let ids = all.iter().map(|it| it.id.clone()).collect();
+            self.registry.read_shared(&mut registry, &ids).await?;
+        }
+        let key = |it: &Namespace| ServiceKey::new(it, member.cluster.as_str());
+        let namespace = if let [] | [_] = all.as_slice() {
+            all.into_iter().next().unwrap_or_else(|| Namespace::missing(&name))
+        } else {
+            let keys = all.iter().map(key).collect();
+            self.registry.services_at_least(&mut registry, &keys, since).await?;
+            let record = |it: &Namespace| registry.instance(&key(it), CLUSTER_RECORD);
+            let is_own = |it: &Namespace| record(it).is_some_and(|it| self.owner.owns(it));
+            let mut own = all.into_iter().filter(is_own);
+            match (own.next(), own.next()) {
+                (Some(namespace), None) => namespace,
+                _ => return Ok(None),
             }
-            Err(UnresolvedNamespace::Missing { .. }) => Namespace::missing(&name),
         };
-        let key = ServiceKey::new(&namespace, member.cluster.as_str());
+        let key = key(&namespace);
         registry.services.retain(|it, _| *it == key);
         registry.namespaces.insert(namespace.id.clone(), namespace);
         let keys = BTreeSet::from([key.clone()]);
-        if is_whole && !registry.services.contains_key(&key) {
-            // No claim names the namespace, which may be another account's.
-            self.registry
-                .read_shared(&mut registry, &BTreeSet::from([key.namespace.clone()]))
-                .await?;
-            registry.services.retain(|it, _| *it == key);
+        if is_whole || !self.registry.read_records_of(&mut registry, &key, names).await? {
+            self.registry.services_at_least(&mut registry, &keys, since).await?;
         }
-        if is_whole {
-            // Another cluster that states the same id may have written its record since the run began.
-            if registry.instance(&key, CLUSTER_RECORD).is_none() {
-                self.registry.read_instances(&mut registry, &keys).await;
-            }
-        } else if !self.registry.read_records_of(&mut registry, &key, names).await? {
-            self.registry.read_services(&mut registry, &keys).await?;
+        // Another cluster that states the same id may have written its record since the run began.
+        if is_whole && registry.instance(&key, CLUSTER_RECORD).is_none() {
+            self.registry.read_instances(&mut registry, &keys).await;
         }
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
-    }
-
-    /// The one of several namespaces of a name in which the member has its record.
-    async fn namespace_with_record(
-        &self,
-        registry: &mut Registry,
-        member: &Member,
-        is_whole: bool,
-    ) -> Result<Option<Namespace>, Failure> {
-        let name = record::namespace(&member.clusterset);
-        let all: Vec<Namespace> =
-            registry.namespaces.values().filter(|it| it.name == name).cloned().collect();
-        let key = |it: &Namespace| ServiceKey::new(it, member.cluster.as_str());
-        if is_whole {
-            let ids = all.iter().map(|it| it.id.clone()).collect();
-            self.registry.read_shared(registry, &ids).await?;
-        } else {
-            self.registry.read_services(registry, &all.iter().map(key).collect()).await?;
-        }
-        let record = |it: &Namespace| registry.instance(&key(it), CLUSTER_RECORD);
-        let mut own = all.iter().filter(|it| record(it).is_some_and(|it| self.owner.owns(it)));
-        let first = own.next().cloned();
-        Ok(first.filter(|_| own.next().is_none()))
     }
 }
 

@@ -1,6 +1,11 @@
 //! One Cloud Map in one invocation, shared by all clusters that are kept in it. Its content is that of the process's
 //! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
 //! older is read first (`lookup`, `lists`), so all clusters share what one of them has read.
+//!
+//! From one invocation to the next a process has a [`Memory`] about it: the mirror, the places where each Kubernetes Service
+//! has or had instances, the members of clustersets, and what Cloud Map has refused. It saves reads of lists, which are
+//! scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances are
+//! always read, and an entry that would be changed or is unknown is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -10,16 +15,25 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::budget::{Budget, ReadLimit};
-use super::memory::Memory;
-use super::mirror::{Due, Moment, Namespaces, Services};
+use super::mirror::{Mirror, Moment, Namespaces, Services};
 use crate::cloud_map::{self, CloudMap, SharedResults, Unread};
+use crate::clusterset::record::ClusterRecord;
 use crate::model::{
-    CloudMapService, ClusterArn, Member, Namespace, NamespaceReference, Owner, Registry,
-    ServiceKey, Timestamp,
+    Attributes, CloudMapService, ClusterArn, Member, Namespace, NamespaceReference, Owner,
+    Registry, Selection, ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
 use crate::publish::plan::Refusals;
 
 pub(super) type Failure = Arc<cloud_map::Error>;
+
+/// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
+pub(super) const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
+/// The same for the record of a member that only imports.
+const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
+
+/// After a full sync with nothing to hold, no hold by another process is expected for this time: nothing is held before
+/// the next full sync.
+const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
 
 /// One Cloud Map in one invocation.
 pub struct SharedRegistry {
@@ -51,8 +65,8 @@ pub struct SharedRegistry {
     pub(super) shared: Mutex<BTreeSet<String>>,
     /// The results of the calls that change it, for all clusters that are kept in it.
     pub results: SharedResults,
-    /// The TTLs that the clusters of this invocation ask for.
-    asked: std::sync::Mutex<Asked>,
+    /// The TTLs that each cluster of this invocation asks for.
+    asked: std::sync::Mutex<BTreeMap<ClusterArn, AskedTtls>>,
     /// The first cluster of this invocation that has begun to write its record under each id.
     claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
 }
@@ -90,7 +104,7 @@ impl SharedRegistry {
 
     /// The changes that Cloud Map has refused to this process.
     pub fn refusals(&self) -> MutexGuard<'_, Refusals> {
-        self.memory.refusals()
+        self.memory.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the account of the registry. Namespaces that other accounts share with it are then read only if a claim or
@@ -111,8 +125,14 @@ impl SharedRegistry {
     }
 
     /// Whether the budget of this invocation allows a read of the instances of a service.
-    pub(super) fn may_read(&self, due: Due, key: &ServiceKey, service: &CloudMapService) -> bool {
-        self.budget.spend(due, (key, service), |calls| self.memory.mirror().oldest(calls))
+    pub(super) fn may_read(
+        &self,
+        seems_unchanged: bool,
+        key: &ServiceKey,
+        service: &CloudMapService,
+    ) -> bool {
+        let oldest = |calls| self.memory.mirror().oldest(calls);
+        self.budget.spend(seems_unchanged, (key, service), oldest)
     }
 
     /// The next invocation reads these services first: this one has changed them, or tried to.
@@ -133,9 +153,9 @@ impl SharedRegistry {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers services, by their ARNs, in which this process registered.
-    pub fn note_registered(&self, arns: impl Iterator<Item = String>) {
-        self.memory.known().ours.extend(arns);
+    /// Remembers a service in which this process registered, or may have registered.
+    pub fn note_registered(&self, service: Option<&CloudMapService>) {
+        self.memory.known().ours.extend(service.map(|service| service.arn.clone()));
     }
 
     /// Every service, with the instances of those that have any. If its reads are limited, some are older than the
@@ -166,7 +186,12 @@ impl SharedRegistry {
 
     /// The registry, if it was read as a whole in this invocation.
     pub async fn known(&self) -> Option<Registry> {
-        Some(self.read_of(self.read.get()?.clone().ok()?).await)
+        Some(self.read_of(self.known_namespaces()?).await)
+    }
+
+    /// The namespaces, if the services of all were read in this invocation.
+    pub fn known_namespaces(&self) -> Option<Namespaces> {
+        self.read.get()?.clone().ok()
     }
 
     /// These namespaces with their services, as this invocation has read them, and with those of the namespaces of other
@@ -184,8 +209,8 @@ impl SharedRegistry {
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
-        let namespaces = self.read.get()?.as_ref().ok()?;
-        Some(namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
+        let namespaces = self.known_namespaces()?.into_values();
+        Some(namespaces.filter_map(|namespace| namespace.arn).collect())
     }
 
     /// The services of namespaces, as this invocation has read them, and older ones if it has left some out.
@@ -253,30 +278,26 @@ impl SharedRegistry {
         }
     }
 
-    /// Records the TTLs that a cluster asks for, and whether those are all of its requests.
-    pub(super) fn note_asked(
+    /// Records the TTLs that a cluster asks for, and whether those are all of its requests. Enters into every service the
+    /// TTLs that the other clusters ask for under its name.
+    pub(super) fn exchange_ttls(
         &self,
+        registry: &mut Registry,
         cluster: &ClusterArn,
         ttls: BTreeMap<ServiceKey, Option<u32>>,
         is_all: bool,
     ) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, ttl) in ttls {
-            asked.ttls.entry(key).or_default().insert(cluster.clone(), ttl);
-        }
-        if is_all {
-            asked.whole.insert(cluster.clone());
-        }
-    }
-
-    /// Enters into every service the TTLs that other clusters ask for under its name.
-    pub(super) fn enter_asked(&self, registry: &mut Registry, cluster: &ClusterArn) {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = asked.entry(cluster.clone()).or_default();
+        own.ttls.extend(ttls);
+        own.is_all |= is_all;
+        let others = asked.iter().filter(|(other, _)| *other != cluster);
         for (key, service) in &mut registry.services {
-            let none = asked.whole.iter().map(|other| (other.clone(), None));
-            let known = asked.ttls.get(key).into_iter().flatten();
-            service.ttls_asked = none.chain(known.map(|(it, ttl)| (it.clone(), *ttl))).collect();
-            service.ttls_asked.remove(cluster);
+            let asked = others.clone().filter_map(|(other, asked)| {
+                let none = asked.is_all.then_some(None);
+                Some((other.clone(), asked.ttls.get(key).copied().or(none)?))
+            });
+            service.ttls_asked = asked.collect();
         }
     }
 }
@@ -286,12 +307,134 @@ pub(super) fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTree
     keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
 }
 
-/// The TTLs that the clusters of one invocation ask for. They are planned one after the other as they are read, so each
-/// plan knows the requests of those that were read before.
+/// The TTLs that a cluster asks for. The clusters of an invocation are planned one after the other as they are read, so
+/// each plan knows the requests of those that were read before.
 #[derive(Debug, Default)]
-struct Asked {
-    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
-    ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
-    /// The clusters of which every claim is known.
-    whole: BTreeSet<ClusterArn>,
+struct AskedTtls {
+    /// By name; `None` if the cluster claims the name and asks for no TTL.
+    ttls: BTreeMap<ServiceKey, Option<u32>>,
+    /// Whether every claim of the cluster is known.
+    is_all: bool,
+}
+
+/// The memory about one Cloud Map.
+#[derive(Debug, Default)]
+pub struct Memory {
+    mirror: std::sync::Mutex<Mirror>,
+    known: std::sync::Mutex<Known>,
+    refusals: std::sync::Mutex<Refusals>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The record of each member about itself, by the Cloud Map service that it is in.
+    cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
+    places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
+    /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
+    pub(super) ours: BTreeSet<String>,
+    /// The tags of services that may not be read, and that are not ours by them, by ARN.
+    pub(super) others: BTreeMap<String, Tags>,
+    /// The last time at which a full sync of a cluster, by this process, had nothing to hold and saw nothing held.
+    quiet: BTreeMap<Owner, Timestamp>,
+}
+
+impl Memory {
+    /// What was last read of it.
+    pub(super) fn mirror(&self) -> MutexGuard<'_, Mirror> {
+        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record of a member about itself, if it was read recently.
+    pub(super) fn cluster_record(&self, key: &ServiceKey, now: Timestamp) -> Option<Attributes> {
+        let known = self.known();
+        let (read, attributes) = known.cluster_records.get(key)?;
+        let stands = if ClusterRecord::says_only_imports(attributes) {
+            IMPORTERS_STAND
+        } else {
+            MEMBERS_STAND
+        };
+        (now.duration_since(*read) < stands).then(|| attributes.clone())
+    }
+
+    /// Remembers whether a member has a record about itself.
+    pub(super) fn keep_cluster_record(
+        &self,
+        key: &ServiceKey,
+        record: Option<&Attributes>,
+        now: Timestamp,
+    ) {
+        let mut known = self.known();
+        match record {
+            Some(it) => _ = known.cluster_records.insert(key.clone(), (now, it.clone())),
+            None => _ = known.cluster_records.remove(key),
+        }
+    }
+
+    /// The places where the selected Services of a cluster have instances, as far as this process has seen; `None` if
+    /// it has never seen all of the cluster's.
+    pub(super) fn places(
+        &self,
+        owner: &Owner,
+        selected: &Selection,
+    ) -> Option<BTreeSet<ServiceKey>> {
+        let known = self.known();
+        let places = known.places.get(owner)?.iter();
+        let places = places.filter(|(service, _)| selected.contains(service));
+        Some(places.flat_map(|(_, keys)| keys).cloned().collect())
+    }
+
+    /// Replaces the memory of a cluster, except for its entries under the `unread` keys. Without these it adds to it, if
+    /// that is complete.
+    pub(super) fn keep_places(
+        &self,
+        owner: &Owner,
+        places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
+        unread: Option<&BTreeSet<ServiceKey>>,
+    ) {
+        let mut known = self.known();
+        if let Some(unread) = unread {
+            known.places.entry(owner.clone()).or_default().retain(|_, keys| {
+                keys.retain(|key| unread.contains(key));
+                !keys.is_empty()
+            });
+        }
+        let Some(all) = known.places.get_mut(owner) else { return };
+        places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
+    }
+
+    /// Calls a function with every place of every cluster that this process has seen.
+    pub(super) fn for_each_place(&self, mut see: impl FnMut(&Owner, &ServiceRef, &ServiceKey)) {
+        for (owner, services) in &self.known().places {
+            for (service, keys) in services {
+                for key in keys {
+                    see(owner, service, key);
+                }
+            }
+        }
+    }
+
+    /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
+    pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
+        let known = self.known();
+        let keys = known.places.values().flat_map(BTreeMap::values).flatten();
+        keys.map(|key| key.namespace.clone()).collect()
+    }
+
+    /// Whether a full sync found a moment ago that no removal is held in a cluster.
+    pub(super) fn is_quiet(&self, owner: &Owner, now: Timestamp) -> bool {
+        let known = self.known();
+        known.quiet.get(owner).is_some_and(|at| now.duration_since(*at) < QUIET_STANDS)
+    }
+
+    pub(super) fn keep_quiet(&self, owner: &Owner, quiet: Option<Timestamp>) {
+        let mut known = self.known();
+        match quiet {
+            Some(now) => _ = known.quiet.insert(owner.clone(), now),
+            None => _ = known.quiet.remove(owner),
+        }
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::mirror::{Due, Moment};
-use super::registry::Failure;
+use super::mirror::Moment;
+use super::registry::{Failure, missing};
 use super::{Error, SharedRegistry, World};
 use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
 use crate::clusterset::record;
@@ -125,7 +126,7 @@ impl World<'_> {
             let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
             if is_first && !service.is_current()
                 || service.instances.is_none()
-                    && (is_first || self.registry.may_read(Due::Never, key, service))
+                    && (is_first || self.registry.may_read(false, key, service))
             {
                 unread.insert(key.clone());
             } else if service.instances.is_none() && !service.is_never_read() {
@@ -189,7 +190,14 @@ impl World<'_> {
         let Lack { mut observation, scope } = lack;
         // An unready pod is registered only in a service that is seen to have the check: it may have been made again.
         observation.registry.services.retain(|_, service| !service.custom_health);
-        self.registry.read_unknown(&mut observation.registry, &scope.keys).await?;
+        let (registry, began) = (&mut observation.registry, self.registry.began);
+        let unknown = missing(registry, &scope.keys);
+        if !unknown.is_empty() {
+            // The read of all begins the list that both share.
+            yield_now().await;
+            self.registry.look_up(registry, &unknown, began).await?;
+            self.registry.at_least(registry, &unknown, began).await;
+        }
         if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
             return Ok(None);
         }

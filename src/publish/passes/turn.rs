@@ -227,9 +227,11 @@ impl<'a> Turn<'a> {
         // would set its own again at every run.
         let has_say = |change: &Change| self.observation.has_ours(&change.place().key);
         let all = &self.open;
-        // A note that does not go with the instances goes after them.
-        let is_left = record.has_failed_removal()
-            || all.iter().any(|change| change.stage() == Stage::Deregister);
+        // An instance with the guard's note is removed after all others, and a note that does not go with the instances
+        // after them: if one of them is left, so is the note.
+        let removes_note = |change: &Change| self.observation.removes_note(change);
+        let has_failed = record.has_failed_removal();
+        let is_left = has_failed || all.iter().any(|change| change.stage() == Stage::Deregister);
         // Why no removal in the first pass: if web's only pod is replaced, the first plan registers 10.0.0.2 and
         // deregisters 10.0.0.1. If both were made at once and the registration failed, web would have no instance. The
         // second plan is made on a read that shows 10.0.0.2, and else has the removal wait. An exchange removes, too.
@@ -238,35 +240,17 @@ impl<'a> Turn<'a> {
             Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
             Change::UpdateService { .. } => has_say(change),
             Change::NoteOnService { text: None, .. } => !is_left,
-            Change::Deregister { waits_for, .. } => pass > 1 && waits_for.is_none(),
+            Change::Deregister { waits_for, .. } => {
+                pass > 1 && waits_for.is_none() && !(has_failed && removes_note(change))
+            }
             _ => pass > 1 || change.exchange().is_none(),
         };
-        let mut due: Vec<bool> = self.open.iter().map(is_due).collect();
-        let first = |(change, due): (&Change, &bool)| due.then(|| change.stage());
-        let stage = self.open.iter().zip(&due).filter_map(first).min()?;
-        self.leave_notes_for_last(stage, &mut due);
-        if !due.contains(&true) {
-            return None;
-        }
+        let due =
+            all.iter().map(|change| is_due(change).then(|| (change.stage(), removes_note(change))));
+        let due: Vec<Option<(Stage, bool)>> = due.collect();
+        let first = due.iter().flatten().min().copied()?;
         let mut due = due.into_iter();
-        let taken = self
-            .open
-            .extract_if(.., |change| due.next().unwrap_or(false) && change.stage() == stage);
-        Some(taken.collect())
-    }
-
-    /// An instance with the guard's note is removed after all others: if one of them is left, so is the note.
-    fn leave_notes_for_last(&self, stage: Stage, due: &mut [bool]) {
-        let is_noted = |change: &Change| self.observation.is_noted(change);
-        let is_other = |(change, due): (&Change, &bool)| {
-            *due && change.stage() == Stage::Deregister && !is_noted(change)
-        };
-        let others_go = self.open.iter().zip(&*due).any(is_other);
-        if stage == Stage::Deregister && (others_go || self.record.has_failed_removal()) {
-            for (change, due) in self.open.iter().zip(due) {
-                *due &= !is_noted(change);
-            }
-        }
+        Some(self.open.extract_if(.., |_| due.next() == Some(Some(first))).collect())
     }
 
     /// The outcome of a change in a Cloud Map service that does not exist.

@@ -75,11 +75,11 @@ impl Observation {
             && self.instances_unread() == 0
     }
 
-    /// Whether a change is about an instance with the guard's note.
-    pub fn is_noted(&self, change: &Change) -> bool {
+    /// Whether a change removes an instance with the guard's note.
+    pub fn removes_note(&self, change: &Change) -> bool {
         let instance = change.instance().unwrap_or_default();
         let present = self.registry.instance(&change.place().key, instance);
-        present.is_some_and(|it| it.contains_key(SIGHTING))
+        change.stage() == Stage::Deregister && present.is_some_and(|it| it.contains_key(SIGHTING))
     }
 
     /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.

@@ -98,7 +98,8 @@ impl Plan {
         let (left, mut turns): (Vec<_>, Vec<_>) =
             turns.partition(|turn| !observation.old(turn).is_empty());
         if !left.is_empty() {
-            turns.retain(|turn| !observation.removes_note(turn));
+            let removes_note = |change: &Change| observation.removes_note(change);
+            turns.retain(|turn| !turn.values().flatten().any(removes_note));
         }
         self.changes = turns.into_iter().flatten().collect();
     }
@@ -240,11 +241,6 @@ impl Observation {
             service.is_some_and(|service| !service.is_current())
         };
         scope.keys.into_iter().filter(is_old).collect()
-    }
-
-    fn removes_note(&self, turn: &ChangesByService) -> bool {
-        let mut removals = turn.values().flatten().filter(|it| it.stage() == Stage::Deregister);
-        removals.any(|removal| self.is_noted(removal))
     }
 }
 

@@ -1,22 +1,48 @@
-//! One change, one call and its effect, and the deletion of a service. Nothing is decided here: each answer only becomes
-//! the effect on the change. A service is created with the namespace that it needs, by calls of their own.
+//! Apply: one change, one call and its effect, and the deletion of a service. Nothing is decided here: each answer only
+//! becomes the effect on the change, and if a change could be wrong, the rule against it belongs in the plan. A service is
+//! created with the namespace that it needs, by calls of their own.
 
 use std::cell::Cell;
 
-use super::{Permitted, TurnCalls};
+use tokio::sync::SetOnce;
+use tokio::time::Instant;
+
 use crate::cloud_map::{
-    Accepted, Call, Class, CloudMap, Created, Ended, Error, NewServiceId, Permit,
+    Accepted, Admission, Call, Class, CloudMap, Created, Ended, Error, NewServiceId, Permit,
+    SharedResults,
 };
-use crate::model::{NamespaceKind, NewService, Outcome, Place, ServiceKey};
-use crate::publish::passes::Effect;
+use crate::model::{NamespaceKind, NewService, Outcome, Place};
+use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
 use crate::time::Deadline;
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
+/// The calls of one turn.
+pub struct TurnCalls<'a> {
+    pub cloud_map: &'a CloudMap,
+    pub results: &'a SharedResults,
+    /// No new call begins after this time.
+    pub deadline: Deadline,
+    /// The start of the read that the changes rest on.
+    pub observed: Instant,
+    pub turn: &'a Turn<'a>,
+    /// The answer to the first call: whether no other run was at the same instance.
+    pub is_free: SetOnce<bool>,
+}
+
+/// The parts of a call that may be made.
+pub struct Permitted<'a> {
+    pub call: Call,
+    pub arn: &'a str,
+    pub permit: Permit<'a>,
+    /// The admission of its new instance.
+    pub admission: Option<Admission>,
+}
+
 impl TurnCalls<'_> {
     /// Makes one change.
-    pub(super) async fn make(&self, change: &Change, call: Option<Permitted<'_>>) -> Effect {
+    pub async fn make(&self, change: &Change, call: Option<Permitted<'_>>) -> Effect {
         match call {
             Some(permitted) => {
                 let made = self.make_call(change, permitted);
@@ -214,10 +240,6 @@ impl TurnCalls<'_> {
         }
     }
 
-    pub(super) fn knows_full(&self, key: &ServiceKey) -> bool {
-        self.turn.observation.registry.capacity.refusal(key).is_some()
-    }
-
     /// Waits for the operation: an accepted call is not done yet.
     async fn finish(&self, accepted: Accepted, change: &Change, call: Call) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
@@ -261,7 +283,7 @@ impl TurnCalls<'_> {
 }
 
 /// The call that makes a change; creating a namespace or a service has taken calls of its own.
-pub(super) fn call_of(change: &Change) -> Option<Call> {
+pub fn call_of(change: &Change) -> Option<Call> {
     match change {
         Change::CreateNamespace { .. } | Change::CreateService { .. } => None,
         Change::UpdateService { .. } => Some(Call::UpdateService),
