@@ -19,7 +19,7 @@ use crate::kubernetes::{ErrorClass, Kubernetes};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::publish::plan::{Adoption, Claimed, Rules};
-use crate::publish::{self, Options};
+use crate::publish::{self, Failed, Options};
 use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
@@ -29,7 +29,7 @@ pub use member::{Joined, unread};
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;
 
-/// The error of a cluster that was not reconciled. Nothing was changed.
+/// The error of a cluster that was not reconciled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The connection failed.
@@ -37,14 +37,7 @@ pub enum Error {
     Connect(#[from] clients::Error),
     /// The cluster or its registry could not be read.
     #[error(transparent)]
-    Observe(#[from] observe::Error),
-    /// The same, after a first part of the sync has made changes.
-    #[error("Cloud Map could not be read to the end")]
-    Rest {
-        #[source]
-        error: observe::Error,
-        made: Box<ClusterReport>,
-    },
+    Publish(#[from] Failed),
     /// The exports of the cluster could not be read, for a cleanup.
     #[error("its exports could not be read: {0}")]
     Exports(String),
@@ -52,17 +45,13 @@ pub enum Error {
 
 impl From<Elapsed> for Error {
     fn from(elapsed: Elapsed) -> Self {
-        Self::Observe(elapsed.into())
+        observe::Error::from(elapsed).into()
     }
 }
 
-impl From<publish::Failed> for Error {
-    fn from(failed: publish::Failed) -> Self {
-        let publish::Failed { error, made } = failed;
-        match made {
-            None => Self::Observe(error),
-            Some(made) => Self::Rest { error, made },
-        }
+impl From<observe::Error> for Error {
+    fn from(error: observe::Error) -> Self {
+        Self::Publish(error.into())
     }
 }
 
@@ -70,7 +59,7 @@ impl Error {
     /// The changes that were made all the same.
     pub fn into_made(self) -> Option<ClusterReport> {
         match self {
-            Self::Rest { made, .. } => Some(*made),
+            Self::Publish(Failed::Rest { made, .. }) => Some(*made),
             _ => None,
         }
     }
@@ -145,7 +134,7 @@ impl Invocation<'_> {
     ) -> Result<T, Error> {
         let connection = self.deadline.until_stop(self.clients.connect(cluster)).await??;
         match run(&connection).await {
-            Err(Error::Observe(observe::Error::Kubernetes(error)))
+            Err(Error::Publish(Failed::Unread(observe::Error::Kubernetes(error))))
                 if connection.reused && error.may_be_stale() =>
             {
                 let again = self.clients.reconnect(cluster);

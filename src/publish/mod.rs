@@ -268,17 +268,19 @@ async fn observe_in_time(
 // The plan of the whole sync is the one that would have been made without the first part (`passes::FirstPart`). So the
 // guard, the order of removals and the report are the same.
 
-/// The error of a sync, with the report of what it had changed before.
-#[derive(Debug)]
-pub struct Failed {
-    pub error: observe::Error,
-    pub made: Option<Box<ClusterReport>>,
-}
-
-impl From<observe::Error> for Failed {
-    fn from(error: observe::Error) -> Self {
-        Self { error, made: None }
-    }
+/// The error of a sync.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// The cluster or its registry could not be read, and nothing was changed.
+    #[error(transparent)]
+    Unread(#[from] observe::Error),
+    /// The same, after a first part of the sync has made changes.
+    #[error("Cloud Map could not be read to the end")]
+    Rest {
+        #[source]
+        error: observe::Error,
+        made: Box<ClusterReport>,
+    },
 }
 
 /// Makes Cloud Map match a cluster in two parts; `None` if this process cannot tell what comes first.
@@ -299,8 +301,10 @@ async fn publish_in_two_parts(
     let mut observed = match observed.map_err(observe::Error::from).and_then(|observed| observed) {
         Ok(observed) => observed,
         Err(error) => {
-            let made = report_of(world, made).map(Box::new);
-            return Err(Failed { error, made });
+            return Err(match report_of(world, made) {
+                Some(made) => Failed::Rest { error, made: Box::new(made) },
+                None => error.into(),
+            });
         }
     };
     let (plan, made) = plan_all(&mut observed, made);

@@ -1,4 +1,5 @@
-//! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process.
+//! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process. A process that knows
+//! none asks discovery, which may only show that nothing is missing.
 //!
 //! A change by another party names a Cloud Map service by its id, which the mirror has or which is read. It concerns the
 //! Services of clusters that claim the name or have instances there: as far as this process has seen, and as the marks of
@@ -20,6 +21,7 @@ use crate::model::{
     CloudMapService, ClusterArn, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
     ServiceRef,
 };
+use crate::publish::plan::Missing;
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
@@ -213,6 +215,47 @@ impl SharedRegistry {
             }
         }
         Ok(())
+    }
+
+    /// The namespaces that exist, with the services that this process has read in them, whenever that was.
+    pub(super) async fn remembered(&self) -> Result<Registry, Failure> {
+        let namespaces = self.first_namespaces().await?;
+        let ids = namespaces.keys().cloned().collect();
+        let mut services = self.memory.mirror().services_since(&ids, Moment::default());
+        // One that was never read, and had no instance in the list, is read first if something is missing in it.
+        services.retain(|_, it| {
+            it.unreadable.is_some() || it.instances.is_some() || it.instance_count == 0
+        });
+        for service in services.values_mut().filter(|service| service.unreadable.is_none()) {
+            service.instances.get_or_insert_default();
+        }
+        let account = self.account.get().cloned();
+        Ok(Registry { namespaces, services, account, ..Registry::default() })
+    }
+
+    /// Leaves out what discovery shows. Where it does not answer, nothing is made first.
+    pub(super) async fn leave_out_discovered(&self, missing: &mut Missing, registry: &Registry) {
+        let mut unknown = missing.keys();
+        unknown.retain(|key| !registry.services.contains_key(key));
+        let asked = unknown.iter().filter_map(|key| {
+            let namespace = registry.namespaces.get(&key.namespace)?;
+            Some(async move { (key, self.cloud_map.discover(namespace, &key.name).await) })
+        });
+        let answers: Vec<_> = stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await;
+        let answers: BTreeMap<_, _> = answers.into_iter().collect();
+        let failed = answers.values().filter_map(|it| it.as_ref().err());
+        let failed: Vec<_> = failed.filter(|error| error.class != Class::NotFound).collect();
+        if let Some(error) = failed.first() {
+            let (error, count) = (chain(error), failed.len());
+            tracing::info!(
+                "{count} names are read with all others and not first, since discovery failed: {error}"
+            );
+        }
+        missing.leave_out(|key, instance| match answers.get(&key) {
+            Some(Ok(shown)) => shown.contains_key(instance),
+            Some(Err(error)) => error.class != Class::NotFound,
+            None => false,
+        });
     }
 }
 

@@ -1,19 +1,18 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
-//! (`whole`), or as much of Cloud Map as its `budget` allows and its changes rest on, a message the part that it is about
-//! (`part`) with the help of the process's memory (`registry`, `mirror`), and a turn reads again the data that its open changes
-//! rest on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
+//! (`cluster`), or as much of Cloud Map as its `budget` allows and its changes rest on, a message the part that it is about
+//! with the help of the process's memory (`registry`, `mirror`), and a turn reads again the data that its open changes rest
+//! on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
 //! service that cannot be read is marked, and nothing is changed in it. `records` and `clusterset` read the records of
 //! members, and what imports rest on. `lookup` also finds the Services that a change by another party concerns.
 
 mod budget;
+mod cluster;
 mod clusterset;
 mod lists;
 mod lookup;
 mod mirror;
-mod part;
 mod records;
 mod registry;
-mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,10 +28,10 @@ use crate::model::{
 use crate::publish::plan::{Extent, Observation, Rules};
 
 pub use budget::ReadLimit;
+pub use cluster::{First, Lack, ReadCluster, read_notes};
 pub use clusterset::{ReadClusterset, Served};
 pub use lookup::{Changed, Concerned};
 pub use registry::{Memory, SharedRegistry};
-pub use whole::{First, Lack, ReadCluster, read_notes};
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;

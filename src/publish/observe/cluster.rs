@@ -1,24 +1,29 @@
-//! Observes a whole cluster and all of Cloud Map, for a full sync, and the notes of earlier runs that no instance has.
+//! Observes a cluster: with all of Cloud Map, for a full sync, or with a part of it, for a message about a few Services.
 //!
-//! What is done first: the cluster is read, and compared with the mirror, with what this process has read of Cloud Map
-//! in the syncs before. Only the names under which something is missing are read then, so that it can be registered
-//! while the rest of Cloud Map is still read.
+//! What a full sync does first: the cluster is read, and compared with the mirror, with what this process has read of Cloud
+//! Map in the syncs before. Only the names under which something is missing are read then, so that it can be registered
+//! while the rest of Cloud Map is still read. The notes of earlier runs that no instance has are read last.
+//!
+//! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in before. If
+//! each Service is the known holder of its claims, neither the cluster's other Services nor the lists of Cloud Map are
+//! read. For any other Service the competing claims matter, so the cluster's Services are listed first. If this process
+//! has never seen the places of all of the cluster's instances, everything is read.
+//!
+//! The data that the open changes of a turn rest on is a part, too, which is read again before they are made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::mirror::Moment;
-use super::registry::{Failure, missing};
-use super::{Error, SharedRegistry, World};
-use crate::cloud_map::{Class, CloudMap, SIDE_BY_SIDE};
+use super::registry::missing;
+use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
+use crate::cloud_map::CloudMap;
 use crate::clusterset::record;
-use crate::error::chain;
 use crate::model::attributes::SIGHTING;
-use crate::model::{Desired, Flow, Instances, Registry, Selection, Tags};
+use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef, Tags};
 use crate::publish::plan::{Extent, Holders, Missing, Observation, RereadScope};
 
 /// The number of services of which the tags are read to find one that is ours.
@@ -205,6 +210,183 @@ impl World<'_> {
         self.read_tags_and_health(&mut observed).await;
         Ok(Some(observed))
     }
+    /// Reads the observation that a plan for the selected Services needs, without tags, health and the endpoints of others.
+    /// Returns `None` if everything has to be read.
+    pub(super) async fn observe_part(
+        &self,
+        selection: &Selection,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Option<Observation>, Error> {
+        let places = self.registry.memory.places(&self.owner, selection);
+        if !namespaces.is_empty() && places.is_none() {
+            // Only the marks of instances show which Services are gone from a namespace.
+            return Ok(None);
+        }
+        let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
+        let (found, endpoints, known) = tokio::join!(
+            self.claims_of(selection),
+            self.endpoints_of(&can_exist),
+            self.registry.some_namespaces(),
+        );
+        let registry = Registry { namespaces: known?, ..Registry::default() };
+        let desired = found?;
+        let endpoints = endpoints?;
+        let observation = self.observation(selection, desired, registry);
+        let mut observed = self.reach(observation, selection).await?;
+        let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
+        // The names of the others matter to no other Service of the cluster. Each export has a name of its own.
+        asked.retain(|service| {
+            self.owner.flow == Flow::Annotations
+                && (!self.may_export || !self.is_unknown(&observed, service))
+        });
+        if !observed.holds_names_exclusively(&asked) {
+            if places.is_none() {
+                return Ok(None);
+            }
+            let desired = self.claims_of(&Selection::Everything).await?;
+            let observation = Observation { desired, ..observed };
+            observed = self.reach(observation, selection).await?;
+        }
+        take_endpoints(&mut observed.desired, endpoints);
+        Ok(Some(observed))
+    }
+
+    /// Whether a Service claims nothing, and is known to have had no instance.
+    fn is_unknown(&self, observation: &Observation, service: &ServiceRef) -> bool {
+        let selection = Selection::service(service.clone());
+        let places = self.registry.memory.places(&self.owner, &selection);
+        observation.desired.claims(service).is_none() && places.is_some_and(|it| it.is_empty())
+    }
+
+    /// Whether no Service of a sync of single Services exports anything, and none is known to have done so.
+    pub fn is_about_no_export(&self, observed: &Observation, selection: &Selection) -> bool {
+        let is_unknown = |service: &ServiceRef| {
+            !observed.desired.exports.contains_key(service) && self.is_unknown(observed, service)
+        };
+        selection.names().is_some_and(|names| names.iter().all(is_unknown))
+            && observed.affected.is_empty()
+    }
+
+    /// Reads the services that the affected Services claim or were seen in, which may show that others are affected
+    /// too.
+    async fn reach(
+        &self,
+        mut observation: Observation,
+        selection: &Selection,
+    ) -> Result<Observation, Error> {
+        if observation.lacks_namespace() {
+            self.look_for_namespaces(&mut observation).await?;
+        }
+        observation.expect_namespaces();
+        let mut read = BTreeSet::new();
+        let places = self.registry.memory.places(&self.owner, selection);
+        // A new process does not know in which services an ended export had instances.
+        let named = |flow| (flow == Flow::Exports).then_some(selection.names()).flatten();
+        let named = named(self.owner.flow).filter(|_| places.is_none());
+        let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
+        keys.extend(named.into_iter().flat_map(|names| observation.registry.keys_named(names)));
+        let mut observed = loop {
+            let observed = observation.decided(selection);
+            keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
+            keys.retain(|key| read.insert(key.clone()));
+            if keys.is_empty() {
+                // Only if no instance of the Service was found where it is known to have had some.
+                keys = observed.keys_to_choose_from(|service| {
+                    observed.affected.contains(service)
+                        && !observed.desired.namespaces.contains_key(service)
+                });
+                keys.retain(|key| read.insert(key.clone()));
+            }
+            if keys.is_empty() {
+                break observed;
+            }
+            observation = observed;
+            self.registry.read_services(&mut observation.registry, &keys).await?;
+            let ids = keys.iter().map(|key| key.namespace.clone()).collect();
+            self.ascertain_namespaces(&mut observation, &ids).await?;
+            keys.clear();
+        };
+        // A change of a service itself is not decided on its remembered entry.
+        let differ = observed.tags_needed();
+        if !differ.is_empty() {
+            let (registry, began) = (&mut observed.registry, self.registry.began);
+            self.registry.look_up(registry, &differ, began).await?;
+            observed.decide_holders();
+        }
+        Ok(observed)
+    }
+
+    /// Remembers the names that Services of the cluster claim and the places of the instances with their marks.
+    pub(super) fn remember(&self, observed: &Observation, is_whole: bool) {
+        let claims = observed.desired.services.keys().flat_map(|service| {
+            let keys = observed.holders.claims(service).into_iter().flatten();
+            keys.map(move |key| (service.clone(), key.clone()))
+        });
+        let marks = observed.all_marked_services();
+        let marks = marks.map(|(key, service)| (service, key.clone()));
+        let (memory, owner) = (&self.registry.memory, &self.owner);
+        let ours = observed.seen_as_ours().map(|service| service.arn.clone());
+        memory.known().ours.extend(ours);
+        let unread = is_whole.then(|| observed.unread_keys());
+        memory.keep_places(owner, claims.chain(marks), unread.as_ref());
+    }
+
+    /// Reads again the data that a removal rests on: the named Cloud Map services, then the Services themselves with
+    /// their endpoints. The result replaces the earlier observation of them.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_again(
+        &self,
+        mut observation: Observation,
+        scope: &RereadScope,
+    ) -> Result<Observation, Error> {
+        let services = &scope.read;
+        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
+        let reads = services.iter().map(|service| async move {
+            let read = self.claims_of(&Selection::service(service.clone())).await?;
+            Ok::<_, Error>(read.services.into_values().next())
+        });
+        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
+        for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
+            match read {
+                Some(read) => _ = observation.desired.services.insert(service.clone(), read),
+                None => _ = observation.desired.services.remove(service),
+            }
+        }
+        let mut read = observation.reread(scope);
+        let health = read.health_needed(services);
+        let cloud_map = &self.registry.cloud_map;
+        cloud_map.read_health(&mut read.registry, &health).await;
+        self.read_endpoints(&mut read.desired, services).await?;
+        Ok(read)
+    }
+
+    /// Of these Services those that claim nothing, as the cluster has them now.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn without_claims(
+        &self,
+        mut services: BTreeSet<ServiceRef>,
+    ) -> Result<BTreeSet<ServiceRef>, Error> {
+        if !services.is_empty() {
+            let now = self.claims_of(&Selection::services(services.clone())).await?;
+            services.retain(|service| !now.services.contains_key(service));
+        }
+        Ok(services)
+    }
+
+    /// Reads the endpoints of `services` again.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_endpoints(&self, mut services: Desired) -> Result<Desired, Error> {
+        let all = services.services.keys().cloned().collect();
+        self.read_endpoints(&mut services, &all).await?;
+        Ok(services)
+    }
 }
 
 /// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
@@ -249,47 +431,4 @@ pub struct Lack {
 pub struct ReadCluster {
     desired: Desired,
     read: Instant,
-}
-
-impl SharedRegistry {
-    /// The namespaces that exist, with the services that this process has read in them, whenever that was.
-    async fn remembered(&self) -> Result<Registry, Failure> {
-        let namespaces = self.first_namespaces().await?;
-        let ids = namespaces.keys().cloned().collect();
-        let mut services = self.memory.mirror().services_since(&ids, Moment::default());
-        // One that was never read, and had no instance in the list, is read first if something is missing in it.
-        services.retain(|_, it| {
-            it.unreadable.is_some() || it.instances.is_some() || it.instance_count == 0
-        });
-        for service in services.values_mut().filter(|service| service.unreadable.is_none()) {
-            service.instances.get_or_insert_default();
-        }
-        let account = self.account.get().cloned();
-        Ok(Registry { namespaces, services, account, ..Registry::default() })
-    }
-
-    /// Leaves out what discovery shows. Where it does not answer, nothing is made first.
-    async fn leave_out_discovered(&self, missing: &mut Missing, registry: &Registry) {
-        let mut unknown = missing.keys();
-        unknown.retain(|key| !registry.services.contains_key(key));
-        let asked = unknown.iter().filter_map(|key| {
-            let namespace = registry.namespaces.get(&key.namespace)?;
-            Some(async move { (key, self.cloud_map.discover(namespace, &key.name).await) })
-        });
-        let answers: Vec<_> = stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await;
-        let answers: BTreeMap<_, _> = answers.into_iter().collect();
-        let failed = answers.values().filter_map(|it| it.as_ref().err());
-        let failed: Vec<_> = failed.filter(|error| error.class != Class::NotFound).collect();
-        if let Some(error) = failed.first() {
-            let (error, count) = (chain(error), failed.len());
-            tracing::info!(
-                "{count} names are read with all others and not first, since discovery failed: {error}"
-            );
-        }
-        missing.leave_out(|key, instance| match answers.get(&key) {
-            Some(Ok(shown)) => shown.contains_key(instance),
-            Some(Err(error)) => error.class != Class::NotFound,
-            None => false,
-        });
-    }
 }
