@@ -21,8 +21,9 @@ use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, count_each, is_dns_label,
     is_publishable,
 };
-/// The slices of a cluster and family. A slice without the label of a cluster belongs to none.
-type Groups<'a> = BTreeMap<(Option<ClusterId>, Family), Vec<&'a Slice>>;
+
+/// The slices of a cluster and family.
+type Groups<'a> = BTreeMap<(ClusterId, Family), Vec<&'a Slice>>;
 
 /// The changes of all slices.
 pub(super) fn changes(
@@ -34,30 +35,34 @@ pub(super) fn changes(
     let with_ports = wanted.values().flat_map(BTreeMap::values);
     let everywhere = count_each(with_ports.flat_map(BTreeMap::keys).copied());
     let mut groups = groups(basis);
-    for (cluster, family) in wanted.keys() {
-        groups.entry((Some(cluster.clone()), *family)).or_default();
+    for key in wanted.keys() {
+        groups.entry(key.clone()).or_default();
     }
     // Also the names of slices that are not ours or that will go.
     let mut used: BTreeSet<String> =
         basis.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
     let mut changes = Vec::new();
-    for ((cluster, family), present) in groups {
-        let shape = Shape { basis, derived, cluster: cluster.as_ref(), family };
-        if is_unread(basis, cluster.as_ref()) {
+    if basis.sources.is_complete {
+        // A slice without the label of a cluster belongs to none.
+        let of_none = present(basis).filter(|slice| slice.source().is_none());
+        changes.extend(of_none.map(|slice| slice::deletion(basis, slice)));
+    }
+    for (key, present) in groups {
+        let (cluster, family) = &key;
+        let shape = Shape { basis, derived, everywhere: &everywhere, cluster, family: *family };
+        if basis.sources.is_unread(cluster) {
             changes.extend(present.into_iter().filter_map(|slice| shape.keep(slice)));
             continue;
         }
-        let wanted = cluster.clone().and_then(|cluster| wanted.remove(&(cluster, family)));
-        for packed in pack(&present, wanted.unwrap_or_default(), &everywhere) {
-            changes.extend(match (packed.present, &cluster) {
-                (Some(slice), _) => shape.update(slice, &packed),
-                (None, Some(cluster)) => {
+        for packed in pack(&present, wanted.remove(&key).unwrap_or_default(), &everywhere) {
+            changes.extend(match packed.present {
+                Some(slice) => shape.update(slice, &packed),
+                None => {
                     let names =
-                        (1..).map(|number| id::slice(basis.service, cluster, family, number));
+                        (1..).map(|number| id::slice(basis.service, cluster, *family, number));
                     let name = names.into_iter().find(|name| used.insert(name.clone()));
                     shape.create(&name.unwrap_or_default(), &packed)
                 }
-                (None, None) => Vec::new(),
             });
         }
     }
@@ -66,20 +71,21 @@ pub(super) fn changes(
 
 /// The deletion of all slices of an import that does not exist any more.
 pub(super) fn deletions(basis: &Basis<'_>) -> Vec<Change> {
-    let slices = basis.slices().filter(|slice| !slice.metadata.is_terminating);
-    slices.map(|slice| slice::deletion(basis, slice)).collect()
+    present(basis).map(|slice| slice::deletion(basis, slice)).collect()
 }
 
-fn is_unread(basis: &Basis<'_>, cluster: Option<&ClusterId>) -> bool {
-    cluster.map_or(!basis.sources.is_complete, |cluster| basis.sources.is_unread(cluster))
+/// The slices of ours. One that is being deleted takes its endpoints along, so they go to another one.
+fn present<'a>(basis: &Basis<'a>) -> impl Iterator<Item = &'a Slice> {
+    basis.slices().filter(|slice| !slice.metadata.is_terminating)
 }
 
-/// The slices of ours, in the order of their numbers. One that is being deleted takes its endpoints along, so they go to
-/// another one.
+/// The slices of each cluster and family, in the order of their numbers.
 fn groups<'a>(basis: &Basis<'a>) -> Groups<'a> {
     let mut groups = Groups::new();
-    for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
-        groups.entry((slice.source(), slice.family)).or_default().push(slice);
+    for slice in present(basis) {
+        if let Some(cluster) = slice.source() {
+            groups.entry((cluster, slice.family)).or_default().push(slice);
+        }
     }
     for slices in groups.values_mut() {
         slices.sort_by_key(|slice| (slice.metadata.name.len(), &slice.metadata.name));
@@ -122,7 +128,7 @@ pub(super) fn wanted(
             }
         }
     }
-    for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
+    for slice in present(basis) {
         let held = slice.source().filter(|cluster| basis.sources.is_held(cluster));
         if let Some(cluster) = held {
             keep(slice, all.entry((cluster, slice.family)).or_default());
@@ -236,8 +242,6 @@ struct Packed<'a> {
     pub ports: PortSet,
     /// Those that stay, in their present order, then the new ones. If there are none, the slice goes.
     pub endpoints: Vec<SliceEndpoint>,
-    /// Those that leave it for another slice of the import. They are removed last, and take up room until then.
-    pub moving: BTreeSet<IpAddr>,
 }
 
 /// Packs the endpoints into the present slices, in the order of their names, and into new ones.
@@ -253,19 +257,15 @@ fn pack<'a>(
     for slice in packed.iter_mut().filter(|slice| slice.endpoints.is_empty()) {
         slice.change_ports(&mut wanted, everywhere);
     }
-    for slice in &mut packed {
-        slice.find_moving(everywhere);
-    }
     for (ports, endpoints) in wanted {
         let mut new = endpoints.into_values();
         for slice in packed.iter_mut().filter(|slice| slice.ports == ports) {
-            slice.endpoints.extend(new.by_ref().take(slice.room()));
+            slice.endpoints.extend(new.by_ref().take(slice.room(everywhere)));
         }
         let mut new = new.peekable();
         while new.peek().is_some() {
             let endpoints = new.by_ref().take(MAX_ENDPOINTS).collect();
-            let (ports, moving) = (ports.clone(), BTreeSet::new());
-            packed.push(Packed { present: None, ports, endpoints, moving });
+            packed.push(Packed { present: None, ports: ports.clone(), endpoints });
         }
     }
     packed
@@ -273,8 +273,7 @@ fn pack<'a>(
 
 impl<'a> Packed<'a> {
     fn empty(slice: &'a Slice) -> Self {
-        let (endpoints, moving) = (Vec::new(), BTreeSet::new());
-        Self { present: Some(slice), ports: slice.ports.clone(), endpoints, moving }
+        Self { present: Some(slice), ports: slice.ports.clone(), endpoints: Vec::new() }
     }
 
     /// Moves the endpoints that are in the slice already, with its ports, from `wanted` into it.
@@ -303,15 +302,14 @@ impl<'a> Packed<'a> {
         }
     }
 
-    fn find_moving(&mut self, everywhere: &AddressCounts) {
+    /// The room for new endpoints. Those that leave it for another slice of the import take up some: they are removed
+    /// last.
+    fn room(&self, everywhere: &AddressCounts) -> usize {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
         let present = self.present.into_iter().flat_map(Slice::addresses);
-        let leaving = present.filter(|address| !kept.contains(address));
-        self.moving = leaving.filter(|address| everywhere.contains_key(address)).collect();
-    }
-
-    fn room(&self) -> usize {
-        MAX_ENDPOINTS.saturating_sub(self.endpoints.len() + self.moving.len())
+        let moving = present.filter(|it| !kept.contains(it) && everywhere.contains_key(it));
+        let moving: BTreeSet<IpAddr> = moving.collect();
+        MAX_ENDPOINTS.saturating_sub(self.endpoints.len() + moving.len())
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::Packed;
+use super::{AddressCounts, Packed};
 use crate::import::plan::basis::{Basis, Sources};
 use crate::import::plan::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, ahead_of};
 use crate::import::plan::derived_service::Derived;
@@ -19,19 +19,21 @@ use crate::model::{ClusterId, ExportedPort, Family, Timestamp, join};
 pub(super) struct Shape<'a> {
     pub basis: &'a Basis<'a>,
     pub derived: Option<&'a Derived<'a>>,
-    pub cluster: Option<&'a ClusterId>,
+    /// The addresses of the whole import.
+    pub everywhere: &'a AddressCounts,
+    pub cluster: &'a ClusterId,
     pub family: Family,
 }
 
 impl Shape<'_> {
     pub(super) fn create(&self, name: &str, packed: &Packed<'_>) -> Vec<Change> {
         let last = self.last(packed);
-        let first = self.transition(&State::default(), &last, &packed.moving);
+        let first = self.transition(&State::default(), &last);
         let mut body = first.json();
         body["addressType"] = json!(self.family);
         let object = self.basis.object(Kind::EndpointSlice, name);
-        let detail =
-            format!("{} {} in", describe(self.family, self.cluster), first.endpoints.len());
+        let described = describe(self.family, Some(self.cluster));
+        let detail = format!("{described} {} in", first.endpoints.len());
         let create = change::creation(Stage::AddEndpoints, object.clone(), body, detail);
         let removal = self.patch(Stage::RemoveEndpoints, object, (&first, &last), None);
         [create].into_iter().chain(removal).collect()
@@ -48,7 +50,7 @@ impl Shape<'_> {
         }
         let present = State::of(slice);
         let last = self.last(packed);
-        let transition = self.transition(&present, &last, &packed.moving);
+        let transition = self.transition(&present, &last);
         let owners = change::owners(&slice.metadata, self.basis.import());
         let has_additions = transition.adds_to(&present) || owners.is_some();
         let first = if has_additions { transition } else { present.clone() };
@@ -63,7 +65,7 @@ impl Shape<'_> {
         let labels = || change::only(&slice.metadata.labels, LABELS);
         slice.endpoints == packed.endpoints
             && slice.ports == packed.ports
-            && self.cluster.is_some_and(|cluster| self.labels(cluster) == labels())
+            && self.labels() == labels()
             && change::owners(&slice.metadata, self.basis.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
@@ -71,36 +73,35 @@ impl Shape<'_> {
     /// Repairs the metadata of a slice of a cluster that was not read, and leaves its ports and endpoints alone.
     pub(super) fn keep(&self, slice: &Slice) -> Option<Change> {
         let present = State::of(slice);
-        let wanted = State { labels: self.labels(self.cluster?), ..present.clone() };
+        let wanted = State { labels: self.labels(), ..present.clone() };
         let owners = change::owners(&slice.metadata, self.basis.import());
         let object = self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
         self.patch(Stage::AddEndpoints, object, (&present, &wanted), owners)
     }
 
     fn last(&self, packed: &Packed<'_>) -> State {
-        let labels = self.cluster.map(|cluster| self.labels(cluster)).unwrap_or_default();
         let ports = if self.basis.is_service_fixed() {
             self.ports_in_transition(&packed.ports)
         } else {
             packed.ports.clone()
         };
         let endpoints = packed.endpoints.clone();
-        let is_read_there = self.cluster.is_some_and(|it| self.basis.sources.is_read_there(it));
+        let is_read_there = self.basis.sources.is_read_there(self.cluster);
         let changed = is_read_there
             .then(|| ahead_annotation(packed.present, (&ports, &endpoints), self.basis.now));
         let present = packed.present.and_then(|slice| slice.metadata.annotations.get(AHEAD));
         let ahead = changed.flatten().or_else(|| present.cloned());
-        State { labels, ahead, ports, endpoints }
+        State { labels: self.labels(), ahead, ports, endpoints }
     }
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
     /// derived Service that is to be deleted.
-    fn transition(&self, present: &State, last: &State, moving: &BTreeSet<IpAddr>) -> State {
+    fn transition(&self, present: &State, last: &State) -> State {
         let mut staying: BTreeMap<Option<IpAddr>, &SliceEndpoint> =
             last.endpoints.iter().map(|it| (it.address(), it)).collect();
         let mut endpoints = Vec::new();
         for endpoint in &present.endpoints {
-            let is_moving = endpoint.address().is_some_and(|address| moving.contains(&address));
+            let is_moving = endpoint.address().is_some_and(|it| self.everywhere.contains_key(&it));
             match staying.remove(&endpoint.address()) {
                 Some(last) => endpoints.push(last.clone()),
                 None if is_moving => endpoints.push(endpoint.clone()),
@@ -127,12 +128,12 @@ impl Shape<'_> {
     }
 
     /// The labels that the plan decides.
-    fn labels(&self, cluster: &ClusterId) -> Texts {
+    fn labels(&self) -> Texts {
         let derived = self.derived.map(|it| (SERVICE, it.name.as_str()));
         let labels = [
             (OWNER_LABEL, self.basis.owner.as_str()),
             (IMPORT, &self.basis.service.name),
-            (SOURCE_CLUSTER, cluster.as_str()),
+            (SOURCE_CLUSTER, self.cluster.as_str()),
             (MANAGED_BY, MANAGER),
         ];
         let labels = labels.into_iter().chain(derived);
@@ -157,7 +158,8 @@ impl Shape<'_> {
         let counts = join(counts.map(|(count, word)| format!("{count} {word}")), " ");
         let fields = change.content.fields().into_iter();
         let fields = fields.map(|it| if it == "endpoints" { counts.clone() } else { it });
-        let detail = format!("{} {}", describe(self.family, self.cluster), join(fields, ", "));
+        let described = describe(self.family, Some(self.cluster));
+        let detail = format!("{described} {}", join(fields, ", "));
         Some(Change { detail, ..change })
     }
 }
