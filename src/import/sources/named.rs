@@ -42,13 +42,14 @@ pub struct MergedName {
 /// Instances of one name, with their ids.
 type NamedInstances<'a> = Vec<(&'a String, ExportInstance)>;
 
-/// The export of one member with all its endpoints, if it has one.
+/// What one member exports.
 #[derive(Default)]
-struct MemberExport {
+pub(super) struct OfMember {
     arn: Option<ClusterArn>,
-    is_read_there: bool,
+    /// Its export with all endpoints, if it has one, until those are known that serve the merged service.
     export: Option<(Export, Vec<ExportedEndpoint>)>,
-    excluded: BTreeMap<IpAddr, Absent>,
+    /// Those that do.
+    exported: Exported,
 }
 
 impl NamedExports {
@@ -62,30 +63,29 @@ impl NamedExports {
         let clusters = read_there.map(|(cluster, _)| cluster).chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
             clusters.chain(instances.iter().map(|(_, it)| &it.cluster)).collect();
-        let members: BTreeMap<&ClusterId, Option<MemberExport>> = clusters
+        let mut members: BTreeMap<ClusterId, Option<OfMember>> = clusters
             .into_iter()
             .map(|cluster| {
                 let export = match all.overlay_of(cluster, name) {
-                    Some(overlay) => Some(MemberExport::read_there(overlay, name)),
+                    Some(overlay) => Some(OfMember::read_there(overlay, name)),
                     // Nothing under this id: the cluster exports under another one.
                     None if all.is_former(cluster, name) => {
-                        Some(MemberExport { is_read_there: true, ..MemberExport::default() })
+                        let exported = Exported { is_read_there: true, ..Exported::default() };
+                        Some(OfMember { exported, ..OfMember::default() })
                     }
                     None if unread.is_none() => all.of_registry(cluster, name, &instances),
                     None => None,
                 };
-                (cluster, export)
+                (cluster.clone(), export)
             })
             .collect();
         let exports = members.values().flatten().filter_map(|it| it.export.as_ref());
         let exports: Vec<Export> = exports.map(|(export, _)| export.clone()).collect();
-        let hidden = all.hidden(name, &exports, members.keys().copied());
+        let hidden = all.hidden(name, &exports, members.keys());
         let merged = merge(name, &exports);
-        let service = merged.as_ref().map(|merged| &merged.service);
-        let members = members.into_iter().map(|(cluster, export)| {
-            (cluster.clone(), export.map(|export| OfMember::new(export, service)))
-        });
-        let members = members.collect();
+        if let Some(Merged { service, .. }) = &merged {
+            members.values_mut().flatten().for_each(|member| member.serve(service));
+        }
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
         let unusable =
             all.unusable().filter(|it| it.may_be_of(name) && !all.is_read_there(&it.cluster, name));
@@ -166,7 +166,7 @@ impl<'a> Members<'a> {
         cluster: &ClusterId,
         name: &ServiceRef,
         instances: &[(&String, ExportInstance)],
-    ) -> Option<MemberExport> {
+    ) -> Option<OfMember> {
         let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
         let records = self.records.get(cluster);
         let is_unknown = |it: &MemberRecords| {
@@ -185,11 +185,11 @@ impl<'a> Members<'a> {
         };
         let endpoints = own.iter().map(|(_, instance)| instance.endpoint.clone());
         let export = export.map(|export| (export, endpoints.collect()));
-        Some(MemberExport { arn, export, ..MemberExport::default() })
+        Some(OfMember { arn, export, ..OfMember::default() })
     }
 }
 
-impl MemberExport {
+impl OfMember {
     /// The export of a cluster that this invocation read itself.
     fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
         let published = overlay.desired.services.get(name);
@@ -213,45 +213,22 @@ impl MemberExport {
             }
             Some((as_recorded(&exported.export), endpoints))
         });
-        Self { arn: Some(overlay.arn.clone()), is_read_there: true, export, excluded }
+        let excluded = Arc::new(excluded);
+        let exported = Exported { excluded, is_read_there: true, ..Exported::default() };
+        Self { arn: Some(overlay.arn.clone()), export, exported }
     }
-}
 
-/// The reason why an address of an endpoint is not exported.
-fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<Absent> {
-    if !endpoint.ready && !endpoint.is_leaving() {
-        return Some(if endpoint.terminating { Absent::Terminating } else { Absent::NotReady });
-    }
-    if !is_publishable(address) {
-        return Some(Skipped::NotPublishable.into());
-    }
-    (!has_port).then_some(Absent::NoPort)
-}
-
-/// The endpoints of one member, as far as they serve the merged service.
-pub(super) struct OfMember {
-    arn: Option<ClusterArn>,
-    /// All addresses that it exports.
-    addresses: BTreeSet<IpAddr>,
-    exported: Exported,
-}
-
-impl OfMember {
-    fn new(member: MemberExport, service: Option<&ClustersetService>) -> Self {
-        let MemberExport { arn, is_read_there, export, mut excluded } = member;
-        let exported = Exported { is_read_there, ..Exported::default() };
-        let (Some(service), Some((export, all))) = (service, export) else {
-            return Self { arn, addresses: BTreeSet::new(), exported };
-        };
-        let addresses = all.iter().map(|endpoint| endpoint.address).collect();
+    /// Takes over the endpoints of its export, as far as they serve the merged service.
+    fn serve(&mut self, service: &ClustersetService) {
+        let Some((export, all)) = self.export.take() else { return };
         let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
         let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
-        let port_names = Arc::new(port_names);
+        self.exported.port_names = Arc::new(port_names);
         let (serving, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|it| serves(service, &export, it.port.as_ref()));
-        excluded.extend(others.into_iter().map(|it| (it.address, Absent::OtherPort)));
-        let (endpoints, excluded) = (with_ports(serving).into(), Arc::new(excluded));
-        Self { arn, addresses, exported: Exported { endpoints, excluded, port_names, ..exported } }
+        let others = others.into_iter().map(|it| (it.address, Absent::OtherPort));
+        Arc::make_mut(&mut self.exported.excluded).extend(others);
+        self.exported.endpoints = with_ports(serving).into();
     }
 
     /// Its endpoints that may be imported into a cluster, and the addresses that `NAME_POLICY` does not allow there.
@@ -264,16 +241,29 @@ impl OfMember {
         exported.shares_zones = self.arn.as_ref().is_some_and(|arn| {
             (arn.account(), arn.region()) == (importer.account(), importer.region())
         });
-        let denied = self.addresses.iter().copied().filter(|address| !allows(*address));
-        let denied: Vec<IpAddr> = denied.collect();
+        let others = exported.excluded.iter().filter(|(_, why)| **why == Absent::OtherPort);
+        let addresses = exported.endpoints.iter().map(|it| it.address);
+        let addresses = addresses.chain(others.map(|(address, _)| *address));
+        let denied: BTreeSet<IpAddr> = addresses.filter(|address| !allows(*address)).collect();
         if !denied.is_empty() {
             let reasons = denied.iter().map(|address| (*address, Absent::NotAllowed));
             Arc::make_mut(&mut exported.excluded).extend(reasons);
             let endpoints = Arc::make_mut(&mut exported.endpoints);
-            endpoints.retain(|it| denied.binary_search(&it.address).is_err());
+            endpoints.retain(|it| !denied.contains(&it.address));
         }
-        (exported, denied)
+        (exported, denied.into_iter().collect())
     }
+}
+
+/// The reason why an address of an endpoint is not exported.
+fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<Absent> {
+    if !endpoint.ready && !endpoint.is_leaving() {
+        return Some(if endpoint.terminating { Absent::Terminating } else { Absent::NotReady });
+    }
+    if !is_publishable(address) {
+        return Some(Skipped::NotPublishable.into());
+    }
+    (!has_port).then_some(Absent::NoPort)
 }
 
 /// Endpoints, each with all its ports. Two pods of one node have one address if they
