@@ -85,16 +85,22 @@ pub struct ExportedEndpoint {
     pub region: Option<String>,
 }
 
-/// The service that all members see: the outcome of merging all exports of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The service that all members see: the outcome of merging all exports of a name. It is written as the `spec` of a
+/// ServiceImport.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClustersetService {
+    #[serde(skip)]
     pub service: ServiceRef,
+    #[serde(rename = "type")]
     pub kind: ImportType,
     pub ports: Vec<ExportedPort>,
     /// The families of the deciding export, the primary one first; all families of the exports if it is headless.
+    #[serde(rename = "ipFamilies")]
     pub families: Vec<Family>,
+    #[serde(flatten)]
     pub properties: Properties,
     /// The exporting members, sorted.
+    #[serde(skip)]
     pub clusters: Vec<ClusterId>,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
-use crate::model::{ExportedPort, Family, Properties, SignedDuration, Timestamp, join, join_or};
+use crate::model::{ExportedPort, Family, SignedDuration, Timestamp, join, join_or};
 
 pub use crate::model::{Kind, ObjectRef};
 
@@ -219,17 +219,7 @@ pub(super) fn owners(
     (!is_right).then(|| others.into_iter().cloned().collect())
 }
 
-// The fields that a ServiceImport and a Service have in common, as JSON.
-
-/// `spec` with the ports, families and properties.
-pub(super) fn spec(ports: &[ExportedPort], families: &[Family], properties: &Properties) -> Value {
-    let mut spec = json!(properties);
-    spec["ports"] = json!(ports);
-    spec["ipFamilies"] = json!(families);
-    spec
-}
-
-/// The same without empty fields, as the API server returns it. The ports of a ServiceImport are required.
+/// An object without empty fields, as the API server returns it. The ports of a ServiceImport are required.
 pub(super) fn without_empty(mut object: Value) -> Value {
     let empty = [Value::Null, json!(""), json!([]), json!({})];
     if let Value::Object(fields) = &mut object {

@@ -224,9 +224,5 @@ fn find<'a>(ports: &'a [ExportedPort], like: &ExportedPort) -> Option<&'a Export
 }
 
 fn json_of(labels: &Texts, spec: &ServiceSpec) -> Value {
-    let mut fields = change::spec(&spec.ports, &spec.families, &spec.properties);
-    fields["type"] = json!(spec.kind);
-    fields["ipFamilyPolicy"] = json!(spec.family_policy);
-    fields["selector"] = json!(spec.selector);
-    json!({"metadata": {"labels": labels}, "spec": change::without_empty(fields)})
+    json!({"metadata": {"labels": labels}, "spec": change::without_empty(json!(spec))})
 }

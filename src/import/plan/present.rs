@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::change::{self, Change, Content, Kind, ObjectRef, Write};
+use super::change::{Change, Content, Kind, ObjectRef, Write};
 use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
 use crate::model::{
@@ -84,16 +84,19 @@ pub struct DerivedService {
     pub cluster_ips: Vec<IpAddr>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServiceSpec {
-    /// `spec.type`.
+    #[serde(rename = "type")]
     pub kind: String,
     pub selector: Texts,
     pub ports: Vec<ExportedPort>,
     /// The primary one first. The API server never changes the primary one.
+    #[serde(rename = "ipFamilies")]
     pub families: Vec<Family>,
+    #[serde(rename = "ipFamilyPolicy")]
     pub family_policy: Option<String>,
     /// Without labels and annotations.
+    #[serde(flatten)]
     pub properties: Properties,
 }
 
@@ -156,16 +159,10 @@ impl Present {
 
     /// The fields of the spec that an object of the import has.
     pub fn spec(&self, kind: Kind) -> Value {
-        let import = self.import.as_ref().map(|it| &it.spec);
-        let derived = self.derived.as_ref().map(|it| &it.spec);
         let spec = match kind {
-            Kind::ServiceImport => {
-                import.map(|it| change::spec(&it.ports, &it.families, &it.properties))
-            }
-            Kind::Service => {
-                derived.map(|it| change::spec(&it.ports, &it.families, &it.properties))
-            }
-            _ => None,
+            Kind::ServiceImport => json!(self.import.as_ref().map(|it| &it.spec)),
+            Kind::Service => json!(self.derived.as_ref().map(|it| &it.spec)),
+            _ => Value::Null,
         };
         json!({ "spec": spec })
     }

@@ -161,7 +161,7 @@ fn body(service: &ClustersetService) -> Value {
     let Properties { labels, annotations, traffic_distribution, .. } = &service.properties;
     json!({
         "metadata": change::without_empty(json!({"labels": labels, "annotations": annotations})),
-        "spec": change::spec(&service.ports, &service.families, &service.properties),
+        "spec": service,
         // Hints are made for the distribution.
         "endpoints": [{"hints": traffic_distribution}],
     })

@@ -152,8 +152,7 @@ fn present_metadata(present: &Metadata, wanted: &Metadata) -> Metadata {
 }
 
 fn json_of(metadata: &Metadata, spec: &ClustersetService, ips: &[IpAddr]) -> Value {
-    let mut fields = change::spec(&spec.ports, &spec.families, &spec.properties);
-    fields["type"] = json!(spec.kind);
+    let mut fields = json!(spec);
     fields["ips"] = json!(ips);
     let metadata = json!({"labels": metadata.labels, "annotations": metadata.annotations});
     json!({"metadata": metadata, "spec": change::without_empty(fields)})
