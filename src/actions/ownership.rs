@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clients::{Connection, RegistryKey};
 use crate::clusterset::record;
 use crate::error::chain;
-use crate::import::observe::{DerivedOfAws, Objects};
+use crate::import::observe::{Objects, derived_of_aws};
 use crate::import::plan::{OwnerLabel, Present, Removal, adopt_former};
 use crate::import::{EachImport, Imported};
 use crate::kubernetes::{ErrorClass, Kubernetes};
@@ -218,16 +218,14 @@ impl Invocation<'_> {
                 }
             }
         }
-        let read =
-            tokio::try_join!(DerivedOfAws::read(kubernetes, &owner), is_aws_back(kubernetes));
-        let (of_aws, is_aws_back) = read.map_err(observe::Error::from)?;
+        let read = tokio::try_join!(derived_of_aws(kubernetes, &owner), is_aws_back(kubernetes));
+        let (of_aws, is_back) = read.map_err(observe::Error::from)?;
         let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
         let (owner, objects) = (&owner, &objects);
         let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
         let removal = |service: &ServiceRef, present: &Present, _: &BTreeSet<RefusedField>| {
-            let (of_aws, annotation) = (of_aws.names(service), of_aws.annotation(service));
-            let is_back = is_aws_back;
-            Removal { owner, service, present, of_aws, annotation, is_back }.plan()
+            let of_aws = of_aws.get(service).cloned().unwrap_or_default();
+            Removal { owner, service, present, of_aws, is_back }.plan()
         };
         report.add_imports(each.run(removal).await);
         Ok(report)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::plan::{
     DerivedService, Metadata, NamespaceState, OwnerLabel, Present, SOURCE_CLUSTER, ServiceImport,
@@ -234,62 +234,50 @@ fn state_of(namespace: &Value) -> NamespaceState {
 // The Services that AWS's controller derived for its imports: one for each exporting cluster, whose IPs clients may have.
 // They hang on the ServiceImport, and this function never deletes them.
 
-/// The Services that AWS's controller derived, by import.
-#[derive(Clone, Debug, Default)]
-pub struct DerivedOfAws(BTreeMap<ServiceRef, BTreeMap<String, String>>);
+/// The names of the Services that AWS's controller derived, by import and exporting cluster.
+pub type DerivedOfAws = BTreeMap<ServiceRef, BTreeMap<String, String>>;
 
-impl DerivedOfAws {
-    /// # Errors
-    /// Returns an error if the Services could not be listed.
-    pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
-        let services = kubernetes.objects(Kind::Service, SERVICE_NAME).await?;
-        Ok(Self::of(&services, owner))
-    }
+/// # Errors
+/// Returns an error if the Services could not be listed.
+pub async fn derived_of_aws(
+    kubernetes: &Kubernetes,
+    owner: &OwnerLabel,
+) -> Result<DerivedOfAws, Error> {
+    let services = kubernetes.objects(Kind::Service, SERVICE_NAME).await?;
+    Ok(of_aws(&services, owner))
+}
 
-    fn of(services: &[Value], owner: &OwnerLabel) -> Self {
-        let mut all: BTreeMap<ServiceRef, BTreeMap<String, String>> = BTreeMap::new();
-        for service in services {
-            let metadata = Metadata::read(service);
-            let label = |key: &str| metadata.labels.get(key).cloned();
-            let (Some(import), Some(cluster)) = (label(SERVICE_NAME), label(SOURCE_CLUSTER)) else {
-                continue;
-            };
-            if !owner.owns(&metadata) {
-                let import = ServiceRef::new(name_of(service).namespace, import);
-                all.entry(import).or_default().insert(cluster, metadata.name);
-            }
+fn of_aws(services: &[Value], owner: &OwnerLabel) -> DerivedOfAws {
+    let mut all = DerivedOfAws::new();
+    for service in services {
+        let metadata = Metadata::read(service);
+        let label = |key: &str| metadata.labels.get(key).cloned();
+        let labels = label(SERVICE_NAME).zip(label(SOURCE_CLUSTER));
+        if let Some((import, cluster)) = labels.filter(|_| !owner.owns(&metadata)) {
+            let import = ServiceRef::new(name_of(service).namespace, import);
+            all.entry(import).or_default().insert(cluster, metadata.name);
         }
-        Self(all)
     }
+    all
+}
 
-    /// The names of those that hang on an import.
-    pub fn names(&self, import: &ServiceRef) -> Vec<String> {
-        self.0.get(import).into_iter().flat_map(BTreeMap::values).cloned().collect()
+/// The commands that delete them, one for each namespace.
+pub fn deletion_commands(of_aws: &DerivedOfAws) -> Vec<String> {
+    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (import, services) in of_aws {
+        let all = services.values().map(String::as_str);
+        names.entry(&import.namespace).or_default().extend(all);
     }
-
-    /// The annotation with which that controller lists them on an import.
-    pub fn annotation(&self, import: &ServiceRef) -> String {
-        let all = self.0.get(import).into_iter().flatten();
-        let list = all.map(|(cluster, name)| json!({"cluster": cluster, "derived-service": name}));
-        Value::from(list.collect::<Vec<_>>()).to_string()
-    }
-
-    /// The commands that delete them, one for each namespace.
-    pub fn commands(&self) -> Vec<String> {
-        let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (import, services) in &self.0 {
-            let all = services.values().map(String::as_str);
-            names.entry(&import.namespace).or_default().extend(all);
-        }
-        let command = |(namespace, names): (&str, BTreeSet<&str>)| {
-            format!("kubectl delete services --namespace {namespace} {}", join(names, " "))
-        };
-        names.into_iter().map(command).collect()
-    }
+    let command = |(namespace, names): (&str, BTreeSet<&str>)| {
+        format!("kubectl delete services --namespace {namespace} {}", join(names, " "))
+    };
+    names.into_iter().map(command).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -311,20 +299,20 @@ mod tests {
     fn services_of_awss_controller_are_listed_by_import() {
         let service = |name: &str, labels: Value| json!({"metadata": {"namespace": "shop", "name": name, "labels": labels}});
         let owner = OwnerLabel::new("cloud-map-sync");
-        let of_aws = |cluster: &str| json!({SERVICE_NAME: "web", SOURCE_CLUSTER: cluster});
-        let mut ours = of_aws("blue");
+        let labels = |cluster: &str| json!({SERVICE_NAME: "web", SOURCE_CLUSTER: cluster});
+        let mut ours = labels("blue");
         ours["cloud-map-sync/owner"] = json!("cloud-map-sync");
         let all = [
-            service("imported-2", of_aws("green")),
-            service("imported-1", of_aws("blue")),
+            service("imported-2", labels("green")),
+            service("imported-1", labels("blue")),
             service("derived-1", ours),
             service("by-hand", json!({SERVICE_NAME: "web"})),
         ];
-        let derived = DerivedOfAws::of(&all, &owner);
-        let web = ServiceRef::new("shop", "web");
-        assert_eq!(derived.names(&web), ["imported-1", "imported-2"]);
+        let derived = of_aws(&all, &owner);
+        let names = [("blue", "imported-1"), ("green", "imported-2")];
+        let names = names.map(|(cluster, name)| (cluster.to_owned(), name.to_owned()));
+        assert_eq!(derived[&ServiceRef::new("shop", "web")], names.into());
         let command = "kubectl delete services --namespace shop imported-1 imported-2";
-        assert_eq!(derived.commands(), [command]);
-        insta::assert_snapshot!(derived.annotation(&web), @r#"[{"cluster":"blue","derived-service":"imported-1"},{"cluster":"green","derived-service":"imported-2"}]"#);
+        assert_eq!(deletion_commands(&derived), [command]);
     }
 }

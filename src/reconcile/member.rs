@@ -17,7 +17,7 @@ use crate::clusterset::merge::Merged;
 use crate::clusterset::record;
 use crate::error::chain;
 use crate::import::Imported;
-use crate::import::observe::{DerivedOfAws, Objects};
+use crate::import::observe::{DerivedOfAws, Objects, deletion_commands, derived_of_aws};
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::kubernetes::{Error, Kubernetes};
@@ -112,10 +112,10 @@ impl Invocation<'_> {
             return Err(Refused::AnotherController(sign));
         }
         let of_aws = match self.adoption {
-            Some(_) => DerivedOfAws::read(kubernetes, &owner).await?,
+            Some(_) => derived_of_aws(kubernetes, &owner).await?,
             None => DerivedOfAws::default(),
         };
-        let commands = of_aws.commands().into_iter();
+        let commands = deletion_commands(&of_aws).into_iter();
         let warnings = commands.map(|command| format!("{OLD_SERVICES}: {command}")).collect();
         let (invocation, selection) = (self, selection.clone());
         Ok(Joined {

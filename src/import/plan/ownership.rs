@@ -1,7 +1,7 @@
 //! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
 //! Neither its name, its owner references nor its managed fields make it ours. Objects are adopted and removed here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -89,10 +89,8 @@ pub struct Removal<'a> {
     pub owner: &'a OwnerLabel,
     pub service: &'a ServiceRef,
     pub present: &'a Present,
-    /// The Services of AWS's controller that hang on it.
-    pub of_aws: Vec<String>,
-    /// The annotation with which that controller lists them.
-    pub annotation: String,
+    /// The Services of AWS's controller that hang on it, by exporting cluster.
+    pub of_aws: BTreeMap<String, String>,
     /// Whether that controller serves the cluster again.
     pub is_back: bool,
 }
@@ -104,7 +102,8 @@ impl Removal<'_> {
             None => self.deletions(false),
             Some(_) if !self.is_back && self.of_aws.is_empty() => self.deletions(true),
             Some(_) if !self.is_back => {
-                let (namespace, services) = (self.service.namespace.clone(), self.of_aws.clone());
+                let namespace = self.service.namespace.clone();
+                let services = self.of_aws.values().cloned().collect();
                 let reason = Reason::ServicesOfAws { namespace, services };
                 return Plan::held_back([reason]);
             }
@@ -136,7 +135,10 @@ impl Removal<'_> {
         let mut annotations: Map<String, Value> =
             own.map(|key| (key.to_owned(), Value::Null)).collect();
         if !import.annotations.contains_key(AWS_DERIVED) {
-            annotations.insert(AWS_DERIVED.to_owned(), json!(self.annotation));
+            let list = self.of_aws.iter();
+            let list = list.map(|(cluster, it)| json!({"cluster": cluster, "derived-service": it}));
+            let list = Value::from_iter(list).to_string();
+            annotations.insert(AWS_DERIVED.to_owned(), json!(list));
         }
         let steps = [
             (json!({"annotations": annotations}), "annotations"),

@@ -23,8 +23,7 @@ fn removed(world: &World, cluster: &mut Cluster, of_aws: &[&str], is_back: bool)
         owner: &world.owner,
         service: &service,
         present: &present,
-        of_aws: of_aws.iter().map(|name| (*name).to_owned()).collect(),
-        annotation: "[\"of AWS\"]".to_owned(),
+        of_aws: of_aws.iter().map(|name| (format!("of {name}"), (*name).to_owned())).collect(),
         is_back,
     };
     let plan = removal.plan();
@@ -60,10 +59,11 @@ fn import_is_deleted_handed_over_or_held_back() {
 #[test]
 fn what_is_handed_over_is_as_awss_controller_makes_it() {
     let (world, mut cluster) = imported(true);
-    removed(&world, &mut cluster, &["imported-a"], true);
+    removed(&world, &mut cluster, &["imported-b", "imported-a"], true);
     let import = cluster.object(Kind::ServiceImport);
     assert_eq!(import["metadata"]["labels"].get(OWNER_LABEL), None, "{import:#}");
-    assert_eq!(import["metadata"]["annotations"], json!({AWS_DERIVED: "[\"of AWS\"]"}));
+    let list = r#"[{"cluster":"of imported-a","derived-service":"imported-a"},{"cluster":"of imported-b","derived-service":"imported-b"}]"#;
+    assert_eq!(import["metadata"]["annotations"], json!({AWS_DERIVED: list}));
     assert_eq!(cluster.objects.len(), 1);
 }
 
