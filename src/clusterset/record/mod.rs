@@ -5,19 +5,22 @@
 //! A Service is exported while its record is registered. So a record that cannot be read is never taken for a missing
 //! one: [`read`] returns an error that names it, and the import stays as it is.
 
-mod json;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
 
 use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
-use crate::error::shorten;
-use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, HEARTBEAT, SCHEMA_VERSION};
+use crate::error::{printable, shorten, shorten_to};
+use crate::model::attributes::{CLUSTERSET, DIRECTION, EMPTY, EXPORT, HEARTBEAT, SCHEMA_VERSION};
 use crate::model::{
-    Attributes, ClusterId, ClustersetId, Export, Flow, Marks, Namespace, Owner, Properties,
-    Registry, ServiceKey, ServiceRef, Timestamp, attributes, is_label_key, is_label_word, join,
-    join_first,
+    Attributes, ClusterId, ClustersetId, Export, ExportedPort, Family, Flow, ImportType,
+    InternalTrafficPolicy, Marks, Namespace, Owner, Properties, Protocol, Registry, ServiceKey,
+    ServiceRef, SessionAffinity, Timestamp, attributes, is_dns_label, is_label_key, is_label_word,
+    join, join_first,
 };
 
 /// No Kubernetes namespace has a dot in its name.
@@ -222,7 +225,7 @@ pub struct ExportRecord {
 #[error(
     "the properties of its {ports} ports have {characters} characters without labels and annotations, and a record has \
      {}",
-    json::MAXIMUM
+    MAXIMUM
 )]
 pub struct ExportTooLarge {
     pub ports: usize,
@@ -234,14 +237,14 @@ impl ExportRecord {
     /// Returns an error if the export does not fit, even without labels and annotations.
     pub fn write(&self) -> Result<Attributes, ExportTooLarge> {
         let export = as_recorded(&self.export);
-        let text = json::ascii(&json::write(&export));
+        let text = ascii(&write_json(&export));
         let (ports, characters) = (export.ports.len(), text.len());
-        if characters > json::MAXIMUM {
+        if characters > MAXIMUM {
             return Err(ExportTooLarge { ports, characters });
         }
         let marks = Marks { service: self.service.clone(), pod: None };
         let mut attributes = marks.write(&self.owner);
-        attributes.extend(json::split(&text));
+        attributes.extend(split(&text));
         attributes.extend(self.is_empty.then(|| (EMPTY.to_owned(), true.to_string())));
         Ok(attributes)
     }
@@ -257,7 +260,7 @@ impl ExportRecord {
         if id != id::export_record(&service) {
             return Err(Problem::OtherId);
         }
-        let export = json::read(&json::join(attributes)?, cluster)?;
+        let export = read_json(&join_pieces(attributes)?, cluster)?;
         let is_empty = attributes.get(EMPTY) == Some("true");
         Ok(Self { owner, service, export, is_empty })
     }
@@ -268,11 +271,173 @@ pub fn as_recorded(export: &Export) -> Export {
     let mut recorded = export.clone();
     if let Some(properties) = &mut recorded.properties
         && (!properties.labels.is_empty() || !properties.annotations.is_empty())
-        && json::ascii(&json::write(export)).len() > json::MAXIMUM
+        && ascii(&write_json(export)).len() > MAXIMUM
     {
         (properties.labels, properties.annotations) = Default::default();
     }
     recorded
+}
+
+// The JSON of an export. Its fields and words are those of a Service in Kubernetes, in alphabetical order, so that
+// equal exports have equal texts. A later release may add fields, which this one ignores.
+
+/// The most characters of the parser's text.
+const LONGEST_PROBLEM: usize = 300;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Json {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+    created: Timestamp,
+    internal_traffic_policy: Option<InternalTrafficPolicy>,
+    ip_families: Vec<Family>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    ports: Vec<Port>,
+    session_affinity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_affinity_timeout: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traffic_distribution: Option<String>,
+    #[serde(rename = "type")]
+    kind: ImportType,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Port {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    app_protocol: Option<String>,
+    #[serde(default)]
+    name: String,
+    #[serde(rename = "port")]
+    number: u16,
+    protocol: Protocol,
+}
+
+/// The JSON of an export, compact.
+fn write_json(export: &Export) -> String {
+    let properties = export.properties.clone().unwrap_or_default();
+    let affinity = properties.session_affinity;
+    let port = |ExportedPort { name, protocol, number, app_protocol }| Port {
+        app_protocol,
+        name,
+        number,
+        protocol,
+    };
+    let json = Json {
+        annotations: properties.annotations,
+        created: export.created,
+        internal_traffic_policy: Some(properties.internal_traffic_policy),
+        ip_families: export.families.clone(),
+        labels: properties.labels,
+        ports: export.ports.iter().cloned().map(port).collect(),
+        session_affinity: Some(affinity.as_str().to_owned()),
+        session_affinity_timeout: match affinity {
+            SessionAffinity::ClientIp(timeout) => timeout,
+            SessionAffinity::None => None,
+        },
+        traffic_distribution: properties.traffic_distribution,
+        kind: export.kind,
+    };
+    // Texts, numbers and maps by text are always JSON.
+    serde_json::to_string(&json).unwrap_or_default()
+}
+
+/// The export of a cluster in the JSON of its record. An absent property has the default of the API.
+fn read_json(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
+    let json = parse_json(text)?;
+    let ports = json.ports.into_iter().enumerate().map(|(index, port)| port.read(index));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
+    let affinity = json.session_affinity.unwrap_or_else(|| "None".to_owned());
+    let known = [SessionAffinity::None, SessionAffinity::ClientIp(json.session_affinity_timeout)];
+    let known = known.into_iter().find(|it| it.as_str() == affinity);
+    let field = "sessionAffinity".to_owned();
+    let session_affinity = known.ok_or(Problem::Invalid { field, value: affinity })?;
+    Ok(Export {
+        cluster: cluster.clone(),
+        created: json.created,
+        kind: json.kind,
+        ports,
+        families: json.ip_families,
+        properties: Some(Properties {
+            session_affinity,
+            internal_traffic_policy: json.internal_traffic_policy.unwrap_or_default(),
+            traffic_distribution: json.traffic_distribution,
+            labels: json.labels,
+            annotations: json.annotations,
+        }),
+    })
+}
+
+impl Port {
+    fn read(self, index: usize) -> Result<ExportedPort, Problem> {
+        let Self { app_protocol, name, number, protocol } = self;
+        let field = |key: &str| format!("ports[{index}].{key}");
+        if number == 0 {
+            return Err(Problem::Invalid { field: field("port"), value: "0".to_owned() });
+        }
+        if !name.is_empty() && !is_dns_label(&name) {
+            return Err(Problem::Invalid { field: field("name"), value: name });
+        }
+        Ok(ExportedPort { name, protocol, number, app_protocol })
+    }
+}
+
+fn parse_json(text: &str) -> Result<Json, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let json = serde_path_to_error::deserialize(&mut deserializer);
+    let json = json.map_err(|error| problem(&error))?;
+    deserializer.end().map_err(|error| problem(&error))?;
+    Ok(json)
+}
+
+/// The parser repeats keys and values as they are, and any client of Cloud Map can write them.
+fn problem(error: &dyn Display) -> Problem {
+    Problem::Json(shorten_to(&printable(&error.to_string()), LONGEST_PROBLEM))
+}
+
+// The JSON of a record as values of attributes. Cloud Map allows 1,024 characters of printable ASCII in a value, and a
+// space or tab anywhere but at its start.
+
+/// The characters of a piece.
+const PIECE: usize = 1000;
+/// The characters of all pieces. The marks and the keys take up to 750 of the 5,000 that an instance may have.
+const MAXIMUM: usize = PIECE * EXPORT.len();
+
+/// The same JSON in printable ASCII, without a space at either end of a piece. In compact JSON, any character that is
+/// escaped here is inside a string.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        let is_at_end = [0, PIECE - 1].contains(&(text.len() % PIECE));
+        match character {
+            ' ' if is_at_end => escape(character, &mut text),
+            ' '..='~' => text.push(character),
+            _ => escape(character, &mut text),
+        }
+    }
+    text
+}
+
+fn escape(character: char, text: &mut String) {
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        text.extend(format!("\\u{unit:04x}").chars());
+    }
+}
+
+/// The attributes with the pieces of a printable text of at most [`MAXIMUM`] characters.
+fn split(text: &str) -> impl Iterator<Item = (String, String)> {
+    let pieces = text.as_bytes().chunks(PIECE).map(String::from_utf8_lossy);
+    EXPORT.iter().zip(pieces).map(|(key, piece)| ((*key).to_owned(), piece.into_owned()))
+}
+
+/// The text of all pieces. A missing one at the end leaves JSON that is not complete.
+fn join_pieces(attributes: &Attributes) -> Result<String, Problem> {
+    let last = EXPORT.iter().rposition(|key| attributes.contains_key(key)).unwrap_or(0);
+    let piece = |key: &&'static str| attributes.get(key).ok_or(Problem::Missing(key));
+    EXPORT.iter().take(last + 1).map(piece).collect()
 }
 
 // The labels and annotations that an export states and an import can have. A ServiceExport has texts that no API server

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod export;
+mod json;
 mod metadata;
 mod unusable;
 
