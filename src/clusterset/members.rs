@@ -91,18 +91,20 @@ impl MemberView {
         record.filter(|record| !record.only_imports).map(|record| record.heartbeat)
     }
 
-    /// The number of names that it exports.
-    pub fn exports(&self) -> usize {
-        let recorded = self.records.exports.keys().filter(|name| !self.of_aws.contains(name));
-        recorded.count() + self.of_aws.len()
+    /// The names that it exports. An instance of ours without its record counts for none.
+    fn names(&self) -> BTreeSet<&ServiceRef> {
+        self.records.exports.keys().chain(&self.of_aws).collect()
     }
 
-    /// The number of ready endpoints. An instance of ours without its record counts for no export.
+    /// The number of names that it exports.
+    pub fn exports(&self) -> usize {
+        self.names().len()
+    }
+
+    /// The number of ready endpoints of these names.
     pub fn ready_endpoints(&self) -> usize {
-        let is_exported = |name: &ServiceRef| {
-            self.records.exports.contains_key(name) || self.of_aws.contains(name)
-        };
-        self.endpoints.iter().filter(|(name, _)| is_exported(name)).count()
+        let names = self.names();
+        self.endpoints.iter().filter(|(name, _)| names.contains(name)).count()
     }
 
     /// The problems of the read of its records, and of those that cannot be used.

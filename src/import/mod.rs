@@ -157,9 +157,9 @@ impl Importing<'_> {
         let mut exports = members.known(&name, (self.guard.cluster, self.allows));
         if members.is_out_of_sight(&name) {
             // Those of AWS's controller have no record that would say whether they still export it.
-            let unknown = present.holders().into_iter().map(|cluster| (cluster, Read::Unread));
-            let known = std::mem::take(&mut exports.sources.by_cluster);
-            exports.sources.by_cluster = unknown.chain(known).collect();
+            for cluster in present.holders() {
+                exports.sources.by_cluster.entry(cluster).or_insert(Read::Unread);
+            }
         }
         let ahead = plan::ahead(self.owner, &present, &exports.sources, self.now).into_iter();
         let ahead = ahead.filter(|cluster| members.may_be_behind(cluster, &name));

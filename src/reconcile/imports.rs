@@ -8,6 +8,7 @@ use super::member::line;
 use super::{Invocation, Joined, unread};
 use crate::guard::Extent;
 use crate::import::guard::{Note, Run};
+use crate::import::plan::Reason;
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
 use crate::model::{ServiceRef, join_first};
@@ -121,11 +122,10 @@ impl MultiClusterReport {
                 changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
             self.changes.extend(changes);
             for reason in import.held_back {
-                match reason.other_owner() {
-                    Some(owner) => {
-                        of_others.entry(owner.to_owned()).or_default().push(name.clone());
-                    }
-                    None => self.held_back.push(line(&name, reason.code(), reason.to_string())),
+                if let Reason::OtherOwner { owner, .. } = reason {
+                    of_others.entry(owner).or_default().push(name.clone());
+                } else {
+                    self.held_back.push(line(&name, reason.code(), reason.to_string()));
                 }
             }
             unreadable.extend(import.unreadable.map(|detail| line(&name, "Unreadable", detail)));

@@ -84,14 +84,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The label of another `OWNER_ID` that holds the import back.
-    pub fn other_owner(&self) -> Option<&str> {
-        match self {
-            Self::OtherOwner { owner, .. } => Some(owner),
-            _ => None,
-        }
-    }
-
     pub fn code(&self) -> &'static str {
         match self {
             Self::ForeignObject { .. } => "ForeignObject",
