@@ -59,7 +59,7 @@ pub struct Circumstances {
 }
 
 /// The loss of one Service or import.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
     /// The number of instances or endpoints lost.
     pub lost: usize,

@@ -51,14 +51,9 @@ impl Run<'_> {
         tallies: &BTreeMap<ServiceRef, Tally>,
         sighting: Option<&Sighting>,
     ) -> Judgement {
-        let losses = tallies.iter().filter(|(_, tally)| tally.lost > 0);
+        let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
         let losses = losses.map(|(name, tally)| {
-            let Tally { lost, left, .. } = *tally;
-            // An import that stays is still exported, so its export was scaled down, if that was seen in the exporters:
-            // Cloud Map may be another one, or not show all.
-            let was_read = !tally.ends && tally.is_read_there;
-            let was_held = self.held.contains(name);
-            (name.clone(), Loss { lost, left, was_read, was_held })
+            (name.clone(), Loss { was_held: self.held.contains(name), ..tally.loss })
         });
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
         let unread = sum(|tally| tally.unread);

@@ -108,8 +108,8 @@ impl Importing<'_> {
         let status = judgement.status.clone().map(Arc::new);
         let runs = imports.into_iter().map(|import| {
             let held = judgement.held(&import.name).zip(status.clone());
-            let counted = tallies.get(&import.name);
-            self.one(import, counted.map(|it| (it.endpoints, families.as_slice())), held)
+            let endpoints = tallies[&import.name].endpoints;
+            self.one(import, (endpoints, families.as_slice()), held)
         });
         let runs: Vec<_> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
         imported.imports.extend(runs);
@@ -131,9 +131,9 @@ impl Importing<'_> {
         if self.takes_over {
             return self.objects.of_aws().cloned().collect();
         }
-        let mut names = members.own_names();
+        let mut names = members.names().clone();
         if !members.is_unread {
-            names.extend(members.names().iter().cloned().chain(self.objects.names(self.owner)));
+            names.extend(self.objects.names(self.owner));
             let left = self.objects.beside(&names).into_iter();
             let is_left = |it: &ServiceRef| {
                 let objects = self.objects.present(it);
@@ -185,11 +185,11 @@ impl Importing<'_> {
         }
     }
 
-    /// `counted` are its endpoints after the plan with these families of the cluster.
+    /// `endpoints` are those after the plan with these families of the cluster.
     async fn one(
         &self,
         mut import: ImportRun<'_>,
-        counted: Option<(usize, &[Family])>,
+        (mut endpoints, families): (usize, &[Family]),
         held: Option<(usize, Arc<GuardStatus>)>,
     ) -> (ServiceRef, ImportOutcome) {
         let left_out = std::mem::take(&mut import.exports.left_out);
@@ -197,13 +197,9 @@ impl Importing<'_> {
             import.hold();
             Reason::Guard { endpoints, status }
         });
-        let counted = counted.filter(|(_, families)| {
-            !import.is_held && *families == self.kubernetes.service_families()
-        });
-        let endpoints = match counted {
-            Some((endpoints, _)) => endpoints,
-            None => import.tally(&BTreeSet::new()).endpoints,
-        };
+        if import.is_held || families != self.kubernetes.service_families() {
+            endpoints = import.tally(&BTreeSet::new()).endpoints;
+        }
         let mut outcome = ImportOutcome { endpoints, ..import.run().await };
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;

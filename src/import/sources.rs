@@ -143,17 +143,7 @@ impl<'a> Members<'a> {
         passed.map(|(cluster, _)| cluster.clone()).collect()
     }
 
-    /// The names that a cluster exports which this invocation read itself.
-    pub fn own_names(&self) -> BTreeSet<ServiceRef> {
-        let exported = self.overlay.values().flat_map(|overlay| {
-            let services = overlay.desired.services.iter();
-            let exported = services.filter(|(_, published)| published.export.is_some());
-            exported.map(|(name, _)| name).filter(|name| overlay.covers(name))
-        });
-        exported.cloned().collect()
-    }
-
-    /// Every name that a member exports or may export.
+    /// Every name that a member exports or may export, as far as that is known.
     pub fn names(&self) -> &BTreeSet<ServiceRef> {
         self.names.get_or_init(|| {
             let overlay = self

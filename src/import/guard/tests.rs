@@ -13,10 +13,10 @@ fn at(minutes: i64) -> Timestamp {
 /// Imports, each with its weight, its loss, and whether it goes.
 fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     let tally = |(name, present, lost, ends): &(&str, usize, usize, bool)| {
-        let left = present - lost;
-        let (present, lost, ends) = (*present, *lost, *ends);
-        let is_read_there = !name.ends_with("seen in Cloud Map");
-        let tally = Tally { present, lost, left, ends, is_read_there, ..Tally::default() };
+        let (left, lost) = (present - lost, *lost);
+        let was_read = !ends && !name.ends_with("seen in Cloud Map");
+        let loss = Loss { lost, left, was_read, was_held: false };
+        let tally = Tally { present: *present, loss, ..Tally::default() };
         (ServiceRef::new("shop", *name), tally)
     };
     all.iter().map(tally).collect()
@@ -135,7 +135,7 @@ fn part_that_could_not_be_read_adds_to_a_loss_and_removes_no_note() {
     all.get_mut(&ServiceRef::new("shop", "b")).expect("it").unread = 4;
     let judged = run(&blue).judge(&all, None);
     assert_eq!(state(&judged), Some(GuardState::HeldUntilRead));
-    all.get_mut(&ServiceRef::new("shop", "a")).expect("it").lost = 0;
+    all.get_mut(&ServiceRef::new("shop", "a")).expect("it").loss.lost = 0;
     let judged = run(&blue).judge(&all, None);
     assert_eq!(state(&judged), None);
     let sighting = Sighting::of(

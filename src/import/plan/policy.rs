@@ -23,6 +23,7 @@ use super::present::{DerivedService, ServiceImport, Slice, SliceEndpoint};
 use super::{
     Intent, NamespaceState, Plan, Reason, as_it_is, endpoint_slices, holders, with_additions,
 };
+use crate::guard::Loss;
 use crate::model::{ClusterId, ClustersetService, Family, ImportType, Policy};
 
 /// The exports of a name, with all that the policy keeps in the import.
@@ -152,16 +153,11 @@ pub struct Tally {
     /// The weight of the import now: the ready endpoints of other clusters, and 1 for an import without any. 0 if there
     /// is no import of ours.
     pub present: usize,
-    /// The part of the weight that would be lost, clusters that are let pass aside.
-    pub lost: usize,
-    /// The ready endpoints of other clusters after the plan.
-    pub left: usize,
+    /// The part of the weight that would be lost, clusters that are let pass aside, and the ready endpoints of other
+    /// clusters after the plan.
+    pub loss: Loss,
     /// The part of the weight in clusters that could not be read.
     pub unread: usize,
-    /// Whether the import would go.
-    pub ends: bool,
-    /// Whether every cluster with a loss was read itself.
-    pub is_read_there: bool,
     /// All ready endpoints after the plan, those of the importing cluster among them.
     pub endpoints: usize,
 }
@@ -186,17 +182,18 @@ impl Tally {
             let is_judged = holders(basis).iter().any(|it| passed.contains(it));
             lost = usize::from(!is_judged);
         }
-        Self {
-            present: basis.import().map_or(0, |_| others(&before).max(1)),
-            lost,
-            left: others(ready),
-            unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
-            ends,
-            is_read_there: before.iter().all(|(cluster, count)| {
+        // An import that stays is still exported, so its export was scaled down, if that was seen in the exporters:
+        // Cloud Map may be another one, or not show all.
+        let was_read = !ends
+            && before.iter().all(|(cluster, count)| {
                 ready.get(cluster).is_some_and(|left| left >= count)
                     || cluster == own
                     || basis.sources.is_read_there(cluster)
-            }),
+            });
+        Self {
+            present: basis.import().map_or(0, |_| others(&before).max(1)),
+            loss: Loss { lost, left: others(ready), was_read, was_held: false },
+            unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
             endpoints: count(ready, |_| true),
         }
     }

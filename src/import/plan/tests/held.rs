@@ -77,8 +77,8 @@ fn tally(world: &World, cluster: &Cluster, passed: &[&str]) -> Tally {
 
 /// The weight of the import, the loss, what is left, and the part that was not read.
 fn counts(world: &World, cluster: &Cluster, passed: &[&str]) -> [usize; 4] {
-    let Tally { present, lost, left, unread, .. } = tally(world, cluster, passed);
-    [present, lost, left, unread]
+    let Tally { present, loss, unread, .. } = tally(world, cluster, passed);
+    [present, loss.lost, loss.left, unread]
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn import_that_goes_without_an_endpoint_of_another_cluster_counts_as_one() {
     ] {
         let present = after(&before);
         assert_eq!(counts(&ended, &present, &[]), expected, "{before:?}");
-        assert!(tally(&ended, &present, &[]).ends);
+        assert!(!tally(&ended, &present, &[]).loss.was_read);
         let all = ["blue", "green", "red"];
         assert_eq!(counts(&ended, &present, &all)[1], 0, "judged before: {before:?}");
     }

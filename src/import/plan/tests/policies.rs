@@ -122,7 +122,7 @@ fn guard_counts_no_loss_that_the_policy_rules_out() {
     let lost = |policy, world: &World| {
         let world = under(policy, world);
         let present = after(&two()).present();
-        Tally::of(&world.basis(&present), &BTreeSet::new()).lost
+        Tally::of(&world.basis(&present), &BTreeSet::new()).loss.lost
     };
     let ended = two().unexported("green");
     assert_eq!(Policy::ALL.map(|policy| lost(policy, &ended)), [2, 0, 0]);
