@@ -45,7 +45,7 @@ pub struct ImportOutcome {
     pub unreadable: Option<String>,
     /// Whether a change is left that a retry can make.
     pub is_unfinished: bool,
-    /// Whether an object has changed since it was read, so that the rest of it was not written.
+    /// Whether an object has changed since it was read, so that the rest of it was not written. It is unfinished, too.
     pub is_outdated: bool,
 }
 
@@ -61,7 +61,7 @@ impl ImportOutcome {
 
     fn is_complete(&self) -> bool {
         let is_made = self.made.iter().all(|made| made.result == Outcome::Applied);
-        is_made && self.unreadable.is_none() && !self.is_outdated
+        is_made && self.unreadable.is_none()
     }
 }
 
@@ -81,21 +81,15 @@ impl Imported {
         is_any.then(|| Selection::Only { namespaces: BTreeSet::new(), services, held })
     }
 
-    /// Takes over a second look at outdated imports. What became of the others counts, as does what the first look wrote.
-    pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
-        let (selection, mut again) = again.unzip();
-        for (name, first) in self.imports.iter_mut().filter(|(_, it)| it.is_outdated) {
-            let second = again.as_mut().filter(|_| selection.is_some_and(|it| it.contains(name)));
-            if let Some(second) = second {
-                let mut second = second.imports.remove(name).unwrap_or_default();
-                first.made.retain(|made| made.result == Outcome::Applied);
-                second.made.splice(..0, first.made.drain(..));
-                second.notices.splice(..0, first.notices.drain(..));
-                *first = second;
-            }
-            first.is_unfinished |= first.is_outdated;
+    /// Takes over a second look at these imports. What became of the others counts, as does what the first look wrote.
+    pub fn looked_again(&mut self, selection: &Selection, mut again: Self) {
+        for (name, first) in self.imports.iter_mut().filter(|(name, _)| selection.contains(name)) {
+            let mut second = again.imports.remove(name).unwrap_or_default();
+            first.made.retain(|made| made.result == Outcome::Applied);
+            second.made.splice(..0, first.made.drain(..));
+            second.notices.splice(..0, first.notices.drain(..));
+            *first = second;
         }
-        let again = again.unwrap_or_default();
         self.is_unfamiliar |= again.is_unfamiliar;
         self.unread.extend(again.unread);
         self.guard = self.guard.take().or(again.guard);

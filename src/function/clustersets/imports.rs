@@ -59,8 +59,8 @@ impl Clustersets<'_> {
                 left.insert(index);
                 continue;
             }
-            importers.push((index, joined, own_record(offer.as_ref())));
-            sets.entry(self.key(joined)).or_default().add(joined, offer);
+            let own_record = sets.entry(self.key(joined)).or_default().add(joined, offer);
+            importers.push((index, joined, own_record));
         }
         let reads = sets.iter_mut();
         let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));
@@ -86,34 +86,31 @@ impl Clustersets<'_> {
     }
 }
 
-/// The record of a cluster, as far as it wrote one in this invocation.
-fn own_record(offer: Option<&Offer>) -> OwnRecord {
-    match offer {
-        Some(Offer::Exports(_)) => OwnRecord::Stands,
-        Some(Offer::Unrecorded) => OwnRecord::Refused,
-        _ => OwnRecord::Unknown,
-    }
-}
-
 impl Clusterset {
-    fn add(&mut self, joined: &Joined, offer: Option<Offer>) {
+    /// Returns the record of the cluster, as far as it wrote one in this invocation.
+    fn add(&mut self, joined: &Joined, offer: Option<Offer>) -> OwnRecord {
         let cluster = joined.member.cluster.clone();
         *self.stated.entry(cluster.clone()).or_default() += 1;
-        match offer {
-            Some(Offer::Exports(overlay)) => {
-                self.served.overlays.insert(cluster, overlay);
-            }
-            Some(Offer::Unregistered(overlay)) => self.unregistered.push((cluster, overlay)),
-            _ => {}
-        }
         if let Some(objects) = &joined.objects {
             for (part, addresses) in objects.standing(&joined.owner) {
                 self.standing.entry(part).or_default().extend(addresses);
             }
-            self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
+            self.served.members.insert(cluster.clone(), joined.arn().clone());
         }
         let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
         self.selection = all.reduce(Selection::union);
+        match offer {
+            Some(Offer::Exports(overlay)) => {
+                self.served.overlays.insert(cluster, overlay);
+                OwnRecord::Stands
+            }
+            Some(Offer::Unregistered(overlay)) => {
+                self.unregistered.push((cluster, overlay));
+                OwnRecord::Unknown
+            }
+            Some(Offer::Unrecorded) => OwnRecord::Refused,
+            Some(Offer::Nothing) | None => OwnRecord::Unknown,
+        }
     }
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
@@ -196,20 +193,22 @@ impl Clustersets<'_> {
         let outdated = imports.imported.iter();
         let outdated: BTreeMap<usize, Selection> =
             outdated.filter_map(|(index, it)| Some((*index, it.outdated(MOST)?))).collect();
-        let mut again = BTreeMap::new();
-        if !outdated.is_empty() && self.invocation.deadline.is_open() {
-            let members = self.join_again(&outdated).await;
-            let clusters = members.values().flatten().map(|joined| joined.cluster);
-            let registries = self.function.registries_of(clusters, None).await;
-            let looking = Clustersets { registries: &registries, members: &members, ..*self };
-            let offered = looking.offered_again(imports, &outdated).await;
-            let count = outdated.len();
-            tracing::info!(clusters = count, "imports that changed meanwhile are read again");
-            again = looking.import_all(offered).await.imported;
+        if outdated.is_empty() || !self.invocation.deadline.is_open() {
+            return;
         }
-        for (index, imported) in &mut imports.imported {
-            let looked_at = outdated.get(index).zip(again.remove(index));
-            imported.looked_again(looked_at);
+        let members = self.join_again(&outdated).await;
+        let clusters = members.values().flatten().map(|joined| joined.cluster);
+        let registries = self.function.registries_of(clusters, None).await;
+        let looking = Clustersets { registries: &registries, members: &members, ..*self };
+        let offered = looking.offered_again(imports, &outdated).await;
+        let count = outdated.len();
+        tracing::info!(clusters = count, "imports that changed meanwhile are read again");
+        let mut again = looking.import_all(offered).await.imported;
+        for (index, selection) in &outdated {
+            let first = imports.imported.get_mut(index).zip(again.remove(index));
+            if let Some((first, second)) = first {
+                first.looked_again(selection, second);
+            }
         }
     }
 
