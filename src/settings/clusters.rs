@@ -4,7 +4,6 @@
 use serde::Deserialize;
 
 use super::parameter_store::{SCHEME, Text};
-use super::value::word;
 use crate::model::{
     ClusterArn, ClusterId, ClustersetId, NamespaceReference, SignedDuration, is_cluster_name,
     is_region, words,
@@ -301,7 +300,7 @@ pub struct Membership {
 ///
 /// Returns the words that it takes if it has another one.
 pub fn parse_multi_cluster(text: &str) -> Result<MultiCluster, String> {
-    word(text, MultiCluster::parse, "not one of off, on, export, import")
+    super::parse(text, MultiCluster::parse, "not one of off, on, export, import")
 }
 
 /// The warning for a `STALE_CLUSTERS_AFTER` that is too short for the schedule: a heartbeat may be that old although its

@@ -1,7 +1,7 @@
 //! The settings of the function: environment variables, parsed once at a cold start into one typed value.
 //!
 //! `parameter_store` reads the variables and the parameters that they reference; the rest is pure. `clusters`
-//! parses one setting, `value` all others, and collects all mistakes, each with the variable, the problem
+//! parses one setting. All others are parsed here, and all mistakes collected, each with the variable, the problem
 //! and an example. The SDK and the Lambda runtime read `AWS_*`.
 
 mod clusters;
@@ -9,25 +9,29 @@ mod documented;
 mod parameter_store;
 #[cfg(test)]
 mod tests;
-pub mod value;
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::cloud_map::{CustomTags, QuotaShare};
-use crate::model::{Events, Guard, Policy, Rules, ServiceLimit, SignedDuration};
+use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
+use crate::error::{printable, shorten_to};
+use crate::model::{
+    Documented, Events, Guard, NamePolicy, NamespaceReference, Policy, Rule, Rules, ServiceLimit,
+    SignedDuration,
+};
 use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
 pub use documented::DOCUMENTED;
-use parameter_store::Parameters;
+use documented::RETIRED;
 pub use parameter_store::{LoadError, load};
-pub use value::{Mistake, Mistakes, Reader};
+use parameter_store::{Parameters, Text};
 
 const UNPAGED: &str = "every cluster of CLUSTERS has page: false, which is ignored, since no alarm would page then: \
                        remove it from the clusters whose faults should wake somebody";
 
 /// Every setting of an installation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// `CLUSTERS`: the EKS clusters to keep in step, at least one.
     pub clusters: Vec<Cluster>,
@@ -79,32 +83,32 @@ impl Settings {
             clusters: reader.read_optional("CLUSTERS", |text| {
                 clusters::parse(&parameter_store::texts(text, parameters)?, region)
             }),
-            owner_id: reader.read_or("OWNER_ID", "cloud-map-sync".to_owned(), value::owner_id),
+            owner_id: reader.read_or("OWNER_ID", "cloud-map-sync".to_owned(), owner_id),
             annotation_prefix: reader.read_or(
                 "ANNOTATION_PREFIX",
-                value::ANNOTATION_PREFIX.to_owned(),
-                value::annotation_prefix,
+                ANNOTATION_PREFIX.to_owned(),
+                annotation_prefix,
             ),
             rules: Arc::new(reader.rules(parameters)),
-            dry_run: reader.read("DRY_RUN", value::boolean),
-            admin_alias: reader.read("ADMIN_ALIAS", value::alias),
-            fan_out: reader.read("FAN_OUT", value::queue_url),
-            queue_url: reader.read("QUEUE_URL", value::queue_url),
-            quota_share: reader.read("QUOTA_SHARE", value::quota_share),
-            create_tags: reader.read("CREATE_TAGS", value::tags),
+            dry_run: reader.read("DRY_RUN", boolean),
+            admin_alias: reader.read("ADMIN_ALIAS", alias),
+            fan_out: reader.read("FAN_OUT", queue_url),
+            queue_url: reader.read("QUEUE_URL", queue_url),
+            quota_share: reader.read("QUOTA_SHARE", quota_share),
+            create_tags: reader.read("CREATE_TAGS", tags),
             metrics: reader.read("METRICS", |text| {
-                value::word(text, WrittenMetrics::parse, "neither all nor function")
+                parse(text, WrittenMetrics::parse, "neither all nor function")
             }),
             events: reader.read("EVENTS", |text| {
-                value::word(text, Events::parse, "not one of all, warnings, none")
+                parse(text, Events::parse, "not one of all, warnings, none")
             }),
             multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
             stale_clusters_after: reader.read_or(
                 "STALE_CLUSTERS_AFTER",
                 clusters::STALE_CLUSTERS_AFTER,
-                value::duration,
+                duration,
             ),
-            expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", value::duration_or_off),
+            expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", duration_or_off),
             retired: reader.find_retired(),
         };
         reader.finish(settings)
@@ -136,25 +140,296 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     fn rules(&mut self, parameters: &Parameters) -> Rules {
         let Guard { share, minimum, wait, period } = Guard::default();
         Rules {
-            namespaces: self.read("CLOUD_MAP_NAMESPACES", value::namespaces),
-            create_namespaces: self.read("CREATE_NAMESPACES", value::boolean),
-            delete_empty_services: self.read("DELETE_EMPTY_SERVICES", value::boolean),
+            namespaces: self.read("CLOUD_MAP_NAMESPACES", namespaces),
+            create_namespaces: self.read("CREATE_NAMESPACES", boolean),
+            delete_empty_services: self.read("DELETE_EMPTY_SERVICES", boolean),
             policy: self.read("POLICY", |text| {
-                value::word(text, Policy::parse, "not one of sync, upsert-only, create-only")
+                parse(text, Policy::parse, "not one of sync, upsert-only, create-only")
             }),
             guard: Guard {
-                share: self.read_or("GUARD_SHARE", share, value::per_cent),
-                minimum: self.read_or("GUARD_MINIMUM", minimum, value::count),
-                wait: self.read_or("GUARD_WAIT", wait, value::duration),
-                period: self.read_or("SCHEDULE_MINUTES", period, value::minutes),
+                share: self.read_or("GUARD_SHARE", share, per_cent),
+                minimum: self.read_or("GUARD_MINIMUM", minimum, count),
+                wait: self.read_or("GUARD_WAIT", wait, duration),
+                period: self.read_or("SCHEDULE_MINUTES", period, minutes),
             },
             service_limit: ServiceLimit::default(),
             name_policy: self.read_optional("NAME_POLICY", |text| {
-                value::name_policy(&parameter_store::texts(text, parameters)?)
+                name_policy(&parameter_store::texts(text, parameters)?)
             }),
-            lacks_dns_rights: !self.read_or("DNS_NAMESPACES", true, value::boolean),
-            purge_dead_clusters_after: self
-                .read("PURGE_DEAD_CLUSTERS_AFTER", value::duration_or_off),
+            lacks_dns_rights: !self.read_or("DNS_NAMESPACES", true, boolean),
+            purge_dead_clusters_after: self.read("PURGE_DEAD_CLUSTERS_AFTER", duration_or_off),
         }
+    }
+}
+
+// Parses environment variables one by one into typed values. The error of each function is the text of the mistake.
+
+/// `ANNOTATION_PREFIX`, unless it is set.
+pub const ANNOTATION_PREFIX: &str = "cloudmap.controller/";
+/// Cloud Map allows 50 tags, of which one is ours.
+const MOST_TAGS: usize = 49;
+
+/// Namespaces separated by commas.
+fn namespaces(text: &str) -> Result<Vec<NamespaceReference>, String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let form = "the name, id or ARN of a Cloud Map namespace";
+    items.map(|item| parse(item, NamespaceReference::parse, &format!("not {form}"))).collect()
+}
+
+/// The id becomes the value of an attribute and of a tag, so it is at most 256 printable ASCII characters.
+fn owner_id(text: &str) -> Result<String, String> {
+    let is_id = text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let problem = "it must be 1 to 256 printable ASCII characters without spaces";
+    is_id.then(|| text.to_owned()).ok_or_else(|| problem.to_owned())
+}
+
+/// Kubernetes requires a DNS subdomain and `/` as the prefix of a key.
+///
+/// # Errors
+/// Returns the text of the mistake.
+pub fn annotation_prefix(text: &str) -> Result<String, String> {
+    let domain = text.strip_suffix('/').unwrap_or(text);
+    let label = |label: &str| {
+        let inner = label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+        !label.is_empty() && inner && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let is_name = domain.len() <= 253 && domain.split('.').all(label);
+    let prefix = |_: &str| is_name.then(|| format!("{domain}/"));
+    parse(text, prefix, "not a lower-case DNS name with a '/' at its end")
+}
+
+/// The name of an alias in Lambda, which is no number of a version.
+fn alias(text: &str) -> Result<Option<String>, String> {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_version = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_alias = (1..=128).contains(&text.len()) && text.bytes().all(is_inner) && !is_version;
+    let form = "1 to 128 letters, digits, '-' and '_', and no number";
+    let alias = |it: &str| is_alias.then(|| Some(it.to_owned()));
+    parse(text, alias, &format!("not the name of an alias ({form})"))
+}
+
+/// The value of a text, such as a word of a closed set. `problem` says which form it does not have.
+fn parse<T>(text: &str, value: impl Fn(&str) -> Option<T>, problem: &str) -> Result<T, String> {
+    value(text).ok_or_else(|| format!("{text:?} is {problem}"))
+}
+
+/// Tags as `KEY=VALUE`, separated by commas, which neither may contain.
+fn tags(text: &str) -> Result<CustomTags, String> {
+    let mut tags = CustomTags::new();
+    for item in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+        let (key, value) = item.split_once('=').unwrap_or((item, "\0"));
+        let (key, value) = (key.trim(), value.trim());
+        let is_tag =
+            |text: &str| text.chars().all(|c| c.is_alphanumeric() || " _.:/=+-@".contains(c));
+        let fits = (1..=128).contains(&key.chars().count()) && value.chars().count() <= 256;
+        if !fits || !is_tag(key) || !is_tag(value) {
+            return Err(format!(
+                "{item:?} is not a tag KEY=VALUE of letters, digits, spaces and _.:/=+-@, with at most 128 and 256 characters"
+            ));
+        }
+        if key == OWNER_TAG || key.to_ascii_lowercase().starts_with("aws:") {
+            return Err(format!("{key:?} is a key that the function or AWS sets: use another one"));
+        }
+        if tags.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("{key:?} has two values: give one"));
+        }
+    }
+    let count = tags.len();
+    if count > MOST_TAGS {
+        return Err(format!("it has {count} tags, and Cloud Map takes {MOST_TAGS} beside ours"));
+    }
+    Ok(tags)
+}
+
+/// A whole percentage, with or without `%`.
+fn per_cent(text: &str) -> Result<u8, String> {
+    let number = |it: &str| it.strip_suffix('%').unwrap_or(it).trim_end().parse().ok();
+    let share = |it: &str| number(it).filter(|share| *share <= 100);
+    parse(text, share, "not a whole number from 0 to 100")
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    parse(text, |it| it.parse().ok(), "not a whole number")
+}
+
+/// A duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
+///
+/// # Errors
+/// Returns the text of the mistake.
+pub fn duration(text: &str) -> Result<SignedDuration, String> {
+    parse(text, parse_duration, "not a duration such as 90s, 10m or 1h")
+}
+
+/// Whole minutes, up to a day.
+fn minutes(text: &str) -> Result<SignedDuration, String> {
+    let minutes = |it: &str| it.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
+    let minutes = parse(text, minutes, "not a whole number from 1 to 1440");
+    minutes.map(SignedDuration::from_mins)
+}
+
+/// A duration, or `off`.
+fn duration_or_off(text: &str) -> Result<Option<SignedDuration>, String> {
+    let time = |it: &str| if it == "off" { Some(None) } else { parse_duration(it).map(Some) };
+    parse(text, time, "neither off nor a duration such as 12h or 7d")
+}
+
+/// A day has 24 hours.
+fn parse_duration(text: &str) -> Option<SignedDuration> {
+    const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<u16>().ok());
+    let days = days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
+    let time = days.or_else(|| text.parse().ok());
+    time.filter(|time| (SignedDuration::from_secs(1)..=YEAR).contains(time))
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    parse(text, |it| it.parse().ok(), "neither true nor false")
+}
+
+/// A number of at least 0.001; 1 is the whole limit.
+fn quota_share(text: &str) -> Result<QuotaShare, String> {
+    parse(text, |it| QuotaShare::new(it.parse().ok()?), "not a number of at least 0.001")
+}
+
+/// The URL of a queue: host, account and name.
+fn queue_url(text: &str) -> Result<Option<String>, String> {
+    let rest = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
+    let parts = rest.map(|(_, rest)| rest.split('/').filter(|part| !part.is_empty()).count());
+    let is_url = parts == Some(3) && !text.contains(char::is_whitespace);
+    parse(text, |it| is_url.then(|| Some(it.to_owned())), "not the URL of a queue")
+}
+
+/// `NAME_POLICY`: each text is a JSON list of rules, and the lists are joined. A mistake has its path in the text. Without
+/// the setting everything is allowed.
+fn name_policy(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
+    let mut policy = Vec::new();
+    for text in texts {
+        policy.extend(parse_rules(text.text).map_err(|problem| text.problem(&problem))?);
+    }
+    if policy.is_empty() && !texts.is_empty() {
+        return Err(
+            "it contains no rule and allows nothing; if unset, everything is allowed".into()
+        );
+    }
+    Ok(if texts.is_empty() { None } else { Some(NamePolicy(policy)) })
+}
+
+fn parse_rules(text: &str) -> Result<Vec<Rule>, String> {
+    let whole = |error: &serde_json::Error| format!("it is not a JSON list of rules: {error}");
+    let mut json = serde_json::Deserializer::from_str(text);
+    let rules: Vec<Rule> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let (path, error) = (error.path().to_string(), error.inner());
+        if path == "." { whole(error) } else { format!("{path}: {error}") }
+    })?;
+    json.end().map_err(|error| whole(&error))?;
+    match rules.iter().enumerate().find_map(|(number, rule)| Some((number, find_empty_list(rule)?)))
+    {
+        Some((number, (list, hint))) => Err(format!("[{number}].{list}: it is empty; {hint}")),
+        None => Ok(rules),
+    }
+}
+
+/// The first empty list of a rule, which would match nothing. Only `names` may be empty: such a rule allows no name.
+fn find_empty_list(rule: &Rule) -> Option<(&'static str, &'static str)> {
+    let everything = "\"*\" matches everything, and \"names\": [] allows nothing";
+    let lists = [
+        ("clusters", rule.clusters.is_empty(), everything),
+        ("kubernetesNamespaces", rule.kubernetes_namespaces.is_empty(), everything),
+        ("cloudMapNamespaces", rule.cloud_map_namespaces.is_empty(), everything),
+        ("cidrs", rule.cidrs.as_ref().is_some_and(Vec::is_empty), "without it all are allowed"),
+    ];
+    let empty = lists.into_iter().find(|(_, is_empty, _)| *is_empty);
+    empty.map(|(list, _, hint)| (list, hint))
+}
+
+/// The most characters of one problem: some repeat the value.
+const LONGEST_PROBLEM: usize = 1_000;
+
+/// An invalid environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    pub variable: &'static str,
+    pub problem: String,
+    /// A valid value.
+    pub example: &'static str,
+}
+
+/// Every mistake in the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Mistakes(pub Vec<Mistake>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(f, "{count} mistake{} in the settings", if count == 1 { "" } else { "s" })?;
+        for Mistake { variable, problem, example } in &self.0 {
+            write!(f, "; {variable}: {problem} (example: {variable}={example})")?;
+        }
+        Ok(())
+    }
+}
+
+pub struct Reader<F> {
+    variable: F,
+    documented: &'static [Documented],
+    mistakes: Vec<Mistake>,
+}
+
+impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    /// `variable` returns an environment variable; `documented` has the examples for mistakes.
+    pub fn new(variable: F, documented: &'static [Documented]) -> Self {
+        Self { variable, documented, mistakes: Vec::new() }
+    }
+
+    /// The value of a variable, or the default of its type if it is not set.
+    pub fn read<T: Default>(
+        &mut self,
+        variable: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.read_or(variable, T::default(), parse)
+    }
+
+    /// The value of a variable, or this default if it is not set.
+    pub fn read_or<T: Default>(
+        &mut self,
+        variable: &'static str,
+        default: T,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.read_optional(variable, |text| text.map_or(Ok(default), parse))
+    }
+
+    /// `None` means that the variable is not set. So does white space only: templates pass empty parameters on.
+    pub fn read_optional<T: Default>(
+        &mut self,
+        variable: &'static str,
+        parse: impl FnOnce(Option<&str>) -> Result<T, String>,
+    ) -> T {
+        let text = (self.variable)(variable);
+        let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        parse(text).unwrap_or_else(|problem| {
+            let documented = self.documented.iter().find(|setting| setting.name == variable);
+            let example = documented.map_or("", |setting| setting.example);
+            let problem = shorten_to(&printable(&problem), LONGEST_PROBLEM);
+            self.mistakes.push(Mistake { variable, problem, example });
+            T::default()
+        })
+    }
+
+    /// A warning for each setting of an earlier release that is still set.
+    pub fn find_retired(&self) -> Vec<String> {
+        let is_set = |name: &str| (self.variable)(name).is_some_and(|text| !text.trim().is_empty());
+        let set = RETIRED.iter().filter(|(name, _)| is_set(name));
+        set.map(|(name, why)| format!("{name} is ignored, since {why}: remove it")).collect()
+    }
+
+    /// Returns the settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns all mistakes if there is one.
+    pub fn finish<T>(self, settings: T) -> Result<T, Mistakes> {
+        if self.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(self.mistakes)) }
     }
 }

@@ -251,3 +251,61 @@ fn mistake_repeats_no_control_character() {
     assert!(text.contains(r"na\u{7f}me\u{202e}s") && text.contains(r"\u{9b}31m"), "{text}");
     assert!(!text.contains(char::is_control) && !text.contains('\u{202e}'), "{text}");
 }
+
+const RULE: &str = r#"{"clusters": ["*"], "kubernetesNamespaces": ["shop"],
+        "cloudMapNamespaces": ["prod*"], "names": ["web"], "cidrs": ["10.0.0.0/16"],
+        "maxInstances": 10}"#;
+
+fn parse(text: Option<&str>) -> Result<Option<NamePolicy>, String> {
+    super::name_policy(text.map(|text| Text { parameter: None, text }).as_slice())
+}
+
+#[test]
+fn not_set_is_no_policy_and_rules_keep_their_order() {
+    assert_eq!(parse(None), Ok(None));
+    let two = format!("[{RULE}, {}]", RULE.replace("shop", "*").replace("10}", "20}"));
+    let NamePolicy(rules) = parse(Some(&two)).expect("valid").expect("set");
+    let limits = rules.iter().map(|rule| rule.max_instances.map(std::num::NonZero::get));
+    assert_eq!(limits.collect::<Vec<_>>(), [Some(10), Some(20)]);
+}
+
+#[test]
+fn a_rule_may_allow_no_name_at_all() {
+    parse(Some(&format!("[{}]", RULE.replace("[\"web\"]", "[]")))).expect("valid");
+}
+
+#[test]
+fn mistakes_name_their_path_and_the_expected_form() {
+    let changed = |from: &str, to: &str| parse(Some(&format!("[{}]", RULE.replace(from, to))));
+    let mistakes = [
+        parse(Some("")),
+        parse(Some("[]")),
+        parse(Some(RULE)),
+        parse(Some(&format!("[{RULE}] and more"))),
+        parse(Some(&format!("[{RULE}, {}]", RULE.replace("\"clusters\": [\"*\"],", "")))),
+        changed("\"names\"", "\"name\""),
+        changed("[\"web\"]", "\"web\""),
+        changed("web", "web-[ab]"),
+        changed("10.0.0.0/16", "10.0.0.0/40"),
+        changed("\"10.0.0.0/16\"", ""),
+        changed("[\"shop\"]", "[]"),
+        changed("10}", "0}"),
+        changed("10}", "10, \"maxNames\": 0}"),
+    ];
+    let mistakes = mistakes.map(|result| result.expect_err("a mistake"));
+    insta::assert_snapshot!(mistakes.join("\n"), @r#"
+    it is not a JSON list of rules: EOF while parsing a value at line 1 column 0
+    it contains no rule and allows nothing; if unset, everything is allowed
+    it is not a JSON list of rules: invalid type: map, expected a sequence at line 1 column 0
+    it is not a JSON list of rules: trailing characters at line 3 column 30
+    [1]: missing field `clusters` at line 5 column 27
+    [0].name: unknown field `name`, expected one of `clusters`, `kubernetesNamespaces`, `cloudMapNamespaces`, `names`, `cidrs`, `maxInstances`, `maxNames` at line 2 column 47
+    [0].names: invalid type: string "web", expected a sequence at line 2 column 55
+    [0].names[0]: "web-[ab]" has a "[", and only * and ? are special; list alternatives as separate strings at line 2 column 62
+    [0].cidrs[0]: "10.0.0.0/40" is not a range of addresses, for instance "10.0.0.0/16" or "fd00::/8" at line 2 column 83
+    [0].cidrs: it is empty; without it all are allowed
+    [0].kubernetesNamespaces: it is empty; "*" matches everything, and "names": [] allows nothing
+    [0].maxInstances: invalid value: integer `0`, expected a nonzero usize at line 3 column 25
+    [0].maxNames: invalid value: integer `0`, expected a nonzero usize at line 3 column 41
+    "#);
+}

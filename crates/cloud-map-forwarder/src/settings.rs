@@ -5,7 +5,9 @@ use http::Uri;
 
 use cloud_map_sync::event::ClusterName;
 use cloud_map_sync::model::Documented;
-use cloud_map_sync::settings::{Mistakes, MultiCluster, Reader, parse_multi_cluster, value};
+use cloud_map_sync::settings::{
+    ANNOTATION_PREFIX, Mistakes, MultiCluster, Reader, annotation_prefix, parse_multi_cluster,
+};
 
 /// The settings of a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +86,8 @@ impl ForwarderSettings {
             cluster: reader.read_optional("CLUSTER", cluster),
             annotation_prefix: reader.read_or(
                 "ANNOTATION_PREFIX",
-                value::ANNOTATION_PREFIX.to_owned(),
-                value::annotation_prefix,
+                ANNOTATION_PREFIX.to_owned(),
+                annotation_prefix,
             ),
             multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
             probe_port: reader.read_or("PROBE_PORT", PROBE_PORT, port),

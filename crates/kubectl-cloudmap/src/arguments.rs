@@ -9,7 +9,7 @@ use clap::builder::StyledStr;
 use clap::{
     Arg, ArgGroup, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint,
 };
-use cloud_map_sync::settings::value::{ANNOTATION_PREFIX, annotation_prefix, duration};
+use cloud_map_sync::settings::{ANNOTATION_PREFIX, annotation_prefix, duration};
 
 /// The parsed command line.
 #[derive(Debug, Parser)]

@@ -9,7 +9,7 @@ use cloud_map_sync::kubernetes::annotation::DOCUMENTED;
 use cloud_map_sync::kubernetes::object::Service;
 use cloud_map_sync::kubernetes::services::{self, AnnotationSettings, is_headless};
 use cloud_map_sync::model::{PortReference, PublishedService, join};
-use cloud_map_sync::settings::value::ANNOTATION_PREFIX;
+use cloud_map_sync::settings::ANNOTATION_PREFIX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
