@@ -54,7 +54,7 @@ pub struct Clients {
     custom_tags: Arc<CustomTags>,
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
-    clusters: Mutex<BTreeMap<String, (EksCluster, Kubernetes)>>,
+    clusters: Mutex<BTreeMap<String, Connection>>,
     /// The ARNs of the clusters that the settings name otherwise, by that name.
     arns: Mutex<BTreeMap<String, ClusterArn>>,
     /// By the cluster's label: held while a connection is made.
@@ -284,7 +284,7 @@ impl Clients {
 
     fn cached(&self, cluster: &Cluster) -> Option<Connection> {
         let cached = lock(&self.clusters).get(cluster.label()).cloned();
-        cached.map(|(cluster, kubernetes)| Connection { cluster, kubernetes, reused: true })
+        cached.map(|connection| Connection { reused: true, ..connection })
     }
 
     /// A new connection, from a new description of the cluster.
@@ -329,9 +329,9 @@ impl Clients {
         let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials, clock);
         let client = kubernetes::connect(&described, tokens.into_tokens(), &self.transport)?;
         let kubernetes = Kubernetes::new(client);
-        let entry = (described.clone(), kubernetes.clone());
-        lock(&self.clusters).insert(cluster.label().to_owned(), entry);
-        Ok(Connection { cluster: described, kubernetes, reused: false })
+        let connection = Connection { cluster: described, kubernetes, reused: false };
+        lock(&self.clusters).insert(cluster.label().to_owned(), connection.clone());
+        Ok(connection)
     }
 
     fn check_only_entry(&self, cluster: &Cluster) -> Result<(), Error> {

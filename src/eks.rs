@@ -1,7 +1,7 @@
 //! Amazon EKS: [`describe`] reads a cluster's ARN with the address and certificate authority of its API server,
 //! [`existence()`] finds out if a cluster still exists, and [`TokenSource`] signs the bearer tokens that a cluster accepts.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
@@ -172,7 +172,7 @@ impl TokenSource {
             return Ok(token);
         }
         let token = self.sign(now).await?;
-        *self.lock_last() = Some((now, token.clone()));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, token.clone()));
         Ok(token)
     }
 
@@ -186,15 +186,11 @@ impl TokenSource {
     }
 
     fn fresh_token(&self, now: SystemTime) -> Option<String> {
-        let last = self.lock_last();
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (signed, token) = last.as_ref()?;
         // If the clock was set back there is no age, and a new token is signed.
         let age = now.duration_since(*signed).ok()?;
         (age < RENEW_AFTER).then(|| token.clone())
-    }
-
-    fn lock_last(&self) -> std::sync::MutexGuard<'_, Option<(SystemTime, String)>> {
-        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     async fn sign(&self, now: SystemTime) -> Result<String, SigningError> {

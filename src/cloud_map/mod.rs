@@ -5,7 +5,6 @@
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
 
-mod bucket;
 mod instances;
 mod operation;
 mod quota;
@@ -24,10 +23,9 @@ use futures_util::{StreamExt, stream};
 use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
-pub use bucket::{Token, Waiting};
 pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
-pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
+pub use quota::{Call, Permit, QuotaShare, Quotas, Token, Urgency, Waiting};
 pub use read::{ListedNamespace, ListedService, LocalHost};
 pub use results::{Admission, Created, SharedResults};
 pub use write::{Accepted, NewServiceId};
@@ -190,9 +188,7 @@ impl Error {
 
 fn class(code: &str) -> Class {
     match code {
-        "ThrottlingException" | "RequestLimitExceeded" | "TooManyRequestsException" => {
-            Class::Throttled
-        }
+        code if quota::THROTTLES.contains(&code) => Class::Throttled,
         "AccessDeniedException" | "AccessDenied" | "UnrecognizedClientException" => Class::Denied,
         "NamespaceNotFound"
         | "ServiceNotFound"
