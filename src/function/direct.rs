@@ -34,7 +34,7 @@ impl Function {
             }
             _ => Box::pin(self.run_selected(command, deadline)).await,
         };
-        answer.unwrap_or_else(Reply::refused).with_release()
+        answer.unwrap_or_else(Reply::refused)
     }
 
     /// The error of an action that is reserved to an alias, if it was called in another way.
@@ -68,7 +68,7 @@ impl Function {
             },
         };
         let invocation = Invocation { is_direct: true, is_fresh: command.fresh, ..invocation };
-        let report = self.run(&invocation, &selections).await.report;
+        let (report, _) = self.run(&invocation, &selections).await;
         let scope = Some(command.scope.to_string());
         let is_open = command.action == Action::Plan && self.settings.rules.allow_every_name();
         let remark = is_open.then(|| "NAME_POLICY allows every Service every name".into());
@@ -141,7 +141,7 @@ impl Function {
             first.warnings.extend(warning);
         }
         for cluster in &report.clusters {
-            log::lines(cluster, invocation.mode, None);
+            log::lines(cluster, invocation.mode);
             log::summary(cluster, invocation.mode);
         }
         log::run(&report);

@@ -4,6 +4,8 @@
 //!
 //! Of two parties that change a name back and forth the other one does not decide how often: a name that this process has
 //! just repaired waits for the next full sync.
+//!
+//! Drift has an age: that of the endpoints that the runs of this process left undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,19 +14,16 @@ use super::Function;
 use super::clusters::Selections;
 use crate::clients::RegistryKey;
 use crate::event::{ClusterName, Drift};
-use crate::model::{Outcome, ServiceKey, ServiceRef, SignedDuration, Timestamp};
+use crate::model::{Outcome, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp, Verb};
 use crate::publish::observe::{Changed, Concerned, SharedRegistry};
-use crate::report::{ChangeLine, Report};
-use crate::settings::Cluster;
+use crate::report::{ChangeLine, ClusterReport, OldestOutOfStep, Report};
 use crate::time::Deadline;
 
 /// The most services of a batch that are read because of their ids.
 const MOST_READ: usize = 20;
 
-pub(super) const FOREIGN: (&str, &str) = (
-    "unknown_registry",
-    "no cluster of CLUSTERS is kept in the Cloud Map of this account and Region",
-);
+pub(super) const FOREIGN: &str =
+    "no cluster of CLUSTERS is kept in the Cloud Map of this account and Region";
 
 /// A name in one Cloud Map.
 type Name = (RegistryKey, ServiceKey);
@@ -122,9 +121,13 @@ impl Function {
             let ids = ids.filter_map(|(it, _)| it.service.as_deref()).collect();
             let seen = registry.seen(&ids);
             let is_seen = |it: &Drift| it.service.as_ref().is_some_and(|id| seen.contains_key(id));
-            let accounts = self.accounts_of(&key);
+            // The roles of the clusters do not always show the account.
             let is_of = |it: &Drift| {
-                accounts.contains(&None) || accounts.contains(&Some(it.account.clone()))
+                self.clusters_in(&key).any(|cluster| {
+                    let arn = self.clients.arn_of(cluster);
+                    let account = arn.as_ref().and_then(|arn| cluster.registry_account(arn));
+                    account.is_none_or(|account| account == it.account)
+                })
             };
             let may_be = |it: &Drift| here(it) && (is_of(it) || is_seen(it));
             let ours: Vec<usize> = (0..events.len()).filter(|at| may_be(&events[*at].0)).collect();
@@ -184,15 +187,6 @@ impl Function {
         });
         Selections::of_services(services)
     }
-
-    /// The accounts that a Cloud Map may be of; `None`: of an unknown one, since roles do not always show it.
-    fn accounts_of(&self, registry: &RegistryKey) -> BTreeSet<Option<String>> {
-        let account = |cluster: &Cluster| {
-            let arn = self.clients.arn_of(cluster)?;
-            cluster.registry_account(&arn).map(str::to_owned)
-        };
-        self.clusters_in(registry).map(account).collect()
-    }
 }
 
 /// The names of changed services by their ids. So many of those that this process does not know, or that were changed
@@ -224,4 +218,63 @@ async fn find_names(
         names.entry(id).or_insert(key);
     }
     names
+}
+
+// The age of drift: the endpoints that runs of this process left undone, each with the time of the first such run. Only the
+// metrics use it. No decision depends on it, and a new process starts empty.
+
+/// An endpoint of a cluster under a name, with its pending change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingEndpoint {
+    cluster: String,
+    service: ServiceRef,
+    place: String,
+    change: Verb,
+    instance: Option<String>,
+}
+
+/// The endpoints that are out of step, with the time of the first run that left them so.
+#[derive(Debug, Default)]
+pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
+
+impl OutOfStep {
+    /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
+    /// ignored.
+    pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
+        if report.error.is_some() {
+            return;
+        }
+        let mut open = BTreeSet::new();
+        for at in &report.services {
+            let left = at.changes.iter().filter(|line| line.is_left_undone());
+            let left = left.map(|line| (&line.service, line.change, &line.instance));
+            let refused = at.refused.iter().map(|it| (&it.service, Verb::Register, &it.instance));
+            open.extend(left.chain(refused).map(|(service, change, instance)| PendingEndpoint {
+                cluster: report.cluster.clone(),
+                service: service.clone(),
+                place: at.place(),
+                change,
+                instance: instance.clone(),
+            }));
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_covered = |endpoint: &PendingEndpoint| {
+            endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
+        };
+        known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));
+        for endpoint in open {
+            known.entry(endpoint).or_insert(now);
+        }
+    }
+
+    /// The age of the oldest ones.
+    pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = |change: Verb| {
+            let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
+            let seconds = since.map(|since| now.as_second() - since.as_second()).max();
+            usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
+        };
+        OldestOutOfStep { missing: age(Verb::Register), leftover: age(Verb::Deregister) }
+    }
 }

@@ -15,7 +15,7 @@ use super::Function;
 use crate::model::{Outcome, Timestamp, join};
 use crate::report::{
     ChangeLine, ClusterReport, ClustersetLine, Counts, Dropped, EmptyServices, GuardReport,
-    HeldBackLine, ImportLine, Mode, MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report,
+    HeldBackLine, Mode, MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report,
     ServiceReport,
 };
 
@@ -55,6 +55,10 @@ impl Standing {
     }
 }
 
+/// The log of a part of a report: it gets the lines in their order, each with its [`Line`] if that stands until something
+/// changes, and the function that writes it.
+type Log<'a> = &'a mut dyn FnMut(Option<Line>, &dyn Fn());
+
 impl Function {
     /// Logs the lines of a cluster in the report of a run. `is_whole`: the run was about all of the cluster.
     pub(super) fn log_lines(
@@ -64,9 +68,11 @@ impl Function {
         (mode, is_whole): (Mode, bool),
     ) {
         // A cluster that was not read has no lines, and none has ended.
-        let now = || report.error.is_none().then(|| Lines::of_cluster(report));
-        let news = self.news((&report.cluster, kind), now, (mode, is_whole));
-        lines(report, mode, news.as_ref());
+        let unsure = report.error.is_none().then(|| unsure_services(report));
+        let part = (report.cluster.as_str(), kind);
+        let lines = |log: Log<'_>| of_cluster(report, mode, log);
+        let news = self.compare(part, (mode, is_whole), unsure, lines);
+        write(&report.cluster, news, lines);
     }
 
     /// Logs the part of a cluster in its clusterset.
@@ -76,42 +82,11 @@ impl Function {
         report: &MultiClusterReport,
         (mode, is_whole): (Mode, bool),
     ) {
-        let now = || (!report.has_failed()).then(|| Lines::of_imports(report));
+        let unsure = (!report.has_failed()).then(BTreeSet::new);
         let is_complete = is_whole && report.unfinished.is_empty();
-        let news = self.news((cluster, "imports"), now, (mode, is_complete));
-        let news = news.as_ref();
-        for Obstacle { reason, detail, failed } in &report.obstacles {
-            if *failed {
-                error!(cluster, reason = &**reason, "clusterset: {detail}");
-            } else {
-                warn!(cluster, reason = &**reason, "clusterset: {detail}");
-            }
-        }
-        for line in &report.changes {
-            match &line.result {
-                Outcome::Failed { .. } => error!(cluster, "import: {line}"),
-                Outcome::Undone { .. } => warn!(cluster, "import: {line}"),
-                Outcome::Planned if !is_new(news, &Line::of_import(line)) => {}
-                Outcome::Planned | Outcome::Applied => {
-                    info!(cluster, %mode, "import: {line}");
-                }
-            }
-        }
-        ended(cluster, news);
-        for stale in &report.stale {
-            let member = stale.cluster_id.as_str();
-            warn!(cluster, member, heartbeat = stale.heartbeat, "stale: {stale}");
-        }
-        if let Some(line) = &report.guard {
-            guard(cluster, line, mode);
-        }
-        let held_back = report.held_back.iter().map(|line| ("held back", line));
-        let conflicts = report.conflicts.iter().map(|line| ("conflict", line));
-        for (word, line) in held_back.chain(conflicts) {
-            if is_new(news, &Line::of_clusterset(word, line)) {
-                info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "{word}: {}", line.detail);
-            }
-        }
+        let lines = |log: Log<'_>| of_member(cluster, report, mode, log);
+        let news = self.compare((cluster, "imports"), (mode, is_complete), unsure, lines);
+        write(cluster, news, lines);
         let (exports, imports) = (report.exports, report.imports);
         let (held_back, conflicts) = (report.held_back.len(), report.conflicts.len());
         let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
@@ -120,52 +95,54 @@ impl Function {
 
     /// Logs the orphans of a cluster in one Cloud Map.
     pub(super) fn log_orphans(&self, registry: &str, report: &OrphanReport, mode: Mode) {
-        let part = format!("{} in {registry}", report.done.cluster);
-        let now = || Some(Lines::of_cluster(&report.done));
-        let news = self.news((&part, "orphans"), now, (mode, true));
-        let cluster = report.done.cluster.as_str();
-        let (instances, reason) = (report.instances, &*report.reason);
-        warn!(cluster, instances, reason, "orphans: {}", report.detail);
-        if !report.done.services.is_empty() {
-            lines(&report.done, mode, news.as_ref());
-            summary(&report.done, mode);
+        let OrphanReport { instances, reason, detail, done, .. } = report;
+        let (cluster, reason) = (done.cluster.as_str(), &**reason);
+        warn!(cluster, instances, reason, "orphans: {detail}");
+        let part = format!("{cluster} in {registry}");
+        let unsure = Some(unsure_services(done));
+        let lines = |log: Log<'_>| of_cluster(done, mode, log);
+        let news = self.compare((&part, "orphans"), (mode, true), unsure, lines);
+        if !done.services.is_empty() {
+            write(cluster, news, lines);
+            summary(done, mode);
         }
     }
 
     /// Logs the deletion of empty services in one Cloud Map.
     pub(super) fn log_empty_services(&self, registry: &str, empty: &EmptyServices, mode: Mode) {
-        let now = || Some(Lines::of_deletions(empty));
-        let news = self.news((registry, "deletions"), now, (mode, true));
-        let news = news.as_ref();
-        for deletion in &empty.deletions {
-            let place = deletion.place();
-            match &deletion.result {
-                Outcome::Planned if !is_new(news, &Line::of_deletion(&place)) => {}
-                Outcome::Failed { error } => {
-                    error!(cloud_map_service = place, change = "delete", "change failed: {error}");
-                }
-                Outcome::Undone { why } => {
-                    warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
-                }
-                Outcome::Planned | Outcome::Applied => info!(%mode,
-                    cloud_map_service = place, change = "delete", "delete {place}: no Service claims it"),
-            }
-        }
-        ended("", news);
-        for why in empty.kept.iter().filter(|why| is_new(news, &Line::of_kept(why))) {
-            info!("empty services kept: {why}");
-        }
+        let lines = |log: Log<'_>| of_deletions(empty, mode, log);
+        let unsure = Some(BTreeSet::new());
+        write("", self.compare((registry, "deletions"), (mode, true), unsure, lines), lines);
     }
 
-    /// The difference to the runs before; `None` if all is to be logged, such as the plan of a person.
-    fn news(
+    /// The difference to the runs before; `None` if all is to be logged: in the plan of a person, and if it is not known
+    /// which Cloud Map services are `unsure`.
+    fn compare(
         &self,
         (of, kind): (&str, &'static str),
-        lines: impl FnOnce() -> Option<Lines>,
         (mode, is_whole): (Mode, bool),
+        unsure: Option<BTreeSet<String>>,
+        lines: impl Fn(Log<'_>),
     ) -> Option<RunDifference> {
-        let lines = (mode != Mode::Plan).then(lines)??;
-        Some(self.standing.compare((of.to_owned(), kind), lines, is_whole))
+        let mut run =
+            Lines { lines: BTreeSet::new(), unsure: unsure.filter(|_| mode != Mode::Plan)? };
+        lines(&mut |line, _| run.lines.extend(line));
+        Some(self.standing.compare((of.to_owned(), kind), run, is_whole))
+    }
+}
+
+/// Logs the lines of a part, of those that stand the new ones, and then those that have ended.
+fn write(cluster: &str, news: Option<RunDifference>, lines: impl Fn(Log<'_>)) {
+    let Some(RunDifference { new, ended }) = news else {
+        return lines(&mut |_, write| write());
+    };
+    lines(&mut |line, write| {
+        if line.is_none_or(|line| new.contains(&line)) {
+            write();
+        }
+    });
+    for Line { cloud_map_service, kubernetes_service, reason, word, text } in &ended {
+        info!(cluster, kubernetes_service, cloud_map_service, reason, "ended: {word}: {text}");
     }
 }
 
@@ -175,43 +152,134 @@ pub(super) fn dropped(Dropped { message, reason, detail }: &Dropped) {
 }
 
 /// Logs each line of the report of one cluster.
-pub(super) fn lines(report: &ClusterReport, mode: Mode, news: Option<&RunDifference>) {
+pub(super) fn lines(report: &ClusterReport, mode: Mode) {
+    write(&report.cluster, None, |log| of_cluster(report, mode, log));
+}
+
+fn of_cluster(report: &ClusterReport, mode: Mode, log: Log<'_>) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
         let place = service.place();
         if let Some(problem) = &service.unreadable {
-            error!(cluster, cloud_map_service = place, "not read: {problem}");
+            log(None, &|| error!(cluster, cloud_map_service = place, "not read: {problem}"));
         }
-        for line in service.notes.iter().filter(|line| is_new(news, &Line::of_note(&place, line))) {
-            info!(cluster, cloud_map_service = place, "{}: {}", line.note, line.detail);
+        for NoteLine { note, detail } in &service.notes {
+            let line = Line::new(&place, note.as_str(), ("", ""), detail);
+            log(Some(line), &|| info!(cluster, cloud_map_service = place, "{note}: {detail}"));
         }
         for line in &service.changes {
-            let is_planned = line.result == Outcome::Planned;
-            if !is_planned || is_new(news, &Line::of_change(&place, line)) {
-                change(cluster, &place, line, mode);
-            }
+            change(cluster, &place, line, mode, log);
         }
-        if service.emptied && (mode == Mode::Sync || is_new(news, &Line::of_emptying(&place))) {
-            warn!(cluster, %mode, cloud_map_service = place,
-                "emptied: no instance is left under {place}");
+        if service.emptied {
+            let text = format!("no instance is left under {place}");
+            let standing = (mode != Mode::Sync).then(|| Line::planned(&place, "", &text));
+            log(standing, &|| {
+                warn!(cluster, %mode, cloud_map_service = place, "emptied: {text}");
+            });
         }
         for line in &service.held_back {
-            held_back(cluster, &place, line, news);
+            held_back(cluster, &place, line, log);
         }
     }
-    ended(cluster, news);
     for warning in &report.warnings {
-        warn!(cluster, "{warning}");
+        log(None, &|| warn!(cluster, "{warning}"));
     }
     for line in &report.held_back {
-        held_back(cluster, "", line, news);
+        held_back(cluster, "", line, log);
     }
-    if let Some(problem) = &report.error {
-        error!(cluster, "cluster not read, nothing changed: {problem}");
-        return;
+    match (&report.error, &report.guard) {
+        (Some(problem), _) => {
+            log(None, &|| error!(cluster, "cluster not read, nothing changed: {problem}"));
+        }
+        (None, Some(line)) => log(None, &|| guard(cluster, line, mode)),
+        (None, None) => {}
+    }
+}
+
+fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode, log: Log<'_>) {
+    let ChangeLine { change, instance, service, detail, result } = line;
+    let standing = (*result == Outcome::Planned).then(|| {
+        let subject = instance.as_deref().unwrap_or("service");
+        let text = format!("{change} {subject} in {place}: {detail}");
+        Line::planned(place, &service.to_string(), &text)
+    });
+    let (verb, instance) = (change.as_str(), instance.as_deref().unwrap_or_default());
+    log(standing, &|| match result {
+        Outcome::Failed { error } => error!(cluster, kubernetes_service = %service,
+            cloud_map_service = place, change = verb, instance, "change failed: {error}"),
+        Outcome::Undone { why } => warn!(cluster, kubernetes_service = %service,
+            cloud_map_service = place, change = verb, instance, "change not made: {why}"),
+        Outcome::Planned | Outcome::Applied => info!(cluster, %mode, kubernetes_service = %service,
+            cloud_map_service = place, change = verb, instance, "{verb} in {place}: {detail}"),
+    });
+}
+
+/// Something that is held back; `place` is empty if it belongs to no Cloud Map service.
+fn held_back(cluster: &str, place: &str, line: &HeldBackLine, log: Log<'_>) {
+    let HeldBackLine { service, reason, detail, .. } = line;
+    log(Some(Line::new(place, "held back", (&service.to_string(), reason), detail)), &|| {
+        info!(cluster, kubernetes_service = %service, cloud_map_service = place,
+            reason = &**reason, "held back: {detail}");
+    });
+}
+
+/// The imports of a cluster, and its exports among those of other clusters.
+fn of_member(cluster: &str, report: &MultiClusterReport, mode: Mode, log: Log<'_>) {
+    for Obstacle { reason, detail, failed } in &report.obstacles {
+        let reason = &**reason;
+        log(None, &|| {
+            if *failed {
+                error!(cluster, reason, "clusterset: {detail}");
+            } else {
+                warn!(cluster, reason, "clusterset: {detail}");
+            }
+        });
+    }
+    for line in &report.changes {
+        let is_planned = line.result == Outcome::Planned;
+        let standing = is_planned.then(|| Line::planned("", "", &line.to_string()));
+        log(standing, &|| match &line.result {
+            Outcome::Failed { .. } => error!(cluster, "import: {line}"),
+            Outcome::Undone { .. } => warn!(cluster, "import: {line}"),
+            Outcome::Planned | Outcome::Applied => info!(cluster, %mode, "import: {line}"),
+        });
+    }
+    for stale in &report.stale {
+        let (member, heartbeat) = (stale.cluster_id.as_str(), stale.heartbeat.as_str());
+        log(None, &|| warn!(cluster, member, heartbeat, "stale: {stale}"));
     }
     if let Some(line) = &report.guard {
-        guard(cluster, line, mode);
+        log(None, &|| guard(cluster, line, mode));
+    }
+    let held_back = report.held_back.iter().map(|line| ("held back", line));
+    let conflicts = report.conflicts.iter().map(|line| ("conflict", line));
+    for (word, line) in held_back.chain(conflicts) {
+        let ClustersetLine { service, reason, detail } = line;
+        log(Some(Line::new("", word, (&service.to_string(), reason), detail)), &|| {
+            info!(cluster, kubernetes_service = %service, reason = &**reason, "{word}: {detail}");
+        });
+    }
+}
+
+fn of_deletions(empty: &EmptyServices, mode: Mode, log: Log<'_>) {
+    for deletion in &empty.deletions {
+        let place = deletion.place();
+        let is_planned = deletion.result == Outcome::Planned;
+        let standing = is_planned.then(|| Line::planned(&place, "", &format!("delete {place}")));
+        log(standing, &|| match &deletion.result {
+            Outcome::Failed { error } => {
+                error!(cloud_map_service = place, change = "delete", "change failed: {error}");
+            }
+            Outcome::Undone { why } => {
+                warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
+            }
+            Outcome::Planned | Outcome::Applied => info!(%mode,
+                cloud_map_service = place, change = "delete", "delete {place}: no Service claims it"),
+        });
+    }
+    for why in &empty.kept {
+        let line = Line::new("", "empty services kept", ("", ""), why);
+        log(Some(line), &|| info!("empty services kept: {why}"));
     }
 }
 
@@ -239,44 +307,10 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
         "guard: {detail}");
 }
 
-fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode) {
-    let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
-    match &line.result {
-        Outcome::Failed { error } => error!(cluster, kubernetes_service = %line.service,
-            cloud_map_service = place, change = verb.as_str(), instance, "change failed: {error}"),
-        Outcome::Undone { why } => warn!(cluster, kubernetes_service = %line.service,
-            cloud_map_service = place, change = verb.as_str(), instance, "change not made: {why}"),
-        Outcome::Planned | Outcome::Applied => info!(cluster, %mode,
-            kubernetes_service = %line.service, cloud_map_service = place, change = verb.as_str(), instance,
-            "{verb} in {place}: {}", line.detail),
-    }
-}
-
 /// Logs the counts of the whole run.
 pub(super) fn run(report: &Report) {
     let (clusters, run) = (report.clusters.len(), if report.cleanup { "cleanup" } else { "run" });
     info!(clusters, ok = report.ok, mode = %report.mode, "{run} {}", report.counts);
-}
-
-/// Whether a line is logged; without a difference to the runs before, each is.
-fn is_new(news: Option<&RunDifference>, line: &Line) -> bool {
-    news.is_none_or(|news| news.new.contains(line))
-}
-
-/// Logs the lines that have ended.
-fn ended(cluster: &str, news: Option<&RunDifference>) {
-    for line in news.iter().flat_map(|news| &news.ended) {
-        let Line { cloud_map_service, kubernetes_service, reason, word, text } = line;
-        info!(cluster, kubernetes_service, cloud_map_service, reason, "ended: {word}: {text}");
-    }
-}
-
-/// Logs a line about something that is held back, if it is new.
-fn held_back(cluster: &str, place: &str, line: &HeldBackLine, news: Option<&RunDifference>) {
-    if is_new(news, &Line::of_held_back(place, line)) {
-        info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
-            reason = &*line.reason, "held back: {}", line.detail);
-    }
 }
 
 // The lines of a report by which a run is compared with the ones before. A note with the present time is planned anew in
@@ -319,94 +353,20 @@ impl Line {
         }
     }
 
-    /// A planned change of an instance or of a Cloud Map service.
-    fn of_change(place: &str, line: &ChangeLine) -> Self {
-        let instance = line.instance.as_deref().unwrap_or("service");
-        let text = format!("{} {instance} in {place}: {}", line.change, line.detail);
-        Self::new(place, "planned", (&line.service.to_string(), ""), &text)
-    }
-
-    /// A name that the planned changes empty.
-    fn of_emptying(place: &str) -> Self {
-        Self::new(place, "planned", ("", ""), &format!("no instance is left under {place}"))
-    }
-
-    /// Something held back; `place` is empty if it belongs to no Cloud Map service.
-    fn of_held_back(place: &str, line: &HeldBackLine) -> Self {
-        Self::new(place, "held back", (&line.service.to_string(), &line.reason), &line.detail)
-    }
-
-    /// A remark on a Cloud Map service.
-    fn of_note(place: &str, line: &NoteLine) -> Self {
-        Self::new(place, &line.note.to_string(), ("", ""), &line.detail)
-    }
-
-    /// A planned change of an import.
-    fn of_import(line: &ImportLine) -> Self {
-        Self::new("", "planned", ("", ""), &line.to_string())
-    }
-
-    /// An export or import that is held back or in conflict.
-    fn of_clusterset(word: &str, line: &ClustersetLine) -> Self {
-        Self::new("", word, (&line.service.to_string(), &line.reason), &line.detail)
-    }
-
-    /// A planned deletion of a Cloud Map service.
-    fn of_deletion(place: &str) -> Self {
-        Self::new(place, "planned", ("", ""), &format!("delete {place}"))
-    }
-
-    /// A reason to keep empty services.
-    fn of_kept(why: &str) -> Self {
-        Self::new("", "empty services kept", ("", ""), why)
+    /// A change that a dry run plans.
+    fn planned(place: &str, service: &str, text: &str) -> Self {
+        Self::new(place, "planned", (service, ""), text)
     }
 }
 
-impl Lines {
-    /// The lines of a cluster.
-    fn of_cluster(report: &ClusterReport) -> Self {
-        let mut all = Self::default();
-        all.lines.extend(report.held_back.iter().map(|line| Line::of_held_back("", line)));
-        for service in &report.services {
-            let place = service.place();
-            let planned = service.changes.iter().filter(|line| line.result == Outcome::Planned);
-            let emptying = service.emptied && planned.clone().next().is_some();
-            let lines = planned
-                .map(|line| Line::of_change(&place, line))
-                .chain(emptying.then(|| Line::of_emptying(&place)))
-                .chain(service.held_back.iter().map(|line| Line::of_held_back(&place, line)))
-                .chain(service.notes.iter().map(|line| Line::of_note(&place, line)));
-            all.lines.extend(lines);
-            if is_unsure(service) {
-                all.unsure.insert(place);
-            }
-        }
-        all
-    }
-
-    /// The lines of the imports of a cluster, and of its exports among those of other clusters.
-    fn of_imports(report: &MultiClusterReport) -> Self {
-        let planned = report.changes.iter().filter(|line| line.result == Outcome::Planned);
-        let held_back = report.held_back.iter().map(|it| Line::of_clusterset("held back", it));
-        let conflicts = report.conflicts.iter().map(|it| Line::of_clusterset("conflict", it));
-        let lines = planned.map(Line::of_import).chain(held_back).chain(conflicts).collect();
-        Self { lines, ..Self::default() }
-    }
-
-    /// The lines of the deletion of empty services.
-    fn of_deletions(empty: &EmptyServices) -> Self {
-        let planned = empty.deletions.iter().filter(|it| it.result == Outcome::Planned);
-        let planned = planned.map(|it| Line::of_deletion(&it.place()));
-        let kept = empty.kept.iter().map(|why| Line::of_kept(why));
-        Self { lines: planned.chain(kept).collect(), ..Self::default() }
-    }
-}
-
-/// Whether something in a Cloud Map service was not read or not done.
-fn is_unsure(service: &ServiceReport) -> bool {
-    service.unreadable.is_some()
-        || service.changes.iter().any(ChangeLine::is_left_undone)
-        || service.held_back.iter().any(|line| line.failed)
+/// The Cloud Map services in which something was not read or not done.
+fn unsure_services(report: &ClusterReport) -> BTreeSet<String> {
+    let is_unsure = |service: &&ServiceReport| {
+        service.unreadable.is_some()
+            || service.changes.iter().any(ChangeLine::is_left_undone)
+            || service.held_back.iter().any(|line| line.failed)
+    };
+    report.services.iter().filter(is_unsure).map(ServiceReport::place).collect()
 }
 
 fn without_times(text: &str) -> String {

@@ -2,7 +2,6 @@
 //! independently of the others (`run`), then their `clustersets`, logs the report, and returns the response for the
 //! kind of payload.
 
-mod cleanup;
 mod clusters;
 mod clustersets;
 mod direct;
@@ -26,17 +25,16 @@ use crate::kubernetes::Transport;
 use crate::publish::observe::Memory;
 use crate::publish::plan::Policy;
 use crate::reconcile::Invocation;
-use crate::report::{Counts, Mode, RELEASE, Report, Shorten, Unfinished, within_limit};
+use crate::report::{Counts, Mode, RELEASE, Report, Shorten, within_limit};
 use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
 use clusters::{Selections, UnknownCluster};
 use clustersets::Silent;
-use drift::Looks;
+use drift::{Looks, OutOfStep};
 use log::Standing;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
-use run::OutOfStep;
 
 /// The function: its settings, and the clients that warm invocations reuse.
 pub struct Function {
@@ -126,13 +124,13 @@ impl Function {
             event::Payload::Schedule => self.run_schedule(deadline).await,
             event::Payload::Queue(messages) => {
                 let receipts = own_queue::receipts(&messages);
-                let (run, served) = self.sync_messages(messages, deadline).await;
-                let failed = self.returning(&receipts, run.failed_messages(served));
+                let (report, failed) = self.sync_messages(messages, deadline).await;
+                let failed = self.returning(&receipts, failed);
                 self.postpone(&receipts, &failed, deadline).await;
-                Reply::to_queue(run.report, failed)
+                Reply::to_queue(report, failed)
             }
             event::Payload::AuditLog(messages) => {
-                Reply::to_schedule(self.sync_messages(messages, deadline).await.0.report)
+                Reply::to_schedule(self.sync_messages(messages, deadline).await.0)
             }
             event::Payload::Direct(command) => {
                 Box::pin(self.direct(&command, qualifier, deadline)).await
@@ -146,7 +144,7 @@ impl Function {
         }
         let selections = Selections::everything(&self.configured());
         let run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        Reply::to_schedule(run.report)
+        Reply::to_schedule(run.0)
     }
 
     /// The values that all clusters of an invocation share; `writes` is whether it may change Cloud Map.
@@ -221,31 +219,6 @@ impl Error {
     }
 }
 
-/// The result of a run over the selected Services of some clusters.
-struct RunResult {
-    report: Report,
-    /// The unfinished work by the cluster's index in the settings.
-    open: BTreeMap<usize, Unfinished>,
-}
-
-impl RunResult {
-    /// The ids of the messages with unfinished work in their scope that a retry can complete.
-    fn failed_messages(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
-        let is_done = |selections: &Selections| {
-            let is_complete = |(index, selection)| {
-                self.open.get(&index).is_some_and(|open| open.is_complete_for(selection))
-                    && self.open.values().all(|open| open.is_followed(selection))
-            };
-            let is_imported = |(index, selection)| {
-                self.open.get(&index).is_none_or(|open| open.is_imported(selection))
-            };
-            selections.iter().all(is_complete) && selections.imported().all(is_imported)
-        };
-        let failed = served.into_iter().filter(|(selections, _)| !is_done(selections));
-        failed.flat_map(|(_, ids)| ids).collect()
-    }
-}
-
 /// The result of an invocation. As JSON values the report of a large run takes more memory than the run, so it stays what
 /// it is until Lambda's client writes it.
 #[derive(Debug)]
@@ -282,17 +255,11 @@ impl Reply {
         Self { report: None, queued, response: response.map(Some) }
     }
 
-    /// The same with the release of the function, if it is not there yet.
-    fn with_release(mut self) -> Self {
-        if let Ok(Some(Value::Object(response))) = &mut self.response {
-            response.insert("release".to_owned(), json!(RELEASE));
-        }
-        self
-    }
-
-    /// The response to a query: `status`, `doctor` or `explain`.
+    /// The response to a query: `status`, `doctor` or `explain`, with the release of the function.
     fn to_query(answer: impl Shorten) -> Self {
-        Self::queued(Vec::new(), Ok(within_limit(answer)))
+        let mut answer = within_limit(answer);
+        answer["release"] = json!(RELEASE);
+        Self::queued(Vec::new(), Ok(answer))
     }
 
     /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms

@@ -14,7 +14,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
@@ -81,13 +81,21 @@ impl OwnQueue {
         sent.map(|_| ()).map_err(failed)
     }
 
-    /// Sets the delay of failed messages. Returns the problems: such a message returns after the queue's visibility
-    /// timeout, as without this request.
-    pub async fn postpone(&self, receipts: &[Receipt]) -> Vec<String> {
-        let requests = receipts.chunks(BATCH).map(|batch| self.postpone_batch(batch));
-        let problems: Vec<Vec<String>> =
-            stream::iter(requests).buffer_unordered(CONCURRENCY).collect().await;
-        problems.into_iter().flatten().collect()
+    /// Sets the delay of failed messages. If this fails they return after the queue's visibility timeout, as without this
+    /// request.
+    async fn postpone(&self, failed: Vec<Receipt>, until: Deadline) {
+        let requests = failed.chunks(BATCH).map(|batch| self.postpone_batch(batch));
+        let problems = stream::iter(requests).buffer_unordered(CONCURRENCY).collect();
+        let problems: Result<Vec<_>, _> = until.until_end(problems).await;
+        let problems =
+            problems.unwrap_or_else(|_| vec![vec!["the deadline was reached".to_owned()]]);
+        let problems = problems.concat();
+        if let Some(problem) = problems.first() {
+            let (count, of) = (problems.len(), failed.len());
+            tracing::warn!(
+                "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
+            );
+        }
     }
 
     async fn postpone_batch(&self, receipts: &[Receipt]) -> Vec<String> {
@@ -188,16 +196,14 @@ impl Function {
     }
 
     /// Postpones failed messages by 1, 2, 4, 8 … minutes. The payload is not trusted: it decides only between the two
-    /// queues of the settings. If this fails they return after the visibility timeout.
+    /// queues of the settings.
     pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
         let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten().cloned();
         let (full_syncs, others): (Vec<_>, Vec<_>) =
             failed.partition(|receipt| self.is_of_full_syncs(receipt));
-        join(
-            postpone_in(self.full_sync_queue.as_ref(), &full_syncs, until),
-            postpone_in(self.queue.as_ref(), &others, until),
-        )
-        .await;
+        let queues = [(&self.full_sync_queue, full_syncs), (&self.queue, others)].into_iter();
+        let queues = queues.filter_map(|(queue, failed)| Some((queue.as_ref()?, failed)));
+        join_all(queues.map(|(queue, failed)| queue.postpone(failed, until))).await;
     }
 }
 
@@ -214,18 +220,6 @@ pub(super) fn receipts(messages: &[Message]) -> Receipts {
         }
     }
     receipts
-}
-
-async fn postpone_in(queue: Option<&OwnQueue>, failed: &[Receipt], until: Deadline) {
-    let Some(queue) = queue else { return };
-    let problems = until.until_end(queue.postpone(failed)).await;
-    let problems = problems.unwrap_or_else(|_| vec!["the deadline was reached".to_owned()]);
-    if let Some(problem) = problems.first() {
-        let (count, of) = (problems.len(), failed.len());
-        tracing::warn!(
-            "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
-        );
-    }
 }
 
 #[cfg(test)]

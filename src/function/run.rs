@@ -1,9 +1,10 @@
 //! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
-//! sync of all clusters cleans up, and builds the report. The scopes of the messages of a queue, or of the lines of a
-//! log, are merged first, so that each cluster is synced once.
+//! sync of all clusters cleans up (orphans and empty services), and builds the report. The scopes of the messages of a
+//! queue, or of the lines of a log, are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::error::Error as StdError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -11,14 +12,16 @@ use tokio::time::Instant;
 
 use super::clusters::Selections;
 use super::clustersets::Clustersets;
-use super::{Function, RunResult, drift, log};
+use super::{Function, drift, log};
+use crate::cleanup::dead_clusters::ConfiguredCluster;
 use crate::clients::RegistryKey;
+use crate::error::chain;
 use crate::event::{self, Scope, Subject, Unusable};
-use crate::model::{Selection, ServiceRef, Timestamp, Verb};
+use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Dropped, Mode, OldestOutOfStep, Unfinished};
+use crate::report::{ClusterReport, Dropped, EmptyServices, Mode, OrphanReport, Report};
 use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
@@ -32,12 +35,13 @@ pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
 pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
-    /// Reconciles every selected cluster. A failure of one does not stop the others.
+    /// Reconciles every selected cluster. A failure of one does not stop the others. Returns the report, and the index in
+    /// the settings of each of its clusters.
     pub(super) async fn run(
         &self,
         invocation: &Invocation<'_>,
         selections: &Selections,
-    ) -> RunResult {
+    ) -> (Report, Vec<usize>) {
         let time = time_to_read(invocation);
         let mut registries = self.registries_of(self.selected_clusters(selections), time).await;
         let runs = selections.iter().map(|(index, selection)| {
@@ -63,13 +67,12 @@ impl Function {
         for (index, selection) in selections.iter() {
             self.out_of_step.record(&runs[&index].0, selection, invocation.now);
         }
-        let open =
-            runs.iter().map(|(index, (report, _))| (*index, Unfinished::of(report))).collect();
+        let indexes = runs.keys().copied().collect();
         let whole = selections.is_everything(&self.configured());
         let mut report = self.report_runs(invocation, &registries, runs, whole).await;
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
-        RunResult { report, open }
+        (report, indexes)
     }
 
     /// Reconciles one cluster. Returns its report, and its claims if it could be read.
@@ -159,12 +162,13 @@ impl Function {
         self.full_sync_queue.as_ref().map_or(1, |_| self.clusters_in(key).count())
     }
 
-    /// Syncs each cluster once over all scopes of the batch. Returns the run, and the message ids of each scope.
+    /// Syncs each cluster once over all scopes of the batch. Returns the report, and the ids of the messages with unfinished
+    /// work in their scope that a retry can complete.
     pub(super) async fn sync_messages(
         &self,
         messages: Vec<event::Message>,
         deadline: Deadline,
-    ) -> (RunResult, Vec<(Selections, Vec<String>)>) {
+    ) -> (Report, Vec<String>) {
         let mut selections = Selections::default();
         let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
         let (mut events, mut dropped) = (Vec::new(), Vec::new());
@@ -193,11 +197,10 @@ impl Function {
         for (of_event, _) in &drifted.served {
             selections.extend(of_event);
         }
-        let mut run = Box::pin(self.run(&invocation, &selections)).await;
-        self.looks.note(&drifted, &run.report, invocation.now);
-        let (reason, why) = drift::FOREIGN;
+        let (mut report, indexes) = Box::pin(self.run(&invocation, &selections)).await;
+        self.looks.note(&drifted, &report, invocation.now);
         let foreign = drifted.foreign.drain(..);
-        dropped.extend(foreign.map(|id| drop_message(id, reason, &why)));
+        dropped.extend(foreign.map(|id| drop_message(id, "unknown_registry", &drift::FOREIGN)));
         // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
         // that was not read, so it returns.
         let (mut served, configured) = (drifted.served, self.configured());
@@ -210,9 +213,24 @@ impl Function {
                 }
             }
         }
-        run.report.dropped = dropped;
-        (run, served)
+        report.dropped = dropped;
+        let clusters = indexes.iter().zip(&report.clusters).collect();
+        let failed = served.into_iter().filter(|(selections, _)| !are_done(selections, &clusters));
+        let failed = failed.flat_map(|(_, ids)| ids).collect();
+        (report, failed)
     }
+}
+
+/// Whether a retry can complete nothing of these selections. The reports are by the cluster's index in the settings.
+fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>) -> bool {
+    let is_complete = |(index, selection)| {
+        clusters.get(&index).is_some_and(|cluster| cluster.is_complete_for(selection))
+            && clusters.values().all(|cluster| cluster.is_followed(selection))
+    };
+    let is_imported = |(index, selection)| {
+        clusters.get(&index).is_none_or(|cluster| cluster.is_imported(selection))
+    };
+    selections.iter().all(is_complete) && selections.imported().all(is_imported)
 }
 
 /// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
@@ -227,7 +245,7 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
 }
 
 /// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
-pub(super) fn conclude(
+fn conclude(
     cluster: &Cluster,
     reconciled: Result<(ClusterReport, Claimed), Error>,
 ) -> (ClusterReport, Option<Claimed>) {
@@ -253,61 +271,118 @@ fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Displ
     dropped
 }
 
-// The age of drift: the endpoints that runs of this process left undone, each with the time of the first such run. Only the
-// metrics use it. No decision depends on it, and a new process starts empty.
+// The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters ends
+// with it. With `FAN_OUT` each run sees one cluster, and the action `cleanup` reads all of them for this part alone.
 
-/// An endpoint of a cluster under a name, with its pending change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct PendingEndpoint {
-    cluster: String,
-    service: ServiceRef,
-    place: String,
-    change: Verb,
-    instance: Option<String>,
+impl Function {
+    /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
+    /// read is an error in the report.
+    pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
+        let clusters = &self.settings.clusters;
+        let registries = &self.registries_of(clusters, None).await;
+        let runs = clusters.iter().enumerate().map(|(index, cluster)| async move {
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            let read = Box::pin(invocation.clean_up_cluster(cluster, registry)).await;
+            let (mut report, claimed) = conclude(cluster, read);
+            report.quiet = !self.settings.pages(cluster);
+            self.log_lines("TTLs", &report, (invocation.mode, true));
+            (index, (report, claimed))
+        });
+        let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        let report = self.report_runs(invocation, registries, runs, true).await;
+        let report = Report { cleanup: true, ..report };
+        log::run(&report);
+        report
+    }
+
+    /// The report of these runs. `whole`: they are those of all clusters, so dead clusters are purged and empty services
+    /// deleted after them, as far as the settings allow it.
+    async fn report_runs(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &Registries,
+        runs: Runs,
+        whole: bool,
+    ) -> Report {
+        let (mut orphans, mut empty_services) = (Vec::new(), EmptyServices::default());
+        if whole && invocation.adoption.is_none() {
+            orphans = Box::pin(self.orphans(invocation, registries, &runs)).await;
+            if self.settings.rules.deletes_services() {
+                empty_services = self.delete_empty_services(invocation, registries, &runs).await;
+            }
+        }
+        let clusters = runs.into_values().map(|(report, _)| report).collect();
+        let report = Report::new(invocation.mode, clusters).with_cleanup(orphans, empty_services);
+        Report { whole, ..report }
+    }
+
+    /// Deletes empty services, one registry after the other.
+    async fn delete_empty_services(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &Registries,
+        runs: &Runs,
+    ) -> EmptyServices {
+        let mut claimed = Claimed::default();
+        let mut unknown = Vec::new();
+        for (report, of_cluster) in runs.values() {
+            match of_cluster {
+                Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
+                None => {
+                    unknown
+                        .push(format!("cluster {} could not be read completely", report.cluster));
+                }
+            }
+        }
+        let (mut seen, mut all) = (BTreeSet::new(), EmptyServices::default());
+        for (key, registry) in registries {
+            let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
+            let empty = empty.await;
+            self.log_empty_services(&key.to_string(), &empty, invocation.mode);
+            all.deletions.extend(empty.deletions);
+            all.kept.extend(empty.kept);
+        }
+        all.in_order()
+    }
+
+    /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the
+    /// error.
+    async fn orphans(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &Registries,
+        runs: &Runs,
+    ) -> Vec<OrphanReport> {
+        let configured = self.configured();
+        let kept: Vec<ConfiguredCluster<'_>> = configured
+            .indexes()
+            .map(|index| {
+                let cluster = &self.settings.clusters[index];
+                let was_read = runs.get(&index).is_some_and(|(report, _)| report.error.is_none());
+                let registry = self.clients.registry_of(cluster);
+                ConfiguredCluster { cluster, registry, arn: self.clients.arn_of(cluster), was_read }
+            })
+            .collect();
+        let mut all = Vec::new();
+        for (key, found) in invocation.orphans(registries, &kept, &self.existences).await {
+            match found {
+                Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
+                    let is_own = key == RegistryKey::default();
+                    orphans.done.registry = (!is_own).then(|| key.to_string());
+                    self.log_orphans(&key.to_string(), &orphans, invocation.mode);
+                    orphans
+                })),
+                // One line for one cause: a registry that cannot be read is the error of its clusters as well.
+                Err(error) if is_reported(runs, &error) => {}
+                Err(error) => tracing::warn!("orphans not searched: {}", chain(&error)),
+            }
+        }
+        all
+    }
 }
 
-/// The endpoints that are out of step, with the time of the first run that left them so.
-#[derive(Debug, Default)]
-pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
-
-impl OutOfStep {
-    /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
-    /// ignored.
-    pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
-        if report.error.is_some() {
-            return;
-        }
-        let mut open = BTreeSet::new();
-        for at in &report.services {
-            let left = at.changes.iter().filter(|line| line.is_left_undone());
-            let left = left.map(|line| (&line.service, line.change, &line.instance));
-            let refused = at.refused.iter().map(|it| (&it.service, Verb::Register, &it.instance));
-            open.extend(left.chain(refused).map(|(service, change, instance)| PendingEndpoint {
-                cluster: report.cluster.clone(),
-                service: service.clone(),
-                place: at.place(),
-                change,
-                instance: instance.clone(),
-            }));
-        }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_covered = |endpoint: &PendingEndpoint| {
-            endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
-        };
-        known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));
-        for endpoint in open {
-            known.entry(endpoint).or_insert(now);
-        }
-    }
-
-    /// The age of the oldest ones.
-    pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let age = |change: Verb| {
-            let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
-            let seconds = since.map(|since| now.as_second() - since.as_second()).max();
-            usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
-        };
-        OldestOutOfStep { missing: age(Verb::Register), leftover: age(Verb::Deregister) }
-    }
+fn is_reported(runs: &Runs, error: &dyn StdError) -> bool {
+    let cause = chain(error);
+    let mut errors = runs.values().filter_map(|(report, _)| report.error.as_ref());
+    errors.any(|reported| reported.contains(&cause))
 }

@@ -21,18 +21,14 @@ use crate::report::{
 
 /// The report of a plan that was not carried out.
 pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
-    let changes = std::mem::take(&mut plan.changes);
-    let planned = changes.into_iter().flat_map(|(service, changes)| {
-        let outcome = Ok(Outcome::Planned);
-        let planned = move |change| SettledChange {
+    let mut lines = ChangeLines::default();
+    for (service, changes) in std::mem::take(&mut plan.changes) {
+        lines.extend(changes.into_iter().map(|change| SettledChange {
             service: service.clone(),
             change,
-            outcome: outcome.clone(),
-        };
-        changes.into_iter().map(planned)
-    });
-    let mut lines = ChangeLines::default();
-    lines.extend(planned);
+            outcome: Ok(Outcome::Planned),
+        }));
+    }
     of_results(cluster, plan, lines)
 }
 

@@ -1,5 +1,6 @@
-//! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the notes. `publish`
-//! fills them from the plan and its outcomes; tables, metrics and the log read them.
+//! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the notes, and of its
+//! clusterset who it is there, and the changes of its imports. `publish` and `reconcile` fill them from the plans and their
+//! outcomes; tables, metrics and the log read them.
 //!
 //! The state of the report as a whole follows from them: unreadable, complete, with changes left undone, or with a loss that
 //! the guard holds. What a retry can complete decides which messages return to the queue.
@@ -12,7 +13,7 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterReport, MultiClusterReport, Word};
+use super::{ClusterReport, Word};
 use crate::error::chain;
 use crate::model::{
     Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, count_each, join, join_or, words,
@@ -37,10 +38,40 @@ impl ClusterReport {
         self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
     }
 
+    /// Whether no failed change of the clusterset is left that a retry can make for the selected Services. A cluster that
+    /// could not be read follows by its own full sync, unless a message names it.
+    pub fn is_followed(&self, selection: &Selection) -> bool {
+        let mut open = self.multi_cluster.iter().flat_map(|part| &part.unfinished);
+        !open.any(|service| selection.contains(service))
+    }
+
+    /// The same for a cluster that a message names.
+    pub fn is_imported(&self, selection: &Selection) -> bool {
+        let is_read = !self.multi_cluster.as_ref().is_some_and(MultiClusterReport::has_failed);
+        is_read && self.is_followed(selection)
+    }
+
+    /// Whether no work that a retry can complete is left for the selected Services. A full sync is followed by the next one.
+    /// A Service that is gone may have instances in Cloud Map services that were not read yet, and of one that could not be
+    /// read the Services concerned are unknown.
+    pub fn is_complete_for(&self, selection: &Selection) -> bool {
+        let is_read = self.unread == 0 || *selection == Selection::Everything;
+        let is_done = |service: &ServiceReport| {
+            let held_back = service.held_back.iter().filter(|line| line.failed);
+            let changes = service.changes.iter().filter(|line| line.is_left_undone());
+            let mut open =
+                held_back.map(|line| &line.service).chain(changes.map(|line| &line.service));
+            service.unreadable.is_none() && !open.any(|service| selection.contains(service))
+        };
+        self.error.is_none()
+            && is_read
+            && self.services.iter().all(is_done)
+            && self.is_imported(selection)
+    }
+
     /// The reasons for which something is held back, each with its number; `None` if nothing is.
     pub fn reasons(&self) -> Option<String> {
-        let lines = self.services.iter().flat_map(|service| &service.held_back);
-        let reasons = count_each(lines.chain(&self.held_back).map(|line| &line.reason));
+        let reasons = count_each(self.held_back_lines().map(|line| &line.reason));
         let texts = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
@@ -219,58 +250,125 @@ pub struct HeldBackLine {
     pub keeps_out: bool,
 }
 
-/// The unfinished work of one cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unfinished {
-    /// A read failed, so the Services concerned are unknown.
-    unread: bool,
-    /// Services in Cloud Map were not read yet, which may have instances of a Service that is gone.
-    is_partly_read: bool,
-    /// The Services with a change that failed, or for which there was no time.
-    failed: BTreeSet<ServiceRef>,
-    /// Whether a read of the clusterset failed.
-    unread_clusterset: bool,
-    /// The names with a failed change of the clusterset.
-    of_clusterset: BTreeSet<ServiceRef>,
+// The part of a cluster's report about its clusterset. Its exports are among the Cloud Map services.
+
+/// A cluster in its clusterset.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MultiClusterReport {
+    /// Its id in the clusterset.
+    pub cluster_id: Option<String>,
+    pub clusterset: Option<String>,
+    /// The reasons why the cluster does not export or import.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub obstacles: Vec<Obstacle>,
+    /// The number of its exports.
+    pub exports: usize,
+    /// The number of its imports.
+    pub imports: usize,
+    /// The exports that begin, change or end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub export_changes: Vec<ImportLine>,
+    /// The number of ready endpoints in them.
+    pub imported_endpoints: usize,
+    /// The guard's verdict on a loss of imported endpoints, if it exceeds the limits.
+    pub guard: Option<GuardReport>,
+    /// The members of its clusterset that were not heard of for long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<StaleCluster>,
+    /// The changes of its imports.
+    pub changes: Vec<ImportLine>,
+    /// The exports and imports that are held back.
+    pub held_back: Vec<ClustersetLine>,
+    /// The exports in conflict with those of other clusters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<ClustersetLine>,
+    /// Whether exports or imports of the cluster stand, and an obstacle keeps them as they are until a person acts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub frozen: bool,
+    /// The names with a failed change of an export, of its conditions or of an import that a retry can make.
+    #[serde(skip)]
+    pub unfinished: BTreeSet<ServiceRef>,
 }
 
-impl Unfinished {
-    /// The unfinished work in a report.
-    pub fn of(report: &ClusterReport) -> Self {
-        let (unread, is_partly_read) = (report.error.is_some(), report.unread > 0);
-        let mut open = Self { unread, is_partly_read, ..Self::default() };
-        if let Some(part) = &report.multi_cluster {
-            open.unread_clusterset |= part.has_failed();
-            open.of_clusterset.extend(part.unfinished.iter().cloned());
-        }
-        for service in &report.services {
-            open.unread |= service.unreadable.is_some();
-            let held_back = service.held_back.iter().filter(|line| line.failed);
-            open.failed.extend(held_back.map(|line| line.service.clone()));
-            let changes = service.changes.iter().filter(|line| line.is_left_undone());
-            open.failed.extend(changes.map(|line| line.service.clone()));
-        }
-        open
+/// A reason that is about the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Obstacle {
+    /// The reason's stable code.
+    pub reason: Word,
+    pub detail: String,
+    /// Whether the next run may find it gone by itself.
+    pub failed: bool,
+}
+
+/// A member of the clusterset whose last full sync is longer ago than `STALE_CLUSTERS_AFTER`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StaleCluster {
+    /// Its id in the clusterset.
+    pub cluster_id: String,
+    /// Its ARN.
+    pub cluster: String,
+    /// The time of that sync, in UTC.
+    pub heartbeat: String,
+    /// Whether its endpoints leave the imports in which other clusters have ready ones.
+    pub expired: bool,
+}
+
+/// A change of an export, or of an object of an import.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ImportLine {
+    /// `+`, `~` or `-`, the kind of the object, its name, and the difference.
+    pub change: String,
+    #[serde(flatten)]
+    pub result: Outcome,
+}
+
+/// A line about one name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClustersetLine {
+    pub service: ServiceRef,
+    /// The reason's stable code; of conflicts, all codes.
+    pub reason: Word,
+    pub detail: String,
+}
+
+impl Obstacle {
+    /// A read that failed, which the next run may make.
+    pub fn unreadable(detail: String) -> Self {
+        Self { reason: "Unreadable".into(), detail, failed: true }
+    }
+}
+
+impl MultiClusterReport {
+    /// Whether nothing was changed, held back or in the way.
+    pub fn is_quiet(&self) -> bool {
+        let is_unchanged = self.changes.is_empty() && self.held_back.is_empty();
+        self.obstacles.is_empty() && is_unchanged && self.guard.is_none()
     }
 
-    /// Whether no failed change of the clusterset is left that a retry can make for the selected Services. A cluster that
-    /// could not be read follows by its own full sync, unless a message names it.
-    pub fn is_followed(&self, selection: &Selection) -> bool {
-        !self.of_clusterset.iter().any(|service| selection.contains(service))
+    /// Whether an obstacle may be gone in the next run by itself.
+    pub fn has_failed(&self) -> bool {
+        self.obstacles.iter().any(|obstacle| obstacle.failed)
     }
 
-    /// The same for a cluster that a message names.
-    pub fn is_imported(&self, selection: &Selection) -> bool {
-        !self.unread_clusterset && self.is_followed(selection)
+    /// The number of changes of objects that were made, or would be made.
+    pub fn made(&self) -> usize {
+        let is_made = |line: &&ImportLine| line.result.is_made();
+        self.changes.iter().filter(is_made).count()
     }
 
-    /// Whether no work that a retry can complete is left for the selected Services. A full sync is followed by the next one.
-    pub fn is_complete_for(&self, selection: &Selection) -> bool {
-        let is_read = !self.is_partly_read || *selection == Selection::Everything;
-        !self.unread
-            && is_read
-            && !self.failed.iter().any(|service| selection.contains(service))
-            && self.is_imported(selection)
+    /// Whether nothing is left for a retry.
+    pub fn is_complete(&self) -> bool {
+        self.open() == 0
+    }
+
+    /// The number of changes that are left to be made, and of obstacles in their way.
+    pub(super) fn open(&self) -> usize {
+        let is_open = |line: &&ImportLine| !line.result.is_made();
+        let obstacles = self.obstacles.iter().filter(|obstacle| obstacle.failed).count();
+        self.changes.iter().filter(is_open).count() + obstacles + usize::from(self.frozen)
     }
 }
 
@@ -386,20 +484,14 @@ impl Counts {
         match (result, verb) {
             (Outcome::Failed { .. }, _) => &mut self.failed,
             (Outcome::Undone { .. }, _) => &mut self.undone,
-            (Outcome::Planned | Outcome::Applied, verb) => self.counter_for_verb(verb),
-        }
-    }
-
-    fn counter_for_verb(&mut self, verb: Verb) -> &mut usize {
-        match verb {
-            Verb::CreateNamespace | Verb::Create => &mut self.created,
-            Verb::Update => &mut self.updated,
-            Verb::Register => &mut self.registered,
-            Verb::Rewrite => &mut self.rewritten,
-            Verb::Health => &mut self.health,
-            Verb::Adopt => &mut self.adopted,
-            Verb::Deregister => &mut self.deregistered,
-            Verb::Delete => &mut self.deleted,
+            (_, Verb::CreateNamespace | Verb::Create) => &mut self.created,
+            (_, Verb::Update) => &mut self.updated,
+            (_, Verb::Register) => &mut self.registered,
+            (_, Verb::Rewrite) => &mut self.rewritten,
+            (_, Verb::Health) => &mut self.health,
+            (_, Verb::Adopt) => &mut self.adopted,
+            (_, Verb::Deregister) => &mut self.deregistered,
+            (_, Verb::Delete) => &mut self.deleted,
         }
     }
 }

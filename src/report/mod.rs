@@ -4,7 +4,6 @@
 
 mod cluster;
 pub mod metrics;
-mod multi_cluster;
 mod table;
 
 use std::borrow::Cow;
@@ -17,12 +16,10 @@ use serde_json::{Value, json};
 use crate::model::{Outcome, Traffic, Verb, words};
 
 pub use cluster::{
-    ChangeLine, Counts, GuardReport, HeldBackLine, InvalidRegistration, LosingService, NoteKind,
-    NoteLine, ServiceReport, Unfinished,
+    ChangeLine, ClustersetLine, Counts, GuardReport, HeldBackLine, ImportLine, InvalidRegistration,
+    LosingService, MultiClusterReport, NoteKind, NoteLine, Obstacle, ServiceReport, StaleCluster,
 };
-pub use multi_cluster::{
-    ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster, count,
-};
+pub use table::count;
 
 /// The release of the function, in the answer to a direct invocation.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");

@@ -99,7 +99,7 @@ impl Clustersets<'_> {
             None
         });
         if let Some(lines) = &note {
-            log::lines(lines, self.invocation.mode, None);
+            log::lines(lines, self.invocation.mode);
         }
         if let Some(imported) = imported {
             report.add_imports(imported);
@@ -148,18 +148,6 @@ fn add_report(
 // are, so that they become outdated. A cluster that is no member yet, or was purged, has the same obstacles and nothing
 // to lose: it stays quiet.
 
-/// The obstacles that no later run removes.
-const OBSTACLES: [&str; 9] = [
-    "NoIdentity",
-    "InvalidIdentity",
-    "IdentityDisagrees",
-    "ClusterIdTaken",
-    "UnfamiliarRegistry",
-    "AnotherController",
-    "NoMultiClusterApi",
-    "NoRecord",
-    "Namespace",
-];
 const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
                       is mended";
 
@@ -168,7 +156,9 @@ impl Clustersets<'_> {
     pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
         let is_whole = self.selections.of(index) == Some(&Selection::Everything);
         let mut obstacles = report.obstacles.iter_mut();
-        let obstacle = obstacles.find(|it| OBSTACLES.contains(&&*it.reason)).filter(|_| is_whole);
+        // Of the obstacles that no later run removes, the objects of another installation are in the way of single imports.
+        let stands = |it: &&mut Obstacle| !it.failed && it.reason != "OtherOwner";
+        let obstacle = obstacles.find(stands).filter(|_| is_whole);
         let Some(obstacle) = obstacle else { return };
         if self.was_member(index).await {
             obstacle.detail = format!("{}; {FROZEN}", obstacle.detail);

@@ -1,10 +1,8 @@
 //! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one for the
-//! invocation. CloudWatch Logs extracts the metrics without an API call. The metrics of a cluster are defined in
-//! `cluster`, those of the invocation here; the table in docs/reference/metrics.md is generated from those lists, and
-//! the alarms and the dashboard in template.yaml use their names. The dimensions are few, since CloudWatch bills each
-//! combination.
+//! invocation. CloudWatch Logs extracts the metrics without an API call. The table in docs/reference/metrics.md is
+//! generated from the lists here, and the alarms and the dashboard in template.yaml use their names. The dimensions are few,
+//! since CloudWatch bills each combination.
 
-mod cluster;
 #[cfg(test)]
 mod counting;
 
@@ -16,10 +14,8 @@ use metrique_writer::unit::{Count, Second, WithUnit};
 use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamError};
 use metrique_writer_format_emf::Emf;
 
-use super::{ClusterReport, Mode, Report};
-use crate::model::{Outcome, Verb, words};
-
-pub use cluster::OF_CLUSTER;
+use super::{ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport, Report};
+use crate::model::{GuardState, Outcome, Verb, words};
 
 /// The metrics' namespace in CloudWatch.
 pub const NAMESPACE: &str = "cloud-map-sync";
@@ -32,7 +28,7 @@ pub const CLUSTER: &str = "cluster";
 pub const ENDED: &str = "FullSyncEnded";
 /// The first metrics of a cluster, on which there are alarms by cluster.
 const OF_ALARMS: usize = 2;
-const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| 0)];
+const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| Some(0))];
 
 words! {
     /// `METRICS`: the metrics that are written.
@@ -61,9 +57,11 @@ pub struct Metric<T> {
     /// The meaning for the documentation.
     pub meaning: &'static str,
     unit: Unit,
-    is_reported: fn(&T) -> bool,
-    count: fn(&T) -> usize,
+    count: Counting<T>,
 }
+
+/// The value of a metric in a report; `None` if that does not have it.
+type Counting<T> = fn(&T) -> Option<usize>;
 
 #[derive(Clone, Copy)]
 enum Unit {
@@ -72,17 +70,12 @@ enum Unit {
 }
 
 impl<T> Metric<T> {
-    const fn counted(name: &'static str, meaning: &'static str, count: fn(&T) -> usize) -> Self {
-        Self { name, meaning, unit: Unit::Count, is_reported: |_| true, count }
+    const fn counted(name: &'static str, meaning: &'static str, count: Counting<T>) -> Self {
+        Self { name, meaning, unit: Unit::Count, count }
     }
 
-    const fn seconds(name: &'static str, meaning: &'static str, count: fn(&T) -> usize) -> Self {
-        Self { unit: Unit::Second, ..Self::counted(name, meaning, count) }
-    }
-
-    /// Limits the metric to some reports.
-    const fn reported_if(self, is_reported: fn(&T) -> bool) -> Self {
-        Self { is_reported, ..self }
+    const fn seconds(name: &'static str, meaning: &'static str, count: Counting<T>) -> Self {
+        Self { name, meaning, unit: Unit::Second, count }
     }
 }
 
@@ -126,24 +119,23 @@ pub fn write_queued(
     Ok(())
 }
 
-struct Document<'a, T> {
+struct Document<'a> {
     time: SystemTime,
     dimensions: &'a [(&'static str, &'a str)],
-    metrics: &'a [Metric<T>],
-    subject: &'a T,
+    values: Vec<(&'static str, Unit, usize)>,
 }
 
-impl<T> Entry for Document<'_, T> {
+impl Entry for Document<'_> {
     fn write<'w>(&'w self, writer: &mut impl EntryWriter<'w>) {
         writer.timestamp(self.time);
         for (dimension, value) in self.dimensions {
             writer.value(*dimension, *value);
         }
-        for metric in self.metrics.iter().filter(|metric| (metric.is_reported)(self.subject)) {
-            let count = u64::try_from((metric.count)(self.subject)).unwrap_or(u64::MAX);
-            match metric.unit {
-                Unit::Count => writer.value(metric.name, &WithUnit::<u64, Count>::from(count)),
-                Unit::Second => writer.value(metric.name, &WithUnit::<u64, Second>::from(count)),
+        for (name, unit, count) in &self.values {
+            let count = u64::try_from(*count).unwrap_or(u64::MAX);
+            match unit {
+                Unit::Count => writer.value(*name, &WithUnit::<u64, Count>::from(count)),
+                Unit::Second => writer.value(*name, &WithUnit::<u64, Second>::from(count)),
             }
         }
     }
@@ -156,14 +148,151 @@ fn write_document<T>(
     subject: &T,
     output: &mut impl io::Write,
 ) -> Result<(), IoStreamError> {
-    if !metrics.iter().any(|metric| (metric.is_reported)(subject)) {
+    let value = |it: &Metric<T>| Some((it.name, it.unit, (it.count)(subject)?));
+    let values: Vec<_> = metrics.iter().filter_map(value).collect();
+    if values.is_empty() {
         return Ok(());
     }
     let names = dimensions.iter().map(|(name, _)| (*name).to_owned()).collect();
     let format = Emf::no_validations(NAMESPACE.to_owned(), vec![names]);
-    format.output_to(output).next(&Document { time, dimensions, metrics, subject })
+    format.output_to(output).next(&Document { time, dimensions, values })
 }
 
+/// The metrics of one cluster.
+pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
+    Metric::counted(
+        "GoodFullSync",
+        "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
+         incomplete",
+        |cluster| cluster.whole.then(|| usize::from(cluster.is_complete())),
+    ),
+    Metric::counted(
+        ENDED,
+        "with `FAN_OUT`, 1 if a full sync of the cluster ended and was good, 0 if it was not, and 0 if one was queued; \
+         not for clusters with `page: false`",
+        |cluster| cluster.awaited.then(|| usize::from(cluster.is_complete())),
+    ),
+    Metric::counted("Created", "Cloud Map services created", |it| Some(it.counts.created)),
+    Metric::counted("Registered", "instances registered", |it| Some(it.counts.registered)),
+    Metric::counted("Rewritten", "instances whose attributes were repaired", |it| {
+        Some(it.counts.rewritten)
+    }),
+    Metric::counted("Deregistered", "instances deregistered", |it| Some(it.counts.deregistered)),
+    Metric::counted("Unchanged", "our instances without drift", |it| Some(it.counts.unchanged)),
+    Metric::counted("Foreign", "instances of other owners under the same names", |it| {
+        Some(it.counts.foreign)
+    }),
+    Metric::counted(
+        "HeldBack",
+        "requests that stay out of Cloud Map until the Service's owner acts",
+        |cluster| Some(cluster.kept_out()),
+    ),
+    Metric::counted(
+        "Conflicts",
+        "the part of `HeldBack` with a name that another Service of the cluster holds",
+        |cluster| Some(cluster.held_back_as("DomainConflict")),
+    ),
+    Metric::counted(
+        "Failed",
+        "changes that failed, and Cloud Map services that could not be read",
+        |it| Some(it.counts.failed),
+    ),
+    Metric::counted(
+        "Undone",
+        "changes that were not attempted, because the run reached its deadline or an earlier change failed",
+        |it| Some(it.counts.undone),
+    ),
+    Metric::counted(
+        "Missing",
+        "endpoints that are ready and not registered: the registrations among `Failed` and `Undone`, and those that \
+         Cloud Map rejects as invalid (`InvalidInput`)",
+        |cluster| Some(cluster.missing()),
+    ),
+    Metric::counted(
+        "Leftover",
+        "endpoints that are gone and still registered: the deregistrations among `Failed` and `Undone`",
+        |cluster| Some(cluster.left_undone(Verb::Deregister)),
+    ),
+    Metric::counted(
+        "GuardHeld",
+        "instances that [the guard](docs/operations.md#the-guard) of a full sync keeps",
+        |cluster| Some(loss_held(cluster.guard.as_ref())),
+    ),
+    Metric::counted("Emptied", "names that lost their last instance", |cluster| {
+        Some(cluster.services.iter().filter(|service| service.emptied).count())
+    }),
+    Metric::counted(
+        "Exports",
+        "[exports](docs/multi-cluster.md) of the cluster; this and the next five only in a clusterset",
+        |cluster| Some(cluster.multi_cluster.as_ref()?.exports),
+    ),
+    Metric::counted("Imports", "imports that the cluster has or should have", |cluster| {
+        Some(cluster.multi_cluster.as_ref()?.imports)
+    }),
+    Metric::counted(
+        "ImportedEndpoints",
+        "ready endpoints in its imports, its own among them",
+        |cluster| Some(cluster.multi_cluster.as_ref()?.imported_endpoints),
+    ),
+    Metric::counted(
+        "ImportGuardHeld",
+        "endpoints of other clusters that the guard of a full sync keeps in its imports",
+        |cluster| Some(loss_held(cluster.multi_cluster.as_ref()?.guard.as_ref())),
+    ),
+    Metric::counted(
+        "ExportConflicts",
+        "exports of the cluster that disagree with those of other clusters",
+        |cluster| Some(cluster.multi_cluster.as_ref()?.conflicts.len()),
+    ),
+    Metric::counted(
+        "ClustersetUnfinished",
+        "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and a member whose exports or imports an obstacle keeps as they are",
+        |cluster| cluster.multi_cluster.as_ref().map(MultiClusterReport::open),
+    ),
+];
+
+impl ClusterReport {
+    pub(super) fn held_back_lines(&self) -> impl Iterator<Item = &HeldBackLine> {
+        self.held_back.iter().chain(self.services.iter().flat_map(|service| &service.held_back))
+    }
+
+    fn held_back_as(&self, reason: &str) -> usize {
+        self.held_back_lines().filter(|line| line.reason == reason).count()
+    }
+
+    fn kept_out(&self) -> usize {
+        let frozen = self.multi_cluster.as_ref().is_some_and(|part| part.frozen);
+        self.held_back_lines().filter(|line| line.keeps_out).count() + usize::from(frozen)
+    }
+
+    /// The number of changes of a kind that failed or were not attempted.
+    fn left_undone(&self, change: Verb) -> usize {
+        let changes = self.services.iter().flat_map(|service| &service.changes);
+        changes.filter(|line| line.change == change && line.is_left_undone()).count()
+    }
+
+    /// The number of endpoints that are ready and not registered.
+    fn missing(&self) -> usize {
+        let refused = self.services.iter().map(|service| service.refused.len());
+        self.left_undone(Verb::Register) + refused.sum::<usize>()
+    }
+
+    /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.
+    fn is_guarded_again(&self) -> bool {
+        let of_imports = self.multi_cluster.as_ref().and_then(|it| it.guard.as_ref());
+        let guards = [self.guard.as_ref(), of_imports].into_iter();
+        guards.filter_map(held).any(|guard| guard.later_look)
+    }
+}
+
+/// The verdict of a full sync that holds a loss.
+fn held(guard: Option<&GuardReport>) -> Option<&GuardReport> {
+    guard.filter(|guard| guard.state == GuardState::Held)
+}
+
+fn loss_held(guard: Option<&GuardReport>) -> usize {
+    held(guard).map_or(0, |guard| guard.loss)
+}
 // The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use
 // these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
 
@@ -173,84 +302,74 @@ pub const OF_INVOCATION: [Metric<Report>; 17] = [
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
          out clusters with `page: false`",
-        is_good,
-    )
-    .reported_if(|report| is_sync(report) && paging(report).next().is_some()),
+        |report| of_sync(report).filter(|it| paging(it).next().is_some()).map(is_good),
+    ),
     Metric::counted(
         "GoodCleanup",
         "1 if [a cleanup](docs/operations.md#cleanup-with-fan-out) read all clusters but those with `page: false` and made every change, \
          0 if not; a cleanup writes this, `ClustersUnreadable`, `Changes`, `PlannedChanges`, `Orphans`, `Calls` and \
          `Throttles`",
-        is_good,
-    )
-    .reported_if(|report| report.cleanup),
+        |report| report.cleanup.then(|| is_good(report)),
+    ),
     Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
-        report.counts.unreadable
+        Some(report.counts.unreadable)
     }),
     Metric::counted(
         "Unread",
         "`unread` of the cluster with the most [unread services](docs/runbook.md#unread-services); written only above 0",
         unread,
-    )
-    .reported_if(|report| unread(report) > 0),
+    ),
     Metric::counted("Changes", "drift repaired: all changes that were made", |report| {
-        changes(report, &Outcome::Applied)
+        Some(changes(report, &Outcome::Applied))
     }),
     Metric::counted(
         "PlannedChanges",
         "drift found and kept: all changes that a dry run would make",
-        |report| changes(report, &Outcome::Planned),
+        |report| Some(changes(report, &Outcome::Planned)),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
         sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister))
-    })
-    .reported_if(is_sync),
+    }),
     Metric::seconds(
         "OldestMissing",
         "age in seconds of the oldest endpoint of `Missing`, since the first run of this process of the function \
          that counted it",
-        |report: &Report| report.oldest.missing,
-    )
-    .reported_if(is_sync),
-    Metric::seconds("OldestLeftover", "the same for `Leftover`", |report: &Report| report.oldest.leftover)
-    .reported_if(is_sync),
+        |report| Some(of_sync(report)?.oldest.missing),
+    ),
+    Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| {
+        Some(of_sync(report)?.oldest.leftover)
+    }),
     Metric::counted("HeldBack", "`HeldBack` of all clusters", |report| {
         sum(report, ClusterReport::kept_out)
-    })
-    .reported_if(is_sync),
+    }),
     Metric::counted("Conflicts", "`Conflicts` of all clusters", |report| {
         sum(report, |cluster| cluster.held_back_as("DomainConflict"))
-    })
-    .reported_if(is_sync),
+    }),
     Metric::counted(
         "GuardHeldAgain",
         "clusters whose full sync holds a loss that an earlier full sync already found",
         |report| sum_of_paging(report, |cluster| usize::from(cluster.is_guarded_again())),
-    )
-    .reported_if(is_sync),
-    Metric::counted("DroppedMessages", "messages without a valid scope", |report: &Report| {
-        report.dropped.len()
-    })
-    .reported_if(is_sync),
+    ),
+    Metric::counted("DroppedMessages", "messages without a valid scope", |report| {
+        Some(of_sync(report)?.dropped.len())
+    }),
     Metric::counted(
         "Orphans",
         "instances of [clusters that are gone or no longer configured](docs/operations.md#dead-clusters)",
-        orphans,
-    )
-    .reported_if(|report| report.whole),
+        |report| report.whole.then(|| report.orphans.iter().map(|it| it.instances).sum()),
+    ),
     Metric::counted(
         "StaleClusters",
         "members of the clustersets that [were not heard of for long](docs/multi-cluster.md#lost-clusters)",
         stale_clusters,
-    )
-    .reported_if(is_about_a_member),
+    ),
     Metric::counted("Calls", "calls to Cloud Map, including retries", |report| {
-        report.traffic.calls
+        Some(report.traffic.calls)
     }),
     Metric::counted(
         "Throttles",
         "the part of `Calls` that Cloud Map throttled; each is retried automatically",
-        |report| report.traffic.throttles,
+        |report| Some(report.traffic.throttles),
     ),
 ];
 
@@ -259,27 +378,25 @@ fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
     report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
 }
 
-fn is_sync(report: &Report) -> bool {
-    !report.cleanup
-}
-
-fn is_about_a_member(report: &Report) -> bool {
-    report.clusters.iter().any(|cluster| cluster.whole && cluster.multi_cluster.is_some())
+fn of_sync(report: &Report) -> Option<&Report> {
+    (!report.cleanup).then_some(report)
 }
 
 /// Clusters of one Cloud Map count the same services, and a run of a part of one does not know them all.
-fn unread(report: &Report) -> usize {
+fn unread(report: &Report) -> Option<usize> {
     let whole = report.clusters.iter().filter(|cluster| cluster.whole);
-    whole.map(|cluster| cluster.unread).max().unwrap_or_default()
+    whole.map(|cluster| cluster.unread).max().filter(|unread| *unread > 0)
 }
 
 /// Each once: all members of a clusterset see the same.
-fn stale_clusters(report: &Report) -> usize {
-    let members = report.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
-    let stale = members.flat_map(|member| {
+fn stale_clusters(report: &Report) -> Option<usize> {
+    let members =
+        || report.clusters.iter().filter_map(|it| Some((it.whole, it.multi_cluster.as_ref()?)));
+    members().find(|(is_whole, _)| *is_whole)?;
+    let stale = members().flat_map(|(_, member)| {
         member.stale.iter().map(|stale| (&member.clusterset, &stale.cluster_id, &stale.cluster))
     });
-    stale.collect::<BTreeSet<_>>().len()
+    Some(stale.collect::<BTreeSet<_>>().len())
 }
 
 /// A run over all clusters also covers orphans and empty services. `FAN_OUT` has no such run: each cluster has its own,
@@ -290,22 +407,19 @@ fn is_good(report: &Report) -> usize {
     usize::from(paging(report).all(ClusterReport::is_complete) && (beside || !report.whole))
 }
 
-fn orphans(report: &Report) -> usize {
-    report.orphans.iter().map(|orphans| orphans.instances).sum()
-}
-
 fn changes(report: &Report, result: &Outcome) -> usize {
     let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
     let lines = services.flat_map(|service| &service.changes);
     lines.filter(|line| line.result == *result).count()
 }
 
-fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
-    report.clusters.iter().filter(|cluster| !cluster.quiet).map(count).sum()
+fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> Option<usize> {
+    let clusters = of_sync(report)?.clusters.iter().filter(|cluster| !cluster.quiet);
+    Some(clusters.map(count).sum())
 }
 
-fn sum(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
-    report.clusters.iter().map(count).sum()
+fn sum(report: &Report, count: fn(&ClusterReport) -> usize) -> Option<usize> {
+    Some(of_sync(report)?.clusters.iter().map(count).sum())
 }
 
 #[cfg(test)]
