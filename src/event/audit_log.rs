@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::object::{self, EventMetadata};
@@ -89,10 +89,11 @@ struct AuditEvent {
 struct ObjectReference {
     resource: String,
     subresource: Option<String>,
-    namespace: Option<String>,
-    name: Option<String>,
     api_group: Option<String>,
     api_version: Option<String>,
+    /// It has no more than names.
+    #[serde(flatten)]
+    metadata: EventMetadata,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,7 +112,7 @@ struct ResponseStatus {
 pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     let mut event = AuditEvent::default();
     let mut text = serde_json::Deserializer::from_str(message);
-    let read = event.deserialize(&mut text).and_then(|()| text.end());
+    let read = text.deserialize_map(&mut event).and_then(|()| text.end());
     // A log may cut a long line. The API server writes the reference before the objects.
     let is_readable = read.is_ok() || event.breaks_in_body && event.object_ref.is_some();
     if !is_readable || event.stage.is_empty() {
@@ -122,19 +123,10 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
         None | Some("") => "v1".to_owned(),
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
     };
-    let metadata = EventMetadata::of_reference(written.name.clone(), written.namespace.clone());
-    match object::scope(&written.resource, Some(&version), &metadata) {
+    match object::scope(&written.resource, Some(&version), &written.metadata) {
         Err(Unusable::Imported) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
         scope => scope.map(Some),
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for &mut AuditEvent {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
-        text.deserialize_map(self)
     }
 }
 
@@ -181,7 +173,7 @@ impl ObjectReference {
     /// The scope of a namespace. The reference has no name for an object with a generated name, nor for a write to all
     /// objects of a namespace.
     fn namespace_scope(&self) -> Result<Scope, Unusable> {
-        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
         Ok(Scope::inside(object::check_namespace(namespace)?, None))
     }
 }

@@ -35,7 +35,8 @@ fn is_own_event(record: &Map<String, Value>) -> bool {
 /// <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
 fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let object = record.get("involvedObject")?;
-    let scope = object.as_object().ok_or(Unusable::UnknownShape).and_then(read_reference);
+    let object = object.as_object().ok_or(Unusable::UnknownShape);
+    let scope = object.and_then(|reference| read_object(reference, None, None));
     // The exporter always writes clusterName; it is empty if it is not configured.
     let is_named = record.get("clusterName").is_some_and(|name| name != "");
     let cluster = || {
@@ -44,12 +45,6 @@ fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
         named.transpose().map(Option::flatten)
     };
     Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
-}
-
-fn read_reference(reference: &Map<String, Value>) -> Result<Scope, Unusable> {
-    let kind = text(reference, "kind").ok_or(Unusable::IncompleteScope { missing: "kind" })?;
-    let metadata = EventMetadata::read(reference)?;
-    object::scope(kind, text(reference, "apiVersion"), &metadata)
 }
 
 /// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and `metadata` with the fields that the event source is
@@ -79,7 +74,7 @@ fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(read_object(object, Some(kind), text(record, "apiVersion")))
 }
 
-/// The object's own kind and version are preferred to `kind` and `api_version`.
+/// The object's own kind and version are preferred to `kind` and `api_version`. A reference has no `metadata`.
 fn read_object(
     object: &Map<String, Value>,
     kind: Option<&str>,

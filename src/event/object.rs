@@ -26,7 +26,7 @@ const LONGEST_GENERATED_NAME: usize = 63;
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventMetadata {
     name: Option<String>,
-    namespace: Option<String>,
+    pub(super) namespace: Option<String>,
     labels: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<EventOwner>>,
 }
@@ -44,11 +44,6 @@ impl EventMetadata {
     /// Reads an object's `metadata`, or a reference, which has the same fields at its top level.
     pub(super) fn read(fields: &Map<String, Value>) -> Result<Self, Unusable> {
         Self::deserialize(fields).map_err(|_| Unusable::UnknownShape)
-    }
-
-    /// The metadata of a reference that has no more than names.
-    pub(super) fn of_reference(name: Option<String>, namespace: Option<String>) -> Self {
-        Self { name, namespace, labels: None, owner_references: None }
     }
 
     fn name(&self) -> Result<&str, Unusable> {
