@@ -25,8 +25,11 @@ use crate::report::{ClusterReport, Dropped, EmptyServices, Mode, OrphanReport, R
 use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
-/// The report of each cluster by its index in the settings, with its claims if it could be read.
-pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
+/// The report of a cluster, with its claims if it could be read.
+type ClusterRun = (ClusterReport, Option<Claimed>);
+
+/// The run of each cluster by its index in the settings.
+pub(super) type Runs = BTreeMap<usize, ClusterRun>;
 
 /// The Cloud Maps of a run.
 pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
@@ -43,23 +46,21 @@ impl Function {
         selections: &Selections,
     ) -> (Report, Vec<usize>) {
         let time = time_to_read(invocation);
-        let mut registries = self.registries_of(self.selected_clusters(selections), time).await;
+        let registries = self.registries_of(self.selected_clusters(selections), time).await;
+        let mut run = Run { function: self, invocation, registries };
         let runs = selections.iter().map(|(index, selection)| {
-            let registries = &registries;
-            async move {
-                let run = self.run_cluster(invocation, registries, index, selection);
-                (index, Box::pin(run).await)
-            }
+            let run = run.cluster(&self.settings.clusters[index], selection);
+            async move { (index, Box::pin(run).await) }
         });
         let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
         // What is annotated does not wait for the clusters that import.
         let (members, mut runs) = tokio::join!(Box::pin(self.join(invocation, selections)), runs);
         let others = members.keys().map(|index| &self.settings.clusters[*index]);
         let others = others.map(|cluster| self.clients.registry_of(cluster));
-        let others = others.filter(|key| !registries.contains_key(key)).collect();
-        registries.extend(self.registries(others, time).await);
+        let others = others.filter(|key| !run.registries.contains_key(key)).collect();
+        run.registries.extend(self.registries(others, time).await);
         if !members.is_empty() {
-            let (registries, members) = (&registries, &members);
+            let (registries, members) = (&run.registries, &members);
             let clustersets =
                 Clustersets { function: self, invocation, registries, selections, members };
             Box::pin(clustersets.run(&mut runs)).await;
@@ -69,42 +70,29 @@ impl Function {
         }
         let indexes = runs.keys().copied().collect();
         let whole = selections.is_everything(&self.configured());
-        let mut report = self.report_runs(invocation, &registries, runs, whole).await;
+        let mut report = run.report(runs, whole).await;
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
         (report, indexes)
     }
 
-    /// Reconciles one cluster. Returns its report, and its claims if it could be read.
-    async fn run_cluster(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &Registries,
-        index: usize,
-        selection: &Selection,
-    ) -> (ClusterReport, Option<Claimed>) {
-        let cluster = &self.settings.clusters[index];
-        let is_whole = *selection == Selection::Everything;
-        let registry = &registries[&self.clients.registry_of(cluster)];
-        let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
-        let is_served = !reconciled.as_ref().is_err_and(Error::is_named_twice);
-        let (mut report, claimed) = conclude(cluster, reconciled);
-        if is_whole && claimed.is_some() && is_served {
-            report = Box::pin(invocation.adopt_former(cluster, registry, report)).await;
-        }
-        report.whole = is_whole && is_served;
-        report.quiet = !self.settings.pages(cluster);
-        report.awaited = report.whole && !report.quiet && self.full_sync_queue.is_some();
-        if report.awaited {
-            // Its 1 would not be in the series with the 0 of the queued message if it had the name.
-            let arn = self.clients.arn_of(cluster).map(|arn| arn.to_string());
-            report.cluster = arn.unwrap_or(report.cluster);
-        }
-        // An adoption holds back other things than a sync does.
-        let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
-        self.log_lines(kind, &report, (invocation.mode, is_whole));
-        log::summary(&report, invocation.mode);
-        (report, claimed)
+    /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
+    /// read is an error in the report.
+    pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
+        let clusters = &self.settings.clusters;
+        let registries = self.registries_of(clusters, None).await;
+        let run = &Run { function: self, invocation, registries };
+        let runs = clusters.iter().enumerate().map(|(index, cluster)| async move {
+            let read = Box::pin(invocation.clean_up_cluster(cluster, run.registry(cluster))).await;
+            let (mut report, claimed) = conclude(cluster, read);
+            report.quiet = !self.settings.pages(cluster);
+            self.log_lines("TTLs", &report, (invocation.mode, true));
+            (index, (report, claimed))
+        });
+        let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        let report = Report { cleanup: true, ..run.report(runs, true).await };
+        log::run(&report);
+        report
     }
 
     /// The memory of this process about a registry.
@@ -245,10 +233,7 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
 }
 
 /// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
-fn conclude(
-    cluster: &Cluster,
-    reconciled: Result<(ClusterReport, Claimed), Error>,
-) -> (ClusterReport, Option<Claimed>) {
+fn conclude(cluster: &Cluster, reconciled: Result<(ClusterReport, Claimed), Error>) -> ClusterRun {
     match reconciled {
         Ok((report, claimed)) => (report, Some(claimed)),
         Err(error) if error.is_named_twice() => {
@@ -271,58 +256,64 @@ fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Displ
     dropped
 }
 
-// The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters ends
-// with it. With `FAN_OUT` each run sees one cluster, and the action `cleanup` reads all of them for this part alone.
+/// A run over clusters, with the Cloud Maps that it reads.
+struct Run<'a> {
+    function: &'a Function,
+    invocation: &'a Invocation<'a>,
+    registries: Registries,
+}
 
-impl Function {
-    /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
-    /// read is an error in the report.
-    pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
-        let clusters = &self.settings.clusters;
-        let registries = &self.registries_of(clusters, None).await;
-        let runs = clusters.iter().enumerate().map(|(index, cluster)| async move {
-            let registry = &registries[&self.clients.registry_of(cluster)];
-            let read = Box::pin(invocation.clean_up_cluster(cluster, registry)).await;
-            let (mut report, claimed) = conclude(cluster, read);
-            report.quiet = !self.settings.pages(cluster);
-            self.log_lines("TTLs", &report, (invocation.mode, true));
-            (index, (report, claimed))
-        });
-        let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
-        let report = self.report_runs(invocation, registries, runs, true).await;
-        let report = Report { cleanup: true, ..report };
-        log::run(&report);
-        report
+impl Run<'_> {
+    fn registry(&self, cluster: &Cluster) -> &SharedRegistry {
+        &self.registries[&self.function.clients.registry_of(cluster)]
     }
 
-    /// The report of these runs. `whole`: they are those of all clusters, so dead clusters are purged and empty services
-    /// deleted after them, as far as the settings allow it.
-    async fn report_runs(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &Registries,
-        runs: Runs,
-        whole: bool,
-    ) -> Report {
+    /// Reconciles one cluster.
+    async fn cluster(&self, cluster: &Cluster, selection: &Selection) -> ClusterRun {
+        let Self { function, invocation, .. } = self;
+        let (is_whole, registry) = (*selection == Selection::Everything, self.registry(cluster));
+        let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
+        let is_served = !reconciled.as_ref().is_err_and(Error::is_named_twice);
+        let (mut report, claimed) = conclude(cluster, reconciled);
+        if is_whole && claimed.is_some() && is_served {
+            report = Box::pin(invocation.adopt_former(cluster, registry, report)).await;
+        }
+        report.whole = is_whole && is_served;
+        report.quiet = !function.settings.pages(cluster);
+        report.awaited = report.whole && !report.quiet && function.full_sync_queue.is_some();
+        if report.awaited {
+            // Its 1 would not be in the series with the 0 of the queued message if it had the name.
+            let arn = function.clients.arn_of(cluster).map(|arn| arn.to_string());
+            report.cluster = arn.unwrap_or(report.cluster);
+        }
+        // An adoption holds back other things than a sync does.
+        let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
+        function.log_lines(kind, &report, (invocation.mode, is_whole));
+        log::summary(&report, invocation.mode);
+        (report, claimed)
+    }
+
+    // The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters
+    // ends with it. With `FAN_OUT` each run sees one cluster, and the action `cleanup` reads all of them for this part
+    // alone.
+
+    /// The report of the run of each cluster. `whole`: they are those of all clusters, so dead clusters are purged and
+    /// empty services deleted after them, as far as the settings allow it.
+    async fn report(&self, runs: Runs, whole: bool) -> Report {
         let (mut orphans, mut empty_services) = (Vec::new(), EmptyServices::default());
-        if whole && invocation.adoption.is_none() {
-            orphans = Box::pin(self.orphans(invocation, registries, &runs)).await;
-            if self.settings.rules.deletes_services() {
-                empty_services = self.delete_empty_services(invocation, registries, &runs).await;
+        if whole && self.invocation.adoption.is_none() {
+            orphans = Box::pin(self.orphans(&runs)).await;
+            if self.function.settings.rules.deletes_services() {
+                empty_services = self.delete_empty_services(&runs).await;
             }
         }
         let clusters = runs.into_values().map(|(report, _)| report).collect();
-        let report = Report::new(invocation.mode, clusters).with_cleanup(orphans, empty_services);
-        Report { whole, ..report }
+        let report = Report::new(self.invocation.mode, clusters);
+        Report { whole, ..report.with_cleanup(orphans, empty_services) }
     }
 
     /// Deletes empty services, one registry after the other.
-    async fn delete_empty_services(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &Registries,
-        runs: &Runs,
-    ) -> EmptyServices {
+    async fn delete_empty_services(&self, runs: &Runs) -> EmptyServices {
         let mut claimed = Claimed::default();
         let mut unknown = Vec::new();
         for (report, of_cluster) in runs.values() {
@@ -335,10 +326,11 @@ impl Function {
             }
         }
         let (mut seen, mut all) = (BTreeSet::new(), EmptyServices::default());
-        for (key, registry) in registries {
+        for (key, registry) in &self.registries {
+            let invocation = self.invocation;
             let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
             let empty = empty.await;
-            self.log_empty_services(&key.to_string(), &empty, invocation.mode);
+            self.function.log_empty_services(&key.to_string(), &empty, invocation.mode);
             all.deletions.extend(empty.deletions);
             all.kept.extend(empty.kept);
         }
@@ -347,29 +339,23 @@ impl Function {
 
     /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the
     /// error.
-    async fn orphans(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &Registries,
-        runs: &Runs,
-    ) -> Vec<OrphanReport> {
-        let configured = self.configured();
-        let kept: Vec<ConfiguredCluster<'_>> = configured
-            .indexes()
-            .map(|index| {
-                let cluster = &self.settings.clusters[index];
-                let was_read = runs.get(&index).is_some_and(|(report, _)| report.error.is_none());
-                let registry = self.clients.registry_of(cluster);
-                ConfiguredCluster { cluster, registry, arn: self.clients.arn_of(cluster), was_read }
-            })
-            .collect();
+    async fn orphans(&self, runs: &Runs) -> Vec<OrphanReport> {
+        let Self { function, invocation, registries } = self;
+        let configured = function.configured();
+        let kept = configured.indexes().map(|index| {
+            let cluster = &function.settings.clusters[index];
+            let was_read = runs.get(&index).is_some_and(|(report, _)| report.error.is_none());
+            let registry = function.clients.registry_of(cluster);
+            ConfiguredCluster { cluster, registry, arn: function.clients.arn_of(cluster), was_read }
+        });
+        let kept: Vec<ConfiguredCluster<'_>> = kept.collect();
         let mut all = Vec::new();
-        for (key, found) in invocation.orphans(registries, &kept, &self.existences).await {
+        for (key, found) in invocation.orphans(registries, &kept, &function.existences).await {
             match found {
                 Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
                     let is_own = key == RegistryKey::default();
                     orphans.done.registry = (!is_own).then(|| key.to_string());
-                    self.log_orphans(&key.to_string(), &orphans, invocation.mode);
+                    function.log_orphans(&key.to_string(), &orphans, invocation.mode);
                     orphans
                 })),
                 // One line for one cause: a registry that cannot be read is the error of its clusters as well.

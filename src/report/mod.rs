@@ -237,7 +237,11 @@ impl ClusterReport {
     fn lines(&self) -> usize {
         let of_services = self.services.iter().map(|service| 1 + service.lines()).sum::<usize>();
         let losing = self.guard.iter().map(|guard| guard.services.len()).sum::<usize>();
-        let of_clusterset = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::lines);
+        let of_clusterset = self.multi_cluster.iter().map(|part| {
+            let reasons = part.conflicts.len() + part.held_back.len();
+            reasons + part.export_changes.len() + part.changes.len()
+        });
+        let of_clusterset = of_clusterset.sum::<usize>();
         self.held_back.len() + self.warnings.len() + losing + of_services + of_clusterset
     }
 
@@ -256,27 +260,18 @@ impl ClusterReport {
             }
         }
         keep(&mut self.held_back, &mut left);
-        self.multi_cluster.iter_mut().for_each(|it| it.shorten(&mut left));
+        if let Some(part) = &mut self.multi_cluster {
+            keep(&mut part.held_back, &mut left);
+            keep(&mut part.conflicts, &mut left);
+            keep(&mut part.export_changes, &mut left);
+            keep(&mut part.changes, &mut left);
+        }
         self.services.retain_mut(|service| {
             keep(&mut service.changes, &mut left);
             keep(&mut service.held_back, &mut left);
             keep(&mut service.notes, &mut left);
             service.lines() > 0
         });
-    }
-}
-
-impl MultiClusterReport {
-    fn lines(&self) -> usize {
-        let reasons = self.conflicts.len() + self.held_back.len();
-        reasons + self.export_changes.len() + self.changes.len()
-    }
-
-    fn shorten(&mut self, left: &mut usize) {
-        keep(&mut self.held_back, left);
-        keep(&mut self.conflicts, left);
-        keep(&mut self.export_changes, left);
-        keep(&mut self.changes, left);
     }
 }
 
