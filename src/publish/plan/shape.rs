@@ -53,7 +53,7 @@ impl InstanceTemplate<'_> {
         owner: &Owner,
     ) -> EndpointInstances {
         let (publishable, mut fit) = self.publishable(endpoint);
-        if publishable.is_empty() {
+        if publishable.addresses().next().is_none() {
             return fit;
         }
         let region = owner.cluster.region();
@@ -85,10 +85,10 @@ impl InstanceTemplate<'_> {
     fn annotated(
         &self,
         endpoint: &Endpoint,
-        publishable: &[IpAddr],
+        publishable: &Identity,
         region: &str,
     ) -> Vec<Result<Attributes, Unfit>> {
-        let carried = self.addresses(publishable);
+        let carried = self.carried(publishable);
         let at_port = |port: Result<Option<u16>, Reason>| {
             let (addresses, port) = (carried.clone()?, port?);
             let texts = [
@@ -104,7 +104,7 @@ impl InstanceTemplate<'_> {
             Ok(attributes)
         };
         let all = self.ports(endpoint).into_iter().map(at_port);
-        all.map(|fit| fit.map_err(|reason| (reason, publishable.to_vec()))).collect()
+        all.map(|fit| fit.map_err(|reason| (reason, publishable.addresses().collect()))).collect()
     }
 
     /// The attributes without marks of an exported Service's instances, one at each address and port.
@@ -112,11 +112,13 @@ impl InstanceTemplate<'_> {
         &self,
         exported: &ExportedService,
         endpoint: &Endpoint,
-        publishable: &[IpAddr],
+        publishable: &Identity,
         region: &str,
     ) -> Vec<Result<Attributes, Unfit>> {
         let mut all = attributes::endpoints_of(exported, endpoint, region);
-        all.retain(|it| publishable.contains(&it.address) && self.carries(it.address));
+        all.retain(|it| {
+            publishable.addresses().any(|address| address == it.address) && self.carries(it.address)
+        });
         let at_port = |endpoint: &ExportedEndpoint| match self.needs_port() {
             _ if !self.allows_check_of(endpoint.address) => Err(Reason::AddressNotCheckable),
             Some(needed_by) if endpoint.port.is_none() => {
@@ -130,20 +132,24 @@ impl InstanceTemplate<'_> {
 
     /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
     /// do not have is reported only if the endpoint has no allowed one.
-    fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, EndpointInstances) {
-        let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
-            endpoint.addresses().partition(|address| is_publishable(*address));
-        let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
-            addresses.into_iter().partition(|address| self.permit.allows(*address));
-        let is_reported = |address: &IpAddr| allowed.is_empty() || self.carries(*address);
-        let refused = refused.into_iter().filter(is_reported);
+    fn publishable(&self, endpoint: &Endpoint) -> (Identity, EndpointInstances) {
+        let is_allowed = |address: IpAddr| is_publishable(address) && self.permit.allows(address);
+        let ipv4 = endpoint.ipv4.filter(|address| is_allowed((*address).into()));
+        let ipv6 = endpoint.ipv6.filter(|address| is_allowed((*address).into()));
+        let has_none = ipv4.is_none() && ipv6.is_none();
+        let refused = endpoint.addresses().filter(|address| {
+            let is_refused = is_publishable(*address) && !self.permit.allows(*address);
+            is_refused && (has_none || self.carries(*address))
+        });
         let refused = refused
             .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
         let malformed = endpoint.malformed.iter().cloned().map(Reason::AddressMalformed);
-        let never = never.into_iter().map(Reason::NotPublishable);
+        let never = endpoint.addresses().filter(|address| !is_publishable(*address));
+        let never = never.map(Reason::NotPublishable);
         let held_back = malformed.chain(never).chain(refused).collect();
         let meant = endpoint.malformed.as_deref().and_then(without_leading_zeros);
         let unclear = meant.into_iter().map(IpAddr::V4).collect();
+        let allowed = Identity { ipv4, ipv6, ..Identity::default() };
         (allowed, EndpointInstances { instances: Vec::new(), held_back, unclear })
     }
 
@@ -199,22 +205,17 @@ impl InstanceTemplate<'_> {
     }
 
     /// The addresses of one instance: those of the families that the records have.
-    fn addresses(&self, addresses: &[IpAddr]) -> Result<Identity, Reason> {
-        let mut carried = Identity::default();
-        for address in addresses.iter().filter(|address| self.carries(**address)) {
-            match address {
-                IpAddr::V4(v4) => carried.ipv4 = Some(*v4),
-                IpAddr::V6(v6) => carried.ipv6 = Some(*v6),
-            }
+    fn carried(&self, publishable: &Identity) -> Result<Identity, Reason> {
+        let ipv4 = publishable.ipv4.filter(|address| self.carries((*address).into()));
+        let ipv6 = publishable.ipv6.filter(|address| self.carries((*address).into()));
+        if ipv4.is_none() && ipv6.is_none() {
+            let addresses = join(publishable.addresses(), ", ");
+            return Err(Reason::RecordTypeMismatch { records: self.kind.to_string(), addresses });
         }
-        if carried.addresses().next().is_none() {
-            let (records, addresses) = (self.kind.to_string(), join(addresses, ", "));
-            return Err(Reason::RecordTypeMismatch { records, addresses });
-        }
-        if carried.ipv4.is_some_and(|address| !self.allows_check_of(address.into())) {
+        if ipv4.is_some_and(|address| !self.allows_check_of(address.into())) {
             return Err(Reason::AddressNotCheckable);
         }
-        Ok(carried)
+        Ok(Identity { ipv4, ipv6, ..Identity::default() })
     }
 
     /// The target ports with which an endpoint is registered: all annotated ones if ports distinguish the instances of
