@@ -15,7 +15,7 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::{self, KubernetesServer};
-use testbed::sqs::queue::Queue;
+use testbed::sqs::Queue;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
 const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");

@@ -15,9 +15,7 @@ use crate::run::{converge, settled};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
 use testbed::eks::Facts;
 use testbed::function::{event, invoke, invoke_until};
-use testbed::sqs::error::Failure;
-use testbed::sqs::lambda;
-use testbed::sqs::queue::Queue;
+use testbed::sqs::{Failure, Queue};
 use testbed::{ROLE_ARN, kubernetes};
 
 /// The default share of the account's rates.
@@ -270,7 +268,7 @@ async fn full_sync_without_enough_time_returns_only_before_the_schedule_queues_t
         // As after an upgrade, with full syncs in the queue that had all messages before.
         for (queue, returning) in [&world.full_syncs, &world.services].into_iter().zip(returning) {
             queue.send(&full_sync());
-            let payload = lambda::event(queue, &queue.receive());
+            let payload = queue.event(&queue.receive());
             let deadline = Deadline::after(Duration::from_secs(5));
             let answer = invoke_until(&world.function(schedule).await, &payload, deadline).await;
             assert_eq!(failures(&answer).len(), returning, "{schedule}: {:?}", answer.report);

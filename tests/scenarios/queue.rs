@@ -15,8 +15,7 @@ use testbed::clock::now;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, invoke, invoke_until};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-use testbed::sqs::lambda;
-use testbed::sqs::queue::Queue;
+use testbed::sqs::Queue;
 
 /// An SQS record with this id and body.
 pub fn message(id: &str, body: &Value) -> Value {
@@ -45,7 +44,7 @@ pub fn failures(answer: &Answer) -> Vec<String> {
 /// What Lambda does with what a queue has; returns how many messages it had, and the bodies of those that failed.
 pub async fn deliver(function: &Function, queue: &Queue) -> (usize, Vec<String>) {
     let messages = queue.receive();
-    let failed = failures(&invoke(function, &lambda::event(queue, &messages)).await);
+    let failed = failures(&invoke(function, &queue.event(&messages)).await);
     let (failed, done): (Vec<_>, Vec<_>) =
         messages.iter().cloned().partition(|message| failed.contains(&message.id));
     queue.delete(&done.into_iter().map(|message| message.id).collect::<Vec<_>>());

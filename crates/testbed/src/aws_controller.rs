@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::cloud_map::{CloudMap, NamespaceKind, ServiceKind};
+use super::cloud_map::CloudMap;
 use super::kubernetes::KubernetesServer;
 use super::sigv4::digest;
 
@@ -99,7 +99,7 @@ impl AwsController {
             let (namespace, name) = (text("namespace"), text("name"));
             let Some(service) = self.kubernetes.service_object(&namespace, &name) else { continue };
             self.add_finalizer(export.clone());
-            let registry = self.registry_service(&namespace, &name);
+            let registry = self.cloud_map.ensure_service(&namespace, &name);
             let wanted = self.wanted(&export, &service);
             let present = self.endpoints(&registry);
             for (id, attributes) in &wanted {
@@ -123,14 +123,6 @@ impl AwsController {
             export["metadata"]["finalizers"] = json!([FINALIZER]);
             self.kubernetes.put(export);
         }
-    }
-
-    fn registry_service(&self, namespace: &str, name: &str) -> String {
-        let found = self.cloud_map.find_namespace(namespace);
-        let namespace_id =
-            found.unwrap_or_else(|| self.cloud_map.namespace(namespace, NamespaceKind::Http));
-        let found = self.cloud_map.find_service(namespace, name);
-        found.unwrap_or_else(|| self.cloud_map.service(&namespace_id, name, ServiceKind::Http))
     }
 
     /// An instance for each address and port of an endpoint, ready or not. Its id has neither the cluster nor the port

@@ -101,10 +101,10 @@ impl AwsFaultKind {
     }
 }
 
-fn broken(parts: Vec<Result<Bytes, io::Error>>) -> Body {
+pub(super) fn broken(parts: Vec<Result<Bytes, io::Error>>) -> Body {
     Body::from_stream(stream::iter(parts))
 }
 
-fn reset() -> io::Error {
+pub(super) fn reset() -> io::Error {
     io::Error::from(io::ErrorKind::ConnectionReset)
 }

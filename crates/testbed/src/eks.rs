@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use base64::Engine;
@@ -12,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::kubernetes::KubernetesServer;
+use super::operation::{respond, respond_error};
 use super::sigv4::{Caller, Refusal};
 
 /// The clusters of all accounts and Regions; clones share them.
@@ -141,7 +141,8 @@ impl Eks {
                 error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
             }
             Some((arn, cluster)) => {
-                answer(StatusCode::OK, None, &json!({"cluster": description(arn, cluster)}))
+                let body = json!({"cluster": description(arn, cluster)});
+                respond(StatusCode::OK, "application/json", body.to_string())
             }
         }
     }
@@ -188,13 +189,5 @@ pub fn unknown(path: &str) -> Response {
 }
 
 fn error(status: StatusCode, code: &str, message: &str) -> Response {
-    answer(status, Some(code), &json!({"message": message}))
-}
-
-fn answer(status: StatusCode, error: Option<&str>, body: &Value) -> Response {
-    let mut builder = Response::builder().status(status).header("content-type", "application/json");
-    if let Some(code) = error {
-        builder = builder.header("x-amzn-errortype", code);
-    }
-    builder.body(Body::from(body.to_string())).expect("valid headers")
+    respond_error(status, code, &json!({"message": message}))
 }

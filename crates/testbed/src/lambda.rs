@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cloud_map_sync::function::Function;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::function;
-use super::operation::pairs;
+use super::operation::{pairs, respond, respond_error};
 use super::sigv4::{Caller, Refusal};
 use cloud_map_sync::error::chain;
 
@@ -186,14 +185,9 @@ pub fn refuse(refusal: &Refusal) -> Response {
 }
 
 fn error(status: StatusCode, code: &str, message: &str) -> Response {
-    let body = json!({"Type": "User", "Message": message});
-    let mut response = answer(&body);
-    *response.status_mut() = status;
-    response.headers_mut().insert("x-amzn-errortype", code.parse().expect("a header's value"));
-    response
+    respond_error(status, code, &json!({"Type": "User", "Message": message}))
 }
 
 fn answer(body: &Value) -> Response {
-    let builder = Response::builder().header("content-type", "application/json");
-    builder.body(Body::from(body.to_string())).expect("valid headers")
+    respond(StatusCode::OK, "application/json", body.to_string())
 }

@@ -44,7 +44,7 @@ use self::cloud_map::CloudMap;
 use self::identity::AccessKey;
 use self::in_process::ApiServers;
 use self::kubernetes::{BOUND_GROUP, ClusterIdentity, KubernetesServer};
-use self::sqs::queue::Queue;
+use self::sqs::Queue;
 
 /// The root of the repository.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

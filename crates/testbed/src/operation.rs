@@ -5,7 +5,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Query;
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::Response;
-use serde_json::json;
+use serde_json::Value;
 
 use super::lambda::Call;
 use super::sigv4::Refusal;
@@ -77,19 +77,26 @@ impl Operation {
     /// The answer to a request that may not be made.
     pub fn refuse(&self, refusal: &Refusal) -> Response {
         match self {
-            Self::CloudMap(_) => {
-                let body = json!({"__type": refusal.code, "message": refusal.message});
-                let builder = Response::builder().status(StatusCode::BAD_REQUEST);
-                let builder = builder.header("content-type", "application/x-amz-json-1.1");
-                builder.body(Body::from(body.to_string())).expect("valid headers")
-            }
-            Self::ParameterStore(_) => parameter_store::refuse(refusal),
+            Self::CloudMap(_) | Self::ParameterStore(_) => parameter_store::refuse(refusal),
             Self::Sqs(_) => sqs::refuse_signature(refusal),
             Self::Sts(_) => sts::refuse(refusal),
             Self::Lambda(_) => lambda::refuse(refusal),
             Self::DescribeCluster(_) | Self::Unknown(_) => eks::refuse(refusal),
         }
     }
+}
+
+/// A response in the protocol of a service.
+pub fn respond(status: StatusCode, content_type: &str, body: String) -> Response {
+    let builder = Response::builder().status(status).header("content-type", content_type);
+    builder.body(Body::from(body)).expect("valid headers")
+}
+
+/// A refusal of a service with a REST protocol.
+pub fn respond_error(status: StatusCode, code: &str, body: &Value) -> Response {
+    let mut response = respond(status, "application/json", body.to_string());
+    response.headers_mut().insert("x-amzn-errortype", code.parse().expect("a header's value"));
+    response
 }
 
 /// Decodes a query or a form.

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::operation;
 use super::sigv4::{Caller, Refusal};
 
 /// How a request names an operation of Systems Manager.
@@ -36,7 +37,7 @@ struct Parameter {
     value: String,
 }
 
-type Answer = Result<Value, (&'static str, Option<String>)>;
+type Answer<T = Value> = Result<T, (&'static str, Option<String>)>;
 
 impl ParameterStore {
     /// Keeps a parameter, as a SecureString.
@@ -96,12 +97,7 @@ impl ParameterStore {
         Ok(json!({"Parameters": page, "NextToken": next}))
     }
 
-    fn admit(
-        &self,
-        caller: &Caller,
-        action: &str,
-        name: &str,
-    ) -> Result<(), (&'static str, Option<String>)> {
+    fn admit(&self, caller: &Caller, action: &str, name: &str) -> Answer<()> {
         if self.state().readable.contains(name) {
             return Ok(());
         }
@@ -147,7 +143,5 @@ pub fn refuse(refusal: &Refusal) -> Response {
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response {
-    let builder = Response::builder().status(status);
-    let builder = builder.header("content-type", "application/x-amz-json-1.1");
-    builder.body(Body::from(body.to_string())).expect("valid headers")
+    operation::respond(status, "application/x-amz-json-1.1", body.to_string())
 }

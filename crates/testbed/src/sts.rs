@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use k8s_openapi::jiff::Timestamp;
 
 use super::identity::{AssumedRole, Identities};
+use super::operation::respond;
 use super::sigv4::{Caller, Refusal};
 
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
@@ -112,7 +112,7 @@ fn success(action: &str, result: &str) -> Response {
         "<{action}Response xmlns=\"{NAMESPACE}\"><{action}Result>{result}</{action}Result>\
          <ResponseMetadata>{REQUEST_ID}</ResponseMetadata></{action}Response>"
     );
-    answer_xml(StatusCode::OK, body)
+    respond(StatusCode::OK, "text/xml", body)
 }
 
 fn error(status: StatusCode, code: &str, message: &str) -> Response {
@@ -121,10 +121,5 @@ fn error(status: StatusCode, code: &str, message: &str) -> Response {
         "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>Sender</Type><Code>{code}</Code>\
          <Message>{message}</Message></Error>{REQUEST_ID}</ErrorResponse>"
     );
-    answer_xml(status, body)
-}
-
-fn answer_xml(status: StatusCode, body: String) -> Response {
-    let builder = Response::builder().status(status).header("content-type", "text/xml");
-    builder.body(Body::from(body)).expect("valid headers")
+    respond(status, "text/xml", body)
 }

@@ -20,8 +20,7 @@ use crate::run::sync;
 use testbed::ROLE_ARN;
 use testbed::function::invoke;
 use testbed::kubernetes::{Export, Fault, FaultKind};
-use testbed::sqs::error::Failure;
-use testbed::sqs::queue::Queue;
+use testbed::sqs::{Failure, Queue};
 
 /// So many members, of which `c0` exports `shop/web` with one pod, all in step.
 async fn in_step(count: usize, setting: &str) -> (Many, Queue) {

@@ -7,8 +7,7 @@ use crate::logged::invoke_logged;
 use testbed::ROLE_ARN;
 use testbed::function::event;
 use testbed::kubernetes::{Fault, FaultKind};
-use testbed::sqs::error::Failure;
-use testbed::sqs::lambda;
+use testbed::sqs::Failure;
 
 pub const RIGHTS: [&str; 4] =
     ["sqs:SendMessage", "sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"];
@@ -66,7 +65,7 @@ async fn message_that_may_not_be_postponed_returns_by_itself() {
     fleet.cluster.fail(Fault::always("/", FaultKind::Status(500)));
     let messages = queue.receive();
 
-    let (answer, lines) = invoke_logged(&function, &lambda::event(&queue, &messages)).await;
+    let (answer, lines) = invoke_logged(&function, &queue.event(&messages)).await;
 
     let naming = naming(&lines, "sqs:ChangeMessageVisibility");
     assert!(naming.len() == 1 && naming[0].contains("failed messages"), "{lines:#?}");
@@ -76,7 +75,7 @@ async fn message_that_may_not_be_postponed_returns_by_itself() {
     fleet.cluster.clear_faults();
     queue.pass(queue.until_next().expect("in flight"));
     let messages = queue.receive();
-    let (answer, lines) = invoke_logged(&function, &lambda::event(&queue, &messages)).await;
+    let (answer, lines) = invoke_logged(&function, &queue.event(&messages)).await;
     assert_eq!(crate::queue::failures(&answer), [""; 0], "{lines:#?}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }

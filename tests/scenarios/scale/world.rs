@@ -15,7 +15,7 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::KubernetesServer;
-use testbed::sqs::queue::Queue;
+use testbed::sqs::Queue;
 use testbed::{REGION, ROLE_ARN, Sandbox};
 
 /// Of the registries, if there are several.

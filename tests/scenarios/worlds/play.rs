@@ -21,7 +21,7 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
-use testbed::sqs::queue::Queue;
+use testbed::sqs::Queue;
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_millis(25);

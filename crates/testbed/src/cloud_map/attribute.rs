@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::behaviour::Behaviour;
 use super::id;
 use super::resource::{NamespaceKind, RecordType, Service};
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 const CUSTOM_ATTRIBUTES: usize = 30;
 const TOTAL_LENGTH: usize = 5000;
@@ -32,12 +32,12 @@ type Attributes = BTreeMap<String, String>;
 
 /// Checks the attributes of a registration; gives back what the service stores.
 /// Assumed (known_key_in_other_case): a known key in other letters is one like any other.
-pub(super) fn check(
+pub fn check(
     attributes: Attributes,
     service: &Service,
     kind: NamespaceKind,
     behaviour: &Behaviour,
-) -> Result<Attributes, ApiError> {
+) -> Checked<Attributes> {
     check_patterns(&attributes)?;
     check_sizes(&attributes)?;
     check_values(&attributes)?;
@@ -53,7 +53,7 @@ pub(super) fn check(
     Ok(attributes)
 }
 
-fn check_patterns(attributes: &Attributes) -> Result<(), ApiError> {
+fn check_patterns(attributes: &Attributes) -> Checked<()> {
     for (key, value) in attributes {
         let broken = match (id::is_attribute_key(key), id::is_attribute_value(value)) {
             (false, _) => CONSTRAINTS_OF_KEYS,
@@ -76,7 +76,7 @@ fn is_reserved(key: &str) -> bool {
 }
 
 /// Assumed (reserved_attributes_are_not_counted): a key with the reserved prefix does not count as custom.
-fn check_sizes(attributes: &Attributes) -> Result<(), ApiError> {
+fn check_sizes(attributes: &Attributes) -> Checked<()> {
     let unknown: Vec<&str> =
         reserved(attributes).filter(|(_, known)| known.is_none()).map(|(key, _)| &**key).collect();
     if !unknown.is_empty() {
@@ -103,7 +103,7 @@ fn check_sizes(attributes: &Attributes) -> Result<(), ApiError> {
 }
 
 /// Assumed (malformed_reserved_attributes): a reserved attribute means something in every service.
-fn check_values(attributes: &Attributes) -> Result<(), ApiError> {
+fn check_values(attributes: &Attributes) -> Checked<()> {
     for (key, value) in attributes {
         let valid = match key.as_str() {
             IPV4 => value.parse::<Ipv4Addr>().is_ok(),
@@ -126,7 +126,7 @@ fn check_values(attributes: &Attributes) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn check_records(attributes: &Attributes, service: &Service) -> Result<(), ApiError> {
+fn check_records(attributes: &Attributes, service: &Service) -> Checked<()> {
     let has = |record| service.dns.as_ref().is_some_and(|dns| dns.has(record));
     let needs = [
         (RecordType::A, IPV4),
@@ -151,7 +151,7 @@ fn check_health_check(
     attributes: &Attributes,
     service: &Service,
     behaviour: &Behaviour,
-) -> Result<(), ApiError> {
+) -> Checked<()> {
     if service.health_check.is_none() {
         return Ok(());
     }
@@ -165,7 +165,7 @@ fn check_health_check(
     }
 }
 
-fn check_alias(attributes: &Attributes, service: &Service) -> Result<(), ApiError> {
+fn check_alias(attributes: &Attributes, service: &Service) -> Checked<()> {
     let Some(dns) = &service.dns else {
         return refuse(format!("{ALIAS} needs a service with an A or AAAA record"));
     };
@@ -184,10 +184,7 @@ fn check_alias(attributes: &Attributes, service: &Service) -> Result<(), ApiErro
 }
 
 /// The service looks the address up itself, so what is read differs from what was written.
-fn with_address_of_ec2(
-    mut attributes: Attributes,
-    kind: NamespaceKind,
-) -> Result<Attributes, ApiError> {
+fn with_address_of_ec2(mut attributes: Attributes, kind: NamespaceKind) -> Checked<Attributes> {
     let invalid = "Invalid combination of attributes received.";
     if kind != NamespaceKind::Http {
         return refuse(format!(
@@ -207,6 +204,6 @@ fn with_address_of_ec2(
     Ok(attributes)
 }
 
-fn refuse<T>(message: impl Into<String>) -> Result<T, ApiError> {
+fn refuse<T>(message: impl Into<String>) -> Checked<T> {
     Err(ApiError::invalid(message))
 }

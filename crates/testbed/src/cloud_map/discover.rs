@@ -7,15 +7,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::dispatch::Output;
 use super::id;
 use super::input::Input;
 use super::resource::{Instance, Service};
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 impl State {
-    pub(super) fn discover_instances(&mut self, input: Input<'_>) -> Output {
+    pub fn discover_instances(&mut self, input: Input<'_>) -> Checked<Value> {
         let limit = input
             .integer("MaxResults", 1..=1000)?
             .and_then(|limit| usize::try_from(limit).ok())
@@ -50,12 +49,12 @@ impl State {
         Ok(json!({ "Instances": shown, "InstancesRevision": service.revision(self.now) }))
     }
 
-    pub(super) fn discover_instances_revision(&mut self, input: Input<'_>) -> Output {
+    pub fn discover_instances_revision(&mut self, input: Input<'_>) -> Checked<Value> {
         let (_, service) = self.asked_for(input)?;
         Ok(json!({ "InstancesRevision": service.revision(self.now) }))
     }
 
-    fn asked_for<'a>(&'a self, input: Input<'a>) -> Result<(&'a str, &'a Service), ApiError> {
+    fn asked_for<'a>(&'a self, input: Input<'a>) -> Checked<(&'a str, &'a Service)> {
         let (http_name, name) =
             (input.text("NamespaceName", 1024)?, input.text("ServiceName", 127)?);
         let owner = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
@@ -102,7 +101,7 @@ impl Service {
     }
 
     /// Raises the revision as the discovery plane will see it from then on.
-    pub(super) fn raise_revision(&mut self, from: Instant) {
+    pub fn raise_revision(&mut self, from: Instant) {
         let last = self.revisions.last().map_or(0, |(_, revision)| *revision);
         self.revisions.push((from, last + 1));
     }

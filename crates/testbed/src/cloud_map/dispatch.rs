@@ -11,12 +11,10 @@ use super::fault::FaultKind;
 use super::id::last_part;
 use super::input::Input;
 use super::operation::Fate;
+use super::resource::NamespaceKind;
 use super::state::{Call, State};
-use super::wire::{Accepted, Answer, ApiError, Damage};
+use super::wire::{Accepted, Answer, Checked, Damage};
 use super::{fault, wire};
-
-/// What an operation answers: its body; null where its output is not even an empty object.
-pub(super) type Output = Result<Value, ApiError>;
 
 /// An answer whose members have other types than the model says.
 fn of_wrong_types(mut body: Value) -> Value {
@@ -28,7 +26,7 @@ fn of_wrong_types(mut body: Value) -> Value {
 
 impl State {
     /// Serves one request.
-    pub(super) fn serve(&mut self, request: &Request<Bytes>) -> Answer {
+    pub fn serve(&mut self, request: &Request<Bytes>) -> Answer {
         self.touch();
         match wire::accept(request, &self.region) {
             Ok(accepted) => self.serve_accepted(&accepted),
@@ -39,12 +37,8 @@ impl State {
     fn serve_accepted(&mut self, accepted: &Accepted) -> Answer {
         let (service, instance) = Self::subject(accepted);
         self.guard_call(accepted, service.as_deref(), instance.as_deref());
-        let fault = fault::due(
-            &mut self.faults,
-            &accepted.operation,
-            service.as_deref(),
-            instance.as_deref(),
-        );
+        let (of_service, of_instance) = (service.as_deref(), instance.as_deref());
+        let fault = fault::due(&mut self.faults, &accepted.operation, of_service, of_instance);
         let answer = self.serve_with(accepted, fault.as_ref());
         let status = if answer.damage == Damage::Reset { 0 } else { answer.status };
         let call = Call { operation: accepted.operation.clone(), service, instance, status };
@@ -73,9 +67,7 @@ impl State {
 
     fn guard_call(&mut self, accepted: &Accepted, service: Option<&str>, instance: Option<&str>) {
         let operation = accepted.operation.as_str();
-        let (Some(service), Some(instance)) = (service, instance) else {
-            return;
-        };
+        let (Some(service), Some(instance)) = (service, instance) else { return };
         if !matches!(
             operation,
             "RegisterInstance" | "DeregisterInstance" | "UpdateInstanceCustomHealthStatus"
@@ -116,7 +108,7 @@ impl State {
         }
     }
 
-    fn perform(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Output {
+    fn perform(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Checked<Value> {
         let discovery = matches!(
             accepted.operation.as_str(),
             "DiscoverInstances" | "DiscoverInstancesRevision"
@@ -130,11 +122,9 @@ impl State {
             && !self.buckets.take(quotas, &accepted.operation, self.now)
         {
             self.throttled += 1;
-            return Err(if discovery {
-                fault::request_limit_exceeded()
-            } else {
-                fault::rate_exceeded()
-            });
+            let plane =
+                if discovery { fault::request_limit_exceeded } else { fault::rate_exceeded };
+            return Err(plane());
         }
         self.operations.next = match fault {
             Some(FaultKind::OperationFails(code)) => Some(Fate::Fails(code)),
@@ -147,11 +137,11 @@ impl State {
         output
     }
 
-    fn call(&mut self, operation: &str, input: Input<'_>) -> Output {
+    fn call(&mut self, operation: &str, input: Input<'_>) -> Checked<Value> {
         match operation {
-            "CreateHttpNamespace" => self.create_http_namespace(input),
-            "CreatePrivateDnsNamespace" => self.create_private_dns_namespace(input),
-            "CreatePublicDnsNamespace" => self.create_public_dns_namespace(input),
+            "CreateHttpNamespace" => self.create_namespace(input, NamespaceKind::Http),
+            "CreatePrivateDnsNamespace" => self.create_namespace(input, NamespaceKind::DnsPrivate),
+            "CreatePublicDnsNamespace" => self.create_namespace(input, NamespaceKind::DnsPublic),
             "DeleteNamespace" => self.delete_namespace(input),
             "GetNamespace" => self.get_namespace(input),
             "ListNamespaces" => self.list_namespaces(input),
@@ -178,7 +168,7 @@ impl State {
         }
     }
 
-    fn answer(&mut self, output: Output, damage: Damage, wait: Duration) -> Answer {
+    fn answer(&mut self, output: Checked<Value>, damage: Damage, wait: Duration) -> Answer {
         let (status, body) = match output {
             Ok(body) => (200, body),
             Err(error) if self.behaviour.statuses_of_the_model => {

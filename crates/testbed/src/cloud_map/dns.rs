@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 
 use super::input::{Input, absent};
 use super::resource::{DnsConfig, NamespaceKind, RecordType};
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 const LONGEST_TTL: i64 = 2_147_483_647;
 
 /// What a CreateService request says about DNS and health.
-pub(super) struct Settings {
-    pub(super) dns: Option<DnsConfig>,
-    pub(super) health_check: Option<Value>,
-    pub(super) custom_health: bool,
+pub struct Settings {
+    pub dns: Option<DnsConfig>,
+    pub health_check: Option<Value>,
+    pub custom_health: bool,
 }
 
 impl Settings {
     /// Reads the settings of a new service in a namespace of this kind.
-    pub(super) fn read(input: Input<'_>, kind: NamespaceKind) -> Result<Self, ApiError> {
+    pub fn read(input: Input<'_>, kind: NamespaceKind) -> Checked<Self> {
         let by_api_alone = input.choice("Type", &["HTTP"])?.is_some();
         let dns = input.object("DnsConfig")?.map(dns_config).transpose()?;
         let health_check = input.object("HealthCheckConfig")?.map(health_check).transpose()?;
@@ -46,11 +46,11 @@ impl Settings {
 }
 
 /// A Route 53 health check can reach neither a private address nor stand behind a CNAME.
-pub(super) fn refuse_health_check(
+pub fn refuse_health_check(
     health_check: Option<&Value>,
     kind: NamespaceKind,
     dns: Option<&DnsConfig>,
-) -> Result<(), ApiError> {
+) -> Checked<()> {
     if health_check.is_some() && kind == NamespaceKind::DnsPrivate {
         return refuse("Health check config cannot be applied to a service with private namespace");
     }
@@ -60,7 +60,7 @@ pub(super) fn refuse_health_check(
     Ok(())
 }
 
-fn dns_config(input: Input<'_>) -> Result<DnsConfig, ApiError> {
+fn dns_config(input: Input<'_>) -> Checked<DnsConfig> {
     let routing_policy = input
         .choice("RoutingPolicy", &["MULTIVALUE", "WEIGHTED"])?
         .unwrap_or("MULTIVALUE")
@@ -73,7 +73,7 @@ fn dns_config(input: Input<'_>) -> Result<DnsConfig, ApiError> {
 }
 
 /// The records of a DnsConfig: A, AAAA, A and AAAA, SRV, or CNAME.
-pub(super) fn dns_records(input: Input<'_>) -> Result<Vec<(RecordType, i64)>, ApiError> {
+pub fn dns_records(input: Input<'_>) -> Checked<Vec<(RecordType, i64)>> {
     let words = RecordType::WORDS.map(|(word, _)| word);
     let mut records = Vec::new();
     for record in input.objects("DnsRecords")? {
@@ -105,7 +105,7 @@ pub(super) fn dns_records(input: Input<'_>) -> Result<Vec<(RecordType, i64)>, Ap
 }
 
 /// A Route 53 health check as the API takes and shows it.
-pub(super) fn health_check(input: Input<'_>) -> Result<Value, ApiError> {
+pub fn health_check(input: Input<'_>) -> Checked<Value> {
     let kind = input.choice("Type", &["HTTP", "HTTPS", "TCP"])?.ok_or_else(|| absent("Type"))?;
     let path = input.optional_text("ResourcePath", 255)?;
     let threshold = input.integer("FailureThreshold", 1..=10)?.unwrap_or(1);
@@ -118,6 +118,6 @@ pub(super) fn health_check(input: Input<'_>) -> Result<Value, ApiError> {
     Ok(check)
 }
 
-fn refuse<T>(message: &str) -> Result<T, ApiError> {
+fn refuse<T>(message: &str) -> Checked<T> {
     Err(ApiError::invalid(message))
 }

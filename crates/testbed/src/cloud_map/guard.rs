@@ -27,7 +27,7 @@ type Foreign = BTreeMap<Key, Arc<Instance>>;
 
 /// What is watched, how the foreign instances looked, and what was seen to go wrong.
 #[derive(Default)]
-pub(super) struct Guard {
+pub struct Guard {
     watched: Option<(String, BTreeSet<String>)>,
     /// The operations that were accepted before these marks were ours.
     earlier: BTreeSet<String>,
@@ -35,12 +35,12 @@ pub(super) struct Guard {
     changed: BTreeSet<Key>,
     /// Foreign instances that a person lets the function take.
     adoptable: BTreeSet<Key>,
-    pub(super) violations: Vec<String>,
+    pub violations: Vec<String>,
 }
 
 impl Guard {
     /// From now on exactly these marks are ours.
-    pub(super) fn watch(
+    pub fn watch(
         &mut self,
         owner: &str,
         clusters: &[&str],
@@ -60,9 +60,7 @@ impl Guard {
     }
 
     fn is_ours(&self, attributes: &BTreeMap<String, String>) -> bool {
-        let Some((owner, clusters)) = &self.watched else {
-            return true;
-        };
+        let Some((owner, clusters)) = &self.watched else { return true };
         let owners: Vec<&String> =
             OWNER_MARKS.iter().filter_map(|mark| attributes.get(*mark)).collect();
         owners == [owner]
@@ -70,7 +68,7 @@ impl Guard {
     }
 
     /// Lets exactly these foreign instances become ours, and no others.
-    pub(super) fn adoptable(&mut self, instances: BTreeSet<Key>) {
+    pub fn adoptable(&mut self, instances: BTreeSet<Key>) {
         self.adoptable = instances;
     }
 
@@ -80,7 +78,7 @@ impl Guard {
 
     /// Looks at a call that changes one instance, before anything else does: also a call that is refused was made. The
     /// instance that is there may not be listed yet.
-    pub(super) fn before(
+    pub fn before(
         &mut self,
         operation: &str,
         service: &str,
@@ -115,19 +113,19 @@ impl Guard {
     }
 
     /// Notes that an instance changed.
-    pub(super) fn changed(&mut self, service: &str, instance: &str) {
+    pub fn changed(&mut self, service: &str, instance: &str) {
         self.changed.insert((service.to_owned(), instance.to_owned()));
     }
 
     /// Takes what changed as what must stay; what other parties do goes through here.
-    pub(super) fn accept(&mut self, services: &BTreeMap<String, Service>) {
+    pub fn accept(&mut self, services: &BTreeMap<String, Service>) {
         for key in std::mem::take(&mut self.changed) {
             self.remember(key, services);
         }
     }
 
     /// The same after an operation has ended. One that began while other marks were ours did what was right then.
-    pub(super) fn compare_after(&mut self, operation: &str, services: &BTreeMap<String, Service>) {
+    pub fn compare_after(&mut self, operation: &str, services: &BTreeMap<String, Service>) {
         if self.earlier.remove(operation) {
             return self.accept(services);
         }
@@ -143,7 +141,7 @@ impl Guard {
     }
 
     /// Compares what changed with what it was; `cause` is what just happened.
-    pub(super) fn compare(&mut self, cause: &str, services: &BTreeMap<String, Service>) {
+    pub fn compare(&mut self, cause: &str, services: &BTreeMap<String, Service>) {
         for key in std::mem::take(&mut self.changed) {
             let (was, now) = (self.foreign.get(&key), find(services, &key));
             let ours = now.is_some_and(|now| self.is_ours(&now.attributes));
@@ -159,7 +157,7 @@ impl Guard {
     }
 
     /// Compares every foreign instance, whether it was said to have changed or not.
-    pub(super) fn compare_all(&mut self, services: &BTreeMap<String, Service>) {
+    pub fn compare_all(&mut self, services: &BTreeMap<String, Service>) {
         self.compare("in the end", services);
         let changed = self.foreign.iter().filter(|(key, was)| !is_same(was, find(services, key)));
         let changed = changed.map(|(key, was)| difference("unseen", key, was, find(services, key)));
@@ -206,7 +204,7 @@ fn keeps(present: &Instance, attributes: &BTreeMap<String, String>) -> bool {
 
 /// An exporter of one Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Exporter {
+pub struct Exporter {
     namespace: String,
     service: String,
     cluster: String,
@@ -214,7 +212,7 @@ pub(super) struct Exporter {
 
 /// The watched exporters.
 #[derive(Default)]
-pub(super) struct Exporters(BTreeSet<Exporter>);
+pub struct Exporters(BTreeSet<Exporter>);
 
 impl CloudMap {
     /// From now on it is a violation if a cluster has no ready endpoint of a Service, for any member.
@@ -231,7 +229,7 @@ impl CloudMap {
 
 impl State {
     /// Notes each watched exporter without a ready endpoint; `cause` is what just happened.
-    pub(super) fn check_exporters(&mut self, cause: &str) {
+    pub fn check_exporters(&mut self, cause: &str) {
         let lost = self.exporters.0.iter().filter(|it| !self.is_ready(it));
         let lost: Vec<String> =
             lost.map(|it| format!("{cause}: {it:?} has no ready endpoint")).collect();
@@ -274,7 +272,7 @@ type Name = (String, String);
 
 /// The watched names with the addresses that each keeps; one without any keeps any instance at all.
 #[derive(Default)]
-pub(super) struct Kept(BTreeMap<Name, BTreeSet<String>>);
+pub struct Kept(BTreeMap<Name, BTreeSet<String>>);
 
 impl CloudMap {
     /// From now on it is a violation if one of these addresses is not under the name, or nothing is.
@@ -286,7 +284,7 @@ impl CloudMap {
 
 impl State {
     /// Notes each watched name that lost an address or everything; `cause` is what just happened.
-    pub(super) fn check_kept(&mut self, cause: &str) {
+    pub fn check_kept(&mut self, cause: &str) {
         let lost: Vec<String> = self
             .kept
             .0
@@ -303,10 +301,7 @@ impl State {
     }
 
     fn addresses(&self, (namespace, service): &Name) -> BTreeSet<String> {
-        let named = self.services.values().filter(|it| {
-            let of = self.namespaces.get(&it.namespace);
-            it.name == *service && of.is_some_and(|of| of.name == *namespace)
-        });
+        let named = self.named_services(|it| it == namespace, service);
         let instances = named.flat_map(|it| it.present().map(|(_, instance)| instance));
         instances.filter_map(|it| it.attributes.get("AWS_INSTANCE_IPV4").cloned()).collect()
     }

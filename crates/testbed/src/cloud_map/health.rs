@@ -8,17 +8,16 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::CloudMap;
-use super::dispatch::Output;
 use super::input::{Input, Page, absent};
 use super::instance::not_found;
 use super::namespace::with_token;
 use super::resource::Service;
 use super::seed::seeded;
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 /// The custom health of one instance.
-pub(super) struct Health {
+pub struct Health {
     status: &'static str,
     known_from: Instant,
     coming: Option<(&'static str, Instant)>,
@@ -26,7 +25,7 @@ pub(super) struct Health {
 
 impl Health {
     /// As a registration sets it: HEALTHY unless the attribute says otherwise.
-    pub(super) fn initial(attributes: &BTreeMap<String, String>, known_from: Instant) -> Self {
+    pub fn initial(attributes: &BTreeMap<String, String>, known_from: Instant) -> Self {
         let unhealthy =
             attributes.get("AWS_INIT_HEALTH_STATUS").is_some_and(|status| status == "UNHEALTHY");
         let status = if unhealthy { "UNHEALTHY" } else { "HEALTHY" };
@@ -52,7 +51,7 @@ impl Service {
     /// Starts the custom health of an instance as its registration says; one that has just come is not known before
     /// `known_from`.
     /// Assumed (registration_sets_the_status): a registration over an instance starts its health anew.
-    pub(super) fn start_health(
+    pub fn start_health(
         &mut self,
         id: &str,
         attributes: &BTreeMap<String, String>,
@@ -66,13 +65,13 @@ impl Service {
     }
 
     /// Whether any health check is configured.
-    pub(super) fn has_health_check(&self) -> bool {
+    pub fn has_health_check(&self) -> bool {
         self.custom_health || self.health_check.is_some()
     }
 
     /// An instance's status. No prober runs here, so a Route 53 check always passes.
     /// Assumed (health_without_a_check): UNKNOWN without a check, as the examples of DiscoverInstances have it.
-    pub(super) fn health_of(&self, instance: &str, now: Instant) -> &'static str {
+    pub fn health_of(&self, instance: &str, now: Instant) -> &'static str {
         match self.health.get(instance) {
             Some(health) if self.custom_health && health.is_known(now) => health.at(now),
             _ if self.custom_health => "UNKNOWN",
@@ -83,7 +82,7 @@ impl Service {
 }
 
 impl State {
-    pub(super) fn get_instances_health_status(&mut self, input: Input<'_>) -> Output {
+    pub fn get_instances_health_status(&mut self, input: Input<'_>) -> Checked<Value> {
         Page::check_size(input)?;
         let asked = input.texts("Instances")?;
         if asked.as_ref().is_some_and(Vec::is_empty) {
@@ -107,7 +106,7 @@ impl State {
         Ok(with_token(json!({ "Status": status }), token))
     }
 
-    pub(super) fn update_instance_custom_health_status(&mut self, input: Input<'_>) -> Output {
+    pub fn update_instance_custom_health_status(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = input.text("InstanceId", 64)?;
         let status = match input.choice("Status", &["HEALTHY", "UNHEALTHY"])? {
             Some("HEALTHY") => "HEALTHY",
@@ -123,9 +122,7 @@ impl State {
         }
         let listed = service.instances.get(id).and_then(|history| history.listed(now)).is_some();
         let health = service.health.get_mut(id).filter(|health| listed && health.is_known(now));
-        let Some(health) = health else {
-            return Err(not_found(id, &service_id));
-        };
+        let Some(health) = health else { return Err(not_found(id, &service_id)) };
         health.report(status, now, from);
         Ok(Value::Null)
     }

@@ -13,49 +13,49 @@ use std::collections::BTreeMap;
 use super::state::State;
 
 /// A source of ids; two with different seeds never give the same.
-pub(super) struct Ids {
+pub struct Ids {
     seed: u64,
     given: BTreeMap<&'static str, u64>,
 }
 
 impl Ids {
     /// A source for one account and Region.
-    pub(super) fn new(seed: &str) -> Self {
+    pub fn new(seed: &str) -> Self {
         Self { seed: hash(seed), given: BTreeMap::new() }
     }
 
     /// A namespace's id.
-    pub(super) fn namespace(&mut self) -> String {
+    pub fn namespace(&mut self) -> String {
         format!("ns-{}", self.word("namespace", 16))
     }
 
     /// A service's id.
-    pub(super) fn service(&mut self) -> String {
+    pub fn service(&mut self) -> String {
         format!("srv-{}", self.word("service", 16))
     }
 
     /// An operation's id.
-    pub(super) fn operation(&mut self) -> String {
+    pub fn operation(&mut self) -> String {
         format!("{}-{}", self.word("operation", 32), self.word("operation", 8))
     }
 
     /// The id of a hosted zone of Route 53.
-    pub(super) fn hosted_zone(&mut self) -> String {
+    pub fn hosted_zone(&mut self) -> String {
         format!("Z{}", self.word("hosted zone", 20).to_uppercase())
     }
 
     /// The id of a VPC.
-    pub(super) fn vpc(&mut self) -> String {
+    pub fn vpc(&mut self) -> String {
         format!("vpc-{}", self.word("vpc", 17))
     }
 
     /// What tells an `HttpName` from another namespace's equal name: 16 characters (aws/aws-cdk 25616).
-    pub(super) fn suffix(&mut self) -> String {
+    pub fn suffix(&mut self) -> String {
         self.word("suffix", 16)
     }
 
     /// The id of a request, as `x-amzn-requestid` has it.
-    pub(super) fn request(&mut self) -> String {
+    pub fn request(&mut self) -> String {
         [8, 4, 4, 4, 12].map(|length| self.word("request", length)).join("-")
     }
 
@@ -74,13 +74,13 @@ impl Ids {
 }
 
 /// A number that depends on every byte of the text (FNV-1a, then mixed).
-pub(super) fn hash(text: &str) -> u64 {
+pub fn hash(text: &str) -> u64 {
     let fold = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     mix(text.bytes().fold(0xcbf2_9ce4_8422_2325, fold))
 }
 
 /// One step of splitmix64.
-pub(super) fn mix(value: u64) -> u64 {
+pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -89,29 +89,29 @@ pub(super) fn mix(value: u64) -> u64 {
 
 impl State {
     /// The ARN of a namespace.
-    pub(super) fn namespace_arn(&self, id: &str) -> String {
+    pub fn namespace_arn(&self, id: &str) -> String {
         self.arn(self.owner_of(id), "namespace", id)
     }
 
     /// The ARN of a service in a namespace.
-    pub(super) fn service_arn(&self, namespace: &str, id: &str) -> String {
+    pub fn service_arn(&self, namespace: &str, id: &str) -> String {
         self.arn(self.owner_of(namespace), "service", id)
     }
 
     /// The account that a namespace belongs to; this one's where the namespace is yet to be created.
-    pub(super) fn owner_of(&self, namespace: &str) -> &str {
+    pub fn owner_of(&self, namespace: &str) -> &str {
         self.namespaces.get(namespace).map_or(&self.account, |namespace| &namespace.owner)
     }
 
     /// The namespace in what a request gave as id or ARN; `None` where it names none here.
-    pub(super) fn known_namespace<'a>(&self, given: &'a str) -> Option<&'a str> {
+    pub fn known_namespace<'a>(&self, given: &'a str) -> Option<&'a str> {
         let id = last_part(given);
         let namespace = self.namespaces.get(id).filter(|namespace| !namespace.is_leaving)?;
         self.goes_by(given, &namespace.owner, &self.namespace_arn(id)).then_some(id)
     }
 
     /// The service in what a request gave as id or ARN; `None` where it names none here.
-    pub(super) fn known_service<'a>(&self, given: &'a str) -> Option<&'a str> {
+    pub fn known_service<'a>(&self, given: &'a str) -> Option<&'a str> {
         let id = last_part(given);
         let namespace = &self.services.get(id)?.namespace;
         self.goes_by(given, self.owner_of(namespace), &self.service_arn(namespace, id))
@@ -133,19 +133,19 @@ impl State {
 }
 
 /// The id in what may be an ARN.
-pub(super) fn last_part(id_or_arn: &str) -> &str {
+pub fn last_part(id_or_arn: &str) -> &str {
     id_or_arn.rsplit('/').next().unwrap_or(id_or_arn)
 }
 
 /// `^(?!arn:)[!-~]{1,1024}$`, with the length of the namespace kind.
-pub(super) fn is_namespace_name(name: &str, longest: usize) -> bool {
+pub fn is_namespace_name(name: &str, longest: usize) -> bool {
     !name.starts_with("arn:")
         && (1..=longest).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// `^([a-zA-Z0-9]([a-zA-Z0-9\-]{0,61}[a-zA-Z0-9])?\.)+...$`: at least two DNS labels.
-pub(super) fn is_public_domain(name: &str) -> bool {
+pub fn is_public_domain(name: &str) -> bool {
     name.len() <= 253 && name.contains('.') && name.split('.').all(is_dns_label)
 }
 
@@ -158,7 +158,7 @@ fn is_dns_label(label: &str) -> bool {
 }
 
 /// `((?=^.{1,127}$)^([a-zA-Z0-9_][a-zA-Z0-9-_]{0,61}[a-zA-Z0-9_]|[a-zA-Z0-9])(\.(...))*$)|(^\.$)`.
-pub(super) fn is_service_name(name: &str) -> bool {
+pub fn is_service_name(name: &str) -> bool {
     name == "." || ((1..=127).contains(&name.len()) && name.split('.').all(is_service_label))
 }
 
@@ -178,19 +178,19 @@ fn is_service_label(label: &str) -> bool {
 }
 
 /// `^[0-9a-zA-Z_/:.@-]+$`, at most 64.
-pub(super) fn is_instance_id(id: &str) -> bool {
+pub fn is_instance_id(id: &str) -> bool {
     (1..=64).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_/:.@-".contains(&byte))
 }
 
 /// `^[a-zA-Z0-9!-~]+$`, at most 255: printable ASCII without the space.
-pub(super) fn is_attribute_key(key: &str) -> bool {
+pub fn is_attribute_key(key: &str) -> bool {
     (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// `^([a-zA-Z0-9!-~][ \ta-zA-Z0-9!-~]*){0,1}[a-zA-Z0-9!-~]{0,1}$`, at most 1024: may be empty, may end with
 /// a space, may not begin with one.
-pub(super) fn is_attribute_value(value: &str) -> bool {
+pub fn is_attribute_value(value: &str) -> bool {
     value.len() <= 1024
         && value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ' || byte == b'\t')
         && !value.starts_with([' ', '\t'])

@@ -15,11 +15,11 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 /// A JSON object whose members are asked for by name; `null` counts as absent.
 #[derive(Clone, Copy)]
-pub(super) struct Input<'a>(pub(super) &'a Map<String, Value>);
+pub struct Input<'a>(pub &'a Map<String, Value>);
 
 impl<'a> Input<'a> {
     fn member(self, name: &str) -> Option<&'a Value> {
@@ -27,14 +27,8 @@ impl<'a> Input<'a> {
     }
 
     /// A string of at most `longest` characters.
-    pub(super) fn optional_text(
-        self,
-        name: &str,
-        longest: usize,
-    ) -> Result<Option<&'a str>, ApiError> {
-        let Some(value) = self.member(name) else {
-            return Ok(None);
-        };
+    pub fn optional_text(self, name: &str, longest: usize) -> Checked<Option<&'a str>> {
+        let Some(value) = self.member(name) else { return Ok(None) };
         let text = value.as_str().ok_or_else(|| wrong_type(name))?;
         if text.chars().count() > longest {
             let constraint = format!("Member must have length less than or equal to {longest}");
@@ -44,15 +38,13 @@ impl<'a> Input<'a> {
     }
 
     /// A string that must be there.
-    pub(super) fn text(self, name: &str, longest: usize) -> Result<&'a str, ApiError> {
+    pub fn text(self, name: &str, longest: usize) -> Checked<&'a str> {
         self.optional_text(name, longest)?.ok_or_else(|| absent(name))
     }
 
     /// One of the given words.
-    pub(super) fn choice(self, name: &str, words: &[&str]) -> Result<Option<&'a str>, ApiError> {
-        let Some(word) = self.optional_text(name, 1024)? else {
-            return Ok(None);
-        };
+    pub fn choice(self, name: &str, words: &[&str]) -> Checked<Option<&'a str>> {
+        let Some(word) = self.optional_text(name, 1024)? else { return Ok(None) };
         if words.contains(&word) {
             return Ok(Some(word));
         }
@@ -61,14 +53,8 @@ impl<'a> Input<'a> {
     }
 
     /// A whole number within bounds.
-    pub(super) fn integer(
-        self,
-        name: &str,
-        bounds: RangeInclusive<i64>,
-    ) -> Result<Option<i64>, ApiError> {
-        let Some(value) = self.member(name) else {
-            return Ok(None);
-        };
+    pub fn integer(self, name: &str, bounds: RangeInclusive<i64>) -> Checked<Option<i64>> {
+        let Some(value) = self.member(name) else { return Ok(None) };
         let number = value.as_i64().ok_or_else(|| wrong_type(name))?;
         let refuse =
             |constraint: String| Err(ApiError::constraint(name, &number.to_string(), &constraint));
@@ -88,15 +74,13 @@ impl<'a> Input<'a> {
     }
 
     /// A nested object.
-    pub(super) fn object(self, name: &str) -> Result<Option<Input<'a>>, ApiError> {
-        let Some(value) = self.member(name) else {
-            return Ok(None);
-        };
+    pub fn object(self, name: &str) -> Checked<Option<Input<'a>>> {
+        let Some(value) = self.member(name) else { return Ok(None) };
         value.as_object().map(|object| Some(Input(object))).ok_or_else(|| wrong_type(name))
     }
 
     /// A list of objects; an absent one is empty.
-    pub(super) fn objects(self, name: &str) -> Result<Vec<Input<'a>>, ApiError> {
+    pub fn objects(self, name: &str) -> Checked<Vec<Input<'a>>> {
         self.list(name)?
             .unwrap_or_default()
             .iter()
@@ -105,10 +89,8 @@ impl<'a> Input<'a> {
     }
 
     /// A list of strings.
-    pub(super) fn texts(self, name: &str) -> Result<Option<Vec<&'a str>>, ApiError> {
-        let Some(items) = self.list(name)? else {
-            return Ok(None);
-        };
+    pub fn texts(self, name: &str) -> Checked<Option<Vec<&'a str>>> {
+        let Some(items) = self.list(name)? else { return Ok(None) };
         items
             .iter()
             .map(|item| item.as_str().ok_or_else(|| wrong_type(name)))
@@ -116,18 +98,14 @@ impl<'a> Input<'a> {
             .map(Some)
     }
 
-    fn list(self, name: &str) -> Result<Option<&'a [Value]>, ApiError> {
-        let Some(value) = self.member(name) else {
-            return Ok(None);
-        };
+    fn list(self, name: &str) -> Checked<Option<&'a [Value]>> {
+        let Some(value) = self.member(name) else { return Ok(None) };
         value.as_array().map(|items| Some(items.as_slice())).ok_or_else(|| wrong_type(name))
     }
 
     /// A map from strings to strings.
-    pub(super) fn map(self, name: &str) -> Result<Option<BTreeMap<String, String>>, ApiError> {
-        let Some(object) = self.object(name)? else {
-            return Ok(None);
-        };
+    pub fn map(self, name: &str) -> Checked<Option<BTreeMap<String, String>>> {
+        let Some(object) = self.object(name)? else { return Ok(None) };
         let pair = |(key, value): (&String, &Value)| {
             value
                 .as_str()
@@ -139,7 +117,7 @@ impl<'a> Input<'a> {
 }
 
 /// The error for a member that must be there and is not.
-pub(super) fn absent(name: &str) -> ApiError {
+pub fn absent(name: &str) -> ApiError {
     ApiError::constraint(name, "null", "Member must not be null")
 }
 
@@ -148,7 +126,7 @@ fn wrong_type(name: &str) -> ApiError {
 }
 
 /// What a call asked for.
-pub(super) struct Page {
+pub struct Page {
     list: String,
     after: Option<String>,
     size: usize,
@@ -156,7 +134,7 @@ pub(super) struct Page {
 
 impl Page {
     /// Reads MaxResults and NextToken; `list` names the list, so that a token of another is refused.
-    pub(super) fn read(input: Input<'_>, list: &str, limit: usize) -> Result<Self, ApiError> {
+    pub fn read(input: Input<'_>, list: &str, limit: usize) -> Checked<Self> {
         let asked = Self::check_size(input)?.unwrap_or(100);
         let after = match input.optional_text("NextToken", 4096)? {
             Some(token) => Some(
@@ -169,13 +147,13 @@ impl Page {
     }
 
     /// Refuses a size that no page can have, before the thing is looked up whose list it is.
-    pub(super) fn check_size(input: Input<'_>) -> Result<Option<usize>, ApiError> {
+    pub fn check_size(input: Input<'_>) -> Checked<Option<usize>> {
         let asked = input.integer("MaxResults", 1..=100)?;
         Ok(asked.and_then(|asked| usize::try_from(asked).ok()))
     }
 
     /// The page out of all items, which come in the order of their keys, and the token of the next one.
-    pub(super) fn cut<K: AsRef<str>, T>(
+    pub fn cut<K: AsRef<str>, T>(
         &self,
         items: impl Iterator<Item = (K, T)>,
     ) -> (Vec<T>, Option<String>) {
@@ -208,18 +186,15 @@ fn key_of(token: &str, list: &str) -> Option<String> {
 }
 
 /// One filter of a List call.
-pub(super) struct Filter {
-    pub(super) name: String,
+pub struct Filter {
+    pub name: String,
     condition: String,
-    pub(super) values: Vec<String>,
+    pub values: Vec<String>,
 }
 
 impl Filter {
     /// Reads the filters; `allowed` are their names with the conditions that each supports.
-    pub(super) fn read(
-        input: Input<'_>,
-        allowed: &[(&str, &[&str])],
-    ) -> Result<Vec<Self>, ApiError> {
+    pub fn read(input: Input<'_>, allowed: &[(&str, &[&str])]) -> Checked<Vec<Self>> {
         input
             .objects("Filters")?
             .into_iter()
@@ -227,7 +202,7 @@ impl Filter {
             .collect()
     }
 
-    fn read_one(input: Input<'_>, allowed: &[(&str, &[&str])]) -> Result<Self, ApiError> {
+    fn read_one(input: Input<'_>, allowed: &[(&str, &[&str])]) -> Checked<Self> {
         let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
         let name = input.choice("Name", &names)?.ok_or_else(|| absent("Name"))?;
         let conditions = allowed
@@ -253,7 +228,7 @@ impl Filter {
     }
 
     /// Whether a text passes.
-    pub(super) fn passes(&self, text: &str) -> bool {
+    pub fn passes(&self, text: &str) -> bool {
         match self.condition.as_str() {
             "BEGINS_WITH" => self.values.iter().any(|value| text.starts_with(value)),
             _ => self.values.iter().any(|value| value == text),

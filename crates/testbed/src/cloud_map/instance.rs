@@ -7,7 +7,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::dispatch::Output;
 use super::id::last_part;
 use super::input::{Input, Page, absent};
 use super::namespace::with_token;
@@ -15,13 +14,13 @@ use super::operation::{Effect, Failure, Targets};
 use super::resource::{Instance, RecordType};
 use super::service::LONGEST_ARN;
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 use super::{attribute, id};
 
 const LONGEST_DNS_LABEL: usize = 63;
 
 impl State {
-    pub(super) fn register_instance(&mut self, input: Input<'_>) -> Output {
+    pub fn register_instance(&mut self, input: Input<'_>) -> Checked<Value> {
         let instance_id = input.text("InstanceId", 64)?;
         if !id::is_instance_id(instance_id) {
             let constraint = "Member must satisfy regular expression pattern: ^[0-9a-zA-Z_/:.@-]+$";
@@ -66,18 +65,15 @@ impl State {
         &self,
         input: Input<'_>,
         instance_id: &str,
-    ) -> Result<Option<Targets>, ApiError> {
+    ) -> Checked<Option<Targets>> {
         let id = last_part(input.text("ServiceId", LONGEST_ARN)?);
         let deleted = self.former_names.iter().find(|(_, former)| *former == id);
         let is_there = self.services.contains_key(id);
-        Ok(deleted.filter(|_| !is_there).map(|((namespace, _), _)| Targets {
-            namespace: namespace.clone(),
-            service: Some(id.to_owned()),
-            instance: Some(instance_id.to_owned()),
-        }))
+        let deleted = deleted.filter(|_| !is_there);
+        Ok(deleted.map(|((namespace, _), _)| Targets::instance(namespace, id, instance_id)))
     }
 
-    pub(super) fn deregister_instance(&mut self, input: Input<'_>) -> Output {
+    pub fn deregister_instance(&mut self, input: Input<'_>) -> Checked<Value> {
         let instance_id = input.text("InstanceId", 64)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let targets = self.targets(&service_id, instance_id);
@@ -94,14 +90,10 @@ impl State {
     }
 
     fn targets(&self, service_id: &str, instance_id: &str) -> Targets {
-        Targets {
-            namespace: self.services[service_id].namespace.clone(),
-            service: Some(service_id.to_owned()),
-            instance: Some(instance_id.to_owned()),
-        }
+        Targets::instance(&self.services[service_id].namespace, service_id, instance_id)
     }
 
-    pub(super) fn finish_register(
+    pub fn finish_register(
         &mut self,
         service_id: &str,
         id: &str,
@@ -128,7 +120,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn finish_deregister(
+    pub fn finish_deregister(
         &mut self,
         service_id: &str,
         id: &str,
@@ -143,39 +135,39 @@ impl State {
 }
 
 /// The error for an instance that is not there, or not there yet.
-pub(super) fn not_found(instance_id: &str, service_id: &str) -> ApiError {
+pub fn not_found(instance_id: &str, service_id: &str) -> ApiError {
     ApiError::missing("InstanceNotFound", &format!("The instance {instance_id} in {service_id}"))
 }
 
 impl State {
-    pub(super) fn get_instance(&mut self, input: Input<'_>) -> Output {
+    pub fn get_instance(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = input.text("InstanceId", 64)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let history = self.services[&service_id].instances.get(id);
         let instance = history
             .and_then(|history| history.listed(self.now))
             .ok_or_else(|| not_found(id, &service_id))?;
-        let mut shown = json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by });
+        let mut shown = show_instance(id, instance);
         if let Some(creator) = &instance.creator_request_id {
             shown["CreatorRequestId"] = json!(creator);
         }
-        Ok(
-            json!({ "ResourceOwner": self.owner_of(&self.services[&service_id].namespace), "Instance": shown }),
-        )
+        let owner = self.owner_of(&self.services[&service_id].namespace);
+        Ok(json!({ "ResourceOwner": owner, "Instance": shown }))
     }
 
-    pub(super) fn list_instances(&mut self, input: Input<'_>) -> Output {
+    pub fn list_instances(&mut self, input: Input<'_>) -> Checked<Value> {
         Page::check_size(input)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let page =
             Page::read(input, &format!("instances of {service_id}"), self.behaviour.page_limit)?;
-        let (page, token) = page.cut(self.services[&service_id].listed(self.now).map(|(id, instance)| {
-            (id, json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by }))
-        }));
-        let page: Vec<Value> = page;
-        Ok(with_token(
-            json!({ "ResourceOwner": self.owner_of(&self.services[&service_id].namespace), "Instances": page }),
-            token,
-        ))
+        let service = &self.services[&service_id];
+        let listed = service.listed(self.now).map(|(id, it)| (id, show_instance(id, it)));
+        let (page, token) = page.cut(listed);
+        let owner = self.owner_of(&service.namespace);
+        Ok(with_token(json!({ "ResourceOwner": owner, "Instances": page }), token))
     }
+}
+
+fn show_instance(id: &str, it: &Instance) -> Value {
+    json!({ "Id": id, "Attributes": it.attributes, "CreatedByAccount": it.created_by })
 }

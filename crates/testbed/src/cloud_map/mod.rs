@@ -111,6 +111,11 @@ impl CloudMap {
         self.look().behaviour = behaviour;
     }
 
+    /// Turns some dials, and leaves the others as they are.
+    pub fn adjust(&self, turn: impl FnOnce(&mut Behaviour)) {
+        turn(&mut self.look().behaviour);
+    }
+
     /// Holds calls at a gate from now on.
     pub fn hold_at(&self, gate: &Gate) {
         self.look().gate = Some(gate.clone());
@@ -119,6 +124,17 @@ impl CloudMap {
     /// Asks for a fault.
     pub fn inject(&self, fault: Fault) {
         self.look().faults.push(fault);
+    }
+
+    /// Refuses every call of an operation from now on.
+    pub fn deny(&self, operation: &str) {
+        self.inject(Fault::on(operation, FaultKind::AccessDenied).always());
+    }
+
+    /// The same of the calls about one service.
+    pub fn deny_in(&self, service: &str, operation: &str) {
+        let denied = Fault::on(operation, FaultKind::AccessDenied);
+        self.inject(denied.service(service).always());
     }
 
     /// Whether no fault is due any more.

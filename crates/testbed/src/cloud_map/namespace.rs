@@ -6,66 +6,30 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::dispatch::Output;
 use super::id::last_part;
 use super::input::{Filter, Input, Page, absent};
 use super::operation::{Effect, Failure, Operation, Targets};
 use super::resource::{Namespace, NamespaceKind};
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 use super::{id, tag};
 
 /// Assumed (soa_of_a_private_namespace): 15 s if a request names none.
 const DEFAULT_SOA_TTL: i64 = 15;
 
 impl State {
-    pub(super) fn create_http_namespace(&mut self, input: Input<'_>) -> Output {
-        let name = input.text("Name", 1024)?;
-        self.create_namespace(
-            input,
-            name,
-            NamespaceKind::Http,
-            id::is_namespace_name(name, 1024),
-            None,
-        )
-    }
-
-    pub(super) fn create_private_dns_namespace(&mut self, input: Input<'_>) -> Output {
-        let (name, vpc) = (input.text("Name", 253)?, input.text("Vpc", 64)?);
-        self.create_namespace(
-            input,
-            name,
-            NamespaceKind::DnsPrivate,
-            id::is_namespace_name(name, 253),
-            Some(vpc),
-        )
-    }
-
-    pub(super) fn create_public_dns_namespace(&mut self, input: Input<'_>) -> Output {
-        let name = input.text("Name", 253)?;
-        self.create_namespace(
-            input,
-            name,
-            NamespaceKind::DnsPublic,
-            id::is_public_domain(name),
-            None,
-        )
-    }
-
-    fn create_namespace(
-        &mut self,
-        input: Input<'_>,
-        name: &str,
-        kind: NamespaceKind,
-        is_well_formed: bool,
-        vpc: Option<&str>,
-    ) -> Output {
+    pub fn create_namespace(&mut self, input: Input<'_>, kind: NamespaceKind) -> Checked<Value> {
+        let longest = if kind == NamespaceKind::Http { 1024 } else { 253 };
+        let name = input.text("Name", longest)?;
+        let is_private = kind == NamespaceKind::DnsPrivate;
+        let vpc = is_private.then(|| input.text("Vpc", 64)).transpose()?;
+        let is_well_formed = match kind {
+            NamespaceKind::DnsPublic => id::is_public_domain(name),
+            _ => id::is_namespace_name(name, longest),
+        };
         if !is_well_formed {
-            return Err(ApiError::constraint(
-                "Name",
-                name,
-                "Member must satisfy the pattern of its namespace type",
-            ));
+            let constraint = "Member must satisfy the pattern of its namespace type";
+            return Err(ApiError::constraint("Name", name, constraint));
         }
         let tags = tag::read(input)?;
         tag::refuse_too_many(&tags, name)?;
@@ -75,11 +39,8 @@ impl State {
         // Assumed (namespace_by_the_same_request): what exists is refused to the same request, too.
         if let Some((id, twin)) = self.twin(name, kind, vpc) {
             let creator = twin.creator_request_id.as_deref().unwrap_or_default();
-            let error = ApiError::new(
-                400,
-                "NamespaceAlreadyExists",
-                format!("The namespace {name} already exists"),
-            );
+            let message = format!("The namespace {name} already exists");
+            let error = ApiError::new(400, "NamespaceAlreadyExists", message);
             return Err(error.with("NamespaceId", id).with("CreatorRequestId", creator));
         }
         if self.namespaces.len() >= self.behaviour.namespaces {
@@ -95,7 +56,7 @@ impl State {
     }
 
     /// A namespace with nothing but its name; every DNS namespace brings a hosted zone.
-    pub(super) fn new_namespace(
+    pub fn new_namespace(
         &mut self,
         name: &str,
         kind: NamespaceKind,
@@ -133,7 +94,7 @@ impl State {
     }
 
     /// Assumed (no case): a request id under way is refused for another name, too. To ask, a call must meet a creation.
-    fn refuse_same_request(&self, creator_request_id: Option<&str>) -> Result<(), ApiError> {
+    fn refuse_same_request(&self, creator_request_id: Option<&str>) -> Checked<()> {
         let same = |id: &Option<String>| id.is_some() && id.as_deref() == creator_request_id;
         let mut in_flight = self.operations.in_flight();
         let duplicate = in_flight.find(|(_, operation)| {
@@ -147,7 +108,7 @@ impl State {
 
     /// Refuses a name that is being created as a namespace of any type (a log of Terraform of 24 Oct 2023, aws/aws-cdk
     /// 25554). For a while that may also hold for one that was created.
-    fn refuse_same_creation(&self, name: &str) -> Result<(), ApiError> {
+    fn refuse_same_creation(&self, name: &str) -> Checked<()> {
         let is_same = |operation: &Operation| {
             let Effect::CreateNamespace(namespace) = &operation.effect else { return false };
             namespace.name == name
@@ -164,7 +125,7 @@ impl State {
         })
     }
 
-    pub(super) fn finish_create_namespace(
+    pub fn finish_create_namespace(
         &mut self,
         id: &str,
         namespace: Namespace,
@@ -186,7 +147,7 @@ impl State {
 
     /// Puts a namespace into the registry; a name that is taken as HttpName gets a suffix there.
     /// Assumed (dns_namespace_beside_http): a suffix also if the other namespace is of another type.
-    pub(super) fn add_namespace(&mut self, id: String, mut namespace: Namespace) {
+    pub fn add_namespace(&mut self, id: String, mut namespace: Namespace) {
         let mut others = self.namespaces.values().filter(|other| other.owner == namespace.owner);
         if others.any(|other| other.http_name == namespace.http_name) {
             namespace.http_name = format!("{}-{}", namespace.name, self.ids.suffix());
@@ -196,10 +157,8 @@ impl State {
 }
 
 /// The SOA record's time to live in the properties of a new or changed DNS namespace.
-pub(super) fn soa_ttl(input: Input<'_>) -> Result<Option<i64>, ApiError> {
-    let Some(properties) = input.object("Properties")? else {
-        return Ok(None);
-    };
+pub fn soa_ttl(input: Input<'_>) -> Checked<Option<i64>> {
+    let Some(properties) = input.object("Properties")? else { return Ok(None) };
     let dns = properties.object("DnsProperties")?.ok_or_else(|| absent("DnsProperties"))?;
     let soa = dns.object("SOA")?.ok_or_else(|| absent("SOA"))?;
     soa.integer("TTL", 0..=2_147_483_647)?.ok_or_else(|| absent("TTL")).map(Some)
@@ -210,7 +169,7 @@ const LONGEST_ARN: usize = 255;
 impl State {
     /// From its acceptance on no read shows the namespace. A second deletion meanwhile is a DuplicateRequest (comments in
     /// the tests of getmoto/moto).
-    pub(super) fn delete_namespace(&mut self, input: Input<'_>) -> Output {
+    pub fn delete_namespace(&mut self, input: Input<'_>) -> Checked<Value> {
         let given = input.text("Id", LONGEST_ARN)?;
         let targets = |id: &str| Targets { namespace: id.to_owned(), ..Targets::default() };
         self.refuse_duplicate(&targets(last_part(given)))?;
@@ -222,13 +181,13 @@ impl State {
     }
 
     /// Hides a namespace, or shows it again since its deletion has failed.
-    pub(super) fn leave(&mut self, id: &str, is_leaving: bool) {
+    pub fn leave(&mut self, id: &str, is_leaving: bool) {
         if let Some(namespace) = self.namespaces.get_mut(id) {
             namespace.is_leaving = is_leaving;
         }
     }
 
-    fn refuse_with_services(&self, id: &str) -> Result<(), ApiError> {
+    fn refuse_with_services(&self, id: &str) -> Checked<()> {
         match self.services.values().filter(|service| service.namespace == id).count() {
             0 => Ok(()),
             count => {
@@ -237,11 +196,7 @@ impl State {
         }
     }
 
-    pub(super) fn finish_delete_namespace(
-        &mut self,
-        id: &str,
-        ended: Instant,
-    ) -> Result<(), Failure> {
+    pub fn finish_delete_namespace(&mut self, id: &str, ended: Instant) -> Result<(), Failure> {
         self.refuse_with_services(id)
             .map_err(|error| Failure { code: "INTERNAL_FAILURE", message: error.message })?;
         self.leave(id, true);
@@ -254,14 +209,14 @@ impl State {
     }
 
     /// Frees the names of namespaces that were deleted.
-    pub(super) fn forget_deleted_namespaces(&mut self) {
+    pub fn forget_deleted_namespaces(&mut self) {
         let now = self.now;
         let is_gone = |at: &Instant| *at <= now;
         self.namespaces.retain(|_, namespace| !namespace.free_from.as_ref().is_some_and(is_gone));
     }
 
     /// The namespace that a member of a request names by id or ARN.
-    pub(super) fn namespace_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
+    pub fn namespace_id(&self, input: Input<'_>, member: &str) -> Checked<String> {
         let given = input.text(member, LONGEST_ARN)?;
         let id = self.known_namespace(given);
         id.map(str::to_owned).ok_or_else(|| ApiError::missing("NamespaceNotFound", given))
@@ -277,7 +232,7 @@ const FILTERS: [(&str, &[&str]); 4] = [
 ];
 
 impl State {
-    pub(super) fn get_namespace(&mut self, input: Input<'_>) -> Output {
+    pub fn get_namespace(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = self.namespace_id(input, "Id")?;
         let namespace = &self.namespaces[&id];
         let mut shown = self.show_namespace(&id, namespace);
@@ -287,7 +242,7 @@ impl State {
         Ok(json!({ "Namespace": shown }))
     }
 
-    pub(super) fn list_namespaces(&mut self, input: Input<'_>) -> Output {
+    pub fn list_namespaces(&mut self, input: Input<'_>) -> Checked<Value> {
         let filters = Filter::read(input, &FILTERS)?;
         let (page, token) = Page::read(input, "namespaces", self.behaviour.page_limit)?
             .cut(self.listed_namespaces().map(|(id, namespace)| (id, (id, namespace))));
@@ -314,7 +269,7 @@ impl State {
     }
 
     /// How the filter RESOURCE_OWNER calls an account.
-    pub(super) fn owner_word(&self, account: &str) -> &'static str {
+    pub fn owner_word(&self, account: &str) -> &'static str {
         if account == self.account { "SELF" } else { "OTHER_ACCOUNTS" }
     }
 
@@ -346,7 +301,7 @@ impl State {
 }
 
 /// A page's body with its NextToken, if there is one.
-pub(super) fn with_token(mut body: Value, token: Option<String>) -> Value {
+pub fn with_token(mut body: Value, token: Option<String>) -> Value {
     if let Some(token) = token {
         body["NextToken"] = json!(token);
     }

@@ -12,31 +12,37 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::dispatch::Output;
 use super::input::Input;
 use super::resource::{DnsConfig, Instance, Namespace, NamespaceKind};
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 /// What an operation works on.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Targets {
-    pub(super) namespace: String,
-    pub(super) service: Option<String>,
-    pub(super) instance: Option<String>,
+pub struct Targets {
+    pub namespace: String,
+    pub service: Option<String>,
+    pub instance: Option<String>,
+}
+
+impl Targets {
+    pub fn instance(namespace: &str, service: &str, instance: &str) -> Self {
+        let [namespace, service, instance] = [namespace, service, instance].map(str::to_owned);
+        Self { namespace, service: Some(service), instance: Some(instance) }
+    }
 }
 
 /// How an operation is to end against its effect: an ErrorCode with its text.
 #[derive(Clone)]
-pub(super) struct Failure {
-    pub(super) code: &'static str,
-    pub(super) message: String,
+pub struct Failure {
+    pub code: &'static str,
+    pub message: String,
 }
 
 impl Failure {
     /// The thing to change went away meanwhile.
     /// Assumed (code_of_a_registration_in_a_deleted_service): INTERNAL_FAILURE.
-    pub(super) fn gone(id: &str) -> Self {
+    pub fn gone(id: &str) -> Self {
         Self { code: "INTERNAL_FAILURE", message: format!("{id} does not exist any more") }
     }
 
@@ -55,20 +61,20 @@ impl Failure {
 }
 
 /// One operation.
-pub(super) struct Operation {
-    pub(super) effect: Effect,
-    pub(super) targets: Targets,
-    pub(super) creator_request_id: Option<String>,
-    pub(super) submitted: Instant,
+pub struct Operation {
+    pub effect: Effect,
+    pub targets: Targets,
+    pub creator_request_id: Option<String>,
+    pub submitted: Instant,
     begins: Instant,
     due: Option<Instant>,
-    pub(super) failure: Option<Failure>,
+    pub failure: Option<Failure>,
     settled: bool,
 }
 
 impl Operation {
     /// The status and since when it is so.
-    pub(super) fn status(&self, now: Instant) -> (&'static str, Instant) {
+    pub fn status(&self, now: Instant) -> (&'static str, Instant) {
         match (self.settled, self.due, &self.failure) {
             (true, Some(due), Some(_)) => ("FAIL", due),
             (true, Some(due), None) => ("SUCCESS", due),
@@ -78,14 +84,14 @@ impl Operation {
     }
 
     /// When it ended well.
-    pub(super) fn succeeded(&self) -> Option<Instant> {
+    pub fn succeeded(&self) -> Option<Instant> {
         self.due.filter(|_| self.settled && self.failure.is_none())
     }
 }
 
 /// All operations since the start, and which of them are in flight.
 #[derive(Default)]
-pub(super) struct Operations {
+pub struct Operations {
     all: BTreeMap<String, Operation>,
     in_flight: BTreeSet<(Option<Instant>, u64, String)>,
     /// Which operation in flight works on what.
@@ -94,11 +100,11 @@ pub(super) struct Operations {
     last: BTreeMap<Targets, (String, Instant)>,
     accepted: u64,
     /// What the next accepted operation is to suffer.
-    pub(super) next: Option<Fate>,
+    pub next: Option<Fate>,
 }
 
 /// A fault that shows only in the operation.
-pub(super) enum Fate {
+pub enum Fate {
     Fails(&'static str),
     Denied(&'static str),
     Hangs,
@@ -106,7 +112,7 @@ pub(super) enum Fate {
 
 impl Operations {
     /// Accepts an operation that takes `delay`.
-    pub(super) fn accept(
+    pub fn accept(
         &mut self,
         id: String,
         effect: Effect,
@@ -141,32 +147,32 @@ impl Operations {
     }
 
     /// The operation in flight on these targets.
-    pub(super) fn busy(&self, targets: &Targets) -> Option<&String> {
+    pub fn busy(&self, targets: &Targets) -> Option<&String> {
         self.busy.get(targets)
     }
 
     /// The last operation on these targets that has ended, and when.
-    pub(super) fn last(&self, targets: &Targets) -> Option<&(String, Instant)> {
+    pub fn last(&self, targets: &Targets) -> Option<&(String, Instant)> {
         self.last.get(targets)
     }
 
     /// The operations that have not ended.
-    pub(super) fn in_flight(&self) -> impl Iterator<Item = (&String, &Operation)> {
+    pub fn in_flight(&self) -> impl Iterator<Item = (&String, &Operation)> {
         self.in_flight.iter().map(|(_, _, id)| (id, &self.all[id]))
     }
 
     /// All operations by id.
-    pub(super) fn all(&self) -> &BTreeMap<String, Operation> {
+    pub fn all(&self) -> &BTreeMap<String, Operation> {
         &self.all
     }
 
     /// One operation, to write down why it failed after all.
-    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Operation> {
+    pub fn get_mut(&mut self, id: &str) -> Option<&mut Operation> {
         self.all.get_mut(id)
     }
 
     /// Ends the operations that would never end, as failed.
-    pub(super) fn end_hanging(&mut self, now: Instant) {
+    pub fn end_hanging(&mut self, now: Instant) {
         let hangs = |(due, _, _): &(Option<Instant>, u64, String)| due.is_none();
         for (_, number, id) in self.in_flight.extract_if(.., hangs).collect::<Vec<_>>() {
             if let Some(operation) = self.all.get_mut(&id) {
@@ -178,7 +184,7 @@ impl Operations {
     }
 
     /// Ends the next operation that is due by `now` and gives its id and when it ended.
-    pub(super) fn settle_next(&mut self, now: Instant) -> Option<(String, Instant)> {
+    pub fn settle_next(&mut self, now: Instant) -> Option<(String, Instant)> {
         let entry =
             self.in_flight.iter().find(|(due, _, _)| due.is_some_and(|due| due <= now))?.clone();
         self.in_flight.remove(&entry);
@@ -192,7 +198,7 @@ impl Operations {
 }
 
 impl State {
-    pub(super) fn get_operation(&mut self, input: Input<'_>) -> Output {
+    pub fn get_operation(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = input.text("OperationId", 255)?;
         let asked = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
         let operation = self.operations.all().get(id);
@@ -225,7 +231,7 @@ fn show_targets(targets: &Targets) -> BTreeMap<&'static str, &str> {
 
 /// What an operation changes when it succeeds.
 #[derive(Clone)]
-pub(super) enum Effect {
+pub enum Effect {
     CreateNamespace(Box<Namespace>),
     DeleteNamespace,
     UpdateService {
@@ -243,7 +249,7 @@ pub(super) enum Effect {
 
 impl Effect {
     /// The operation's type in the API's words.
-    pub(super) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::CreateNamespace(_) => "CREATE_NAMESPACE",
             Self::DeleteNamespace => "DELETE_NAMESPACE",
@@ -254,7 +260,7 @@ impl Effect {
     }
 
     /// The call that began it, as DuplicateRequest names it.
-    pub(super) fn call(&self) -> &'static str {
+    pub fn call(&self) -> &'static str {
         match self {
             Self::CreateNamespace(namespace) => match namespace.kind {
                 NamespaceKind::Http => "CreateHttpNamespace",
@@ -271,7 +277,7 @@ impl Effect {
 
 impl State {
     /// Does what an operation was accepted for, as of `ended`.
-    pub(super) fn apply(
+    pub fn apply(
         &mut self,
         effect: Effect,
         targets: &Targets,

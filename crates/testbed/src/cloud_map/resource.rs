@@ -76,55 +76,55 @@ impl DnsConfig {
 
 /// A namespace.
 #[derive(Clone, Debug)]
-pub(super) struct Namespace {
+pub struct Namespace {
     /// The account that it belongs to, which may share it with this one.
-    pub(super) owner: String,
-    pub(super) name: String,
-    pub(super) http_name: String,
-    pub(super) kind: NamespaceKind,
-    pub(super) vpc: Option<String>,
-    pub(super) hosted_zone: Option<String>,
-    pub(super) soa_ttl: i64,
-    pub(super) description: Option<String>,
-    pub(super) creator_request_id: Option<String>,
-    pub(super) created: Instant,
-    pub(super) tags: BTreeMap<String, String>,
+    pub owner: String,
+    pub name: String,
+    pub http_name: String,
+    pub kind: NamespaceKind,
+    pub vpc: Option<String>,
+    pub hosted_zone: Option<String>,
+    pub soa_ttl: i64,
+    pub description: Option<String>,
+    pub creator_request_id: Option<String>,
+    pub created: Instant,
+    pub tags: BTreeMap<String, String>,
     /// When lists show it.
-    pub(super) listed_from: Instant,
+    pub listed_from: Instant,
     /// Its deletion was accepted: no read shows it, and its name is taken.
-    pub(super) is_leaving: bool,
+    pub is_leaving: bool,
     /// When its name is free, if its deletion has ended.
-    pub(super) free_from: Option<Instant>,
+    pub free_from: Option<Instant>,
 }
 
 /// A service and all that hangs on it.
-pub(super) struct Service {
-    pub(super) name: String,
-    pub(super) namespace: String,
-    pub(super) description: Option<String>,
-    pub(super) dns: Option<DnsConfig>,
-    pub(super) health_check: Option<Value>,
-    pub(super) custom_health: bool,
-    pub(super) creator_request_id: Option<String>,
-    pub(super) created: Instant,
-    pub(super) tags: BTreeMap<String, String>,
-    pub(super) attributes: BTreeMap<String, String>,
+pub struct Service {
+    pub name: String,
+    pub namespace: String,
+    pub description: Option<String>,
+    pub dns: Option<DnsConfig>,
+    pub health_check: Option<Value>,
+    pub custom_health: bool,
+    pub creator_request_id: Option<String>,
+    pub created: Instant,
+    pub tags: BTreeMap<String, String>,
+    pub attributes: BTreeMap<String, String>,
     /// Changed by `State::put` alone.
-    pub(super) instances: BTreeMap<String, History>,
-    pub(super) health: BTreeMap<String, Health>,
-    pub(super) revisions: Vec<(Instant, i64)>,
+    pub instances: BTreeMap<String, History>,
+    pub health: BTreeMap<String, Health>,
+    pub revisions: Vec<(Instant, i64)>,
     /// The end of its last deregistration.
-    pub(super) last_removal: Option<Instant>,
+    pub last_removal: Option<Instant>,
 }
 
 impl Service {
     /// The instance as it is, however long reads take to see it.
-    pub(super) fn instance(&self, id: &str) -> Option<&Arc<Instance>> {
+    pub fn instance(&self, id: &str) -> Option<&Arc<Instance>> {
         self.instances.get(id)?.truth()
     }
 
     /// The part of `State::put` that is the service's.
-    pub(super) fn put(
+    pub fn put(
         &mut self,
         id: &str,
         ended: Instant,
@@ -141,36 +141,33 @@ impl Service {
     }
 
     /// All instances as they are.
-    pub(super) fn present(&self) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
+    pub fn present(&self) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
         self.instances.iter().filter_map(|(id, history)| Some((id, history.truth()?)))
     }
 
     /// All instances as the control plane shows them now.
-    pub(super) fn listed(&self, now: Instant) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
+    pub fn listed(&self, now: Instant) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
         self.instances.iter().filter_map(move |(id, history)| Some((id, history.listed(now)?)))
     }
 
     /// All instances as the discovery plane shows them now.
-    pub(super) fn discovered(
-        &self,
-        now: Instant,
-    ) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
+    pub fn discovered(&self, now: Instant) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
         self.instances.iter().filter_map(move |(id, history)| Some((id, history.discovered(now)?)))
     }
 }
 
 /// An instance: immutable, replaced as a whole by each registration.
 #[derive(Debug, PartialEq)]
-pub(super) struct Instance {
-    pub(super) attributes: BTreeMap<String, String>,
+pub struct Instance {
+    pub attributes: BTreeMap<String, String>,
     /// The account that registered it.
-    pub(super) created_by: String,
-    pub(super) creator_request_id: Option<String>,
+    pub created_by: String,
+    pub creator_request_id: Option<String>,
 }
 
 /// The versions of one instance id, oldest first; `None` is an absence.
 #[derive(Default)]
-pub(super) struct History(Vec<Version>);
+pub struct History(Vec<Version>);
 
 struct Version {
     listed_from: Instant,
@@ -180,7 +177,7 @@ struct Version {
 
 impl History {
     /// Adds what is true from now on, and from when the control plane and the discovery plane show it.
-    pub(super) fn push(
+    pub fn push(
         &mut self,
         now: Instant,
         (listed_from, discovered_from): (Instant, Instant),
@@ -195,7 +192,7 @@ impl History {
     }
 
     /// Whether nothing is there and every reader knows it.
-    pub(super) fn is_forgotten(&self, now: Instant) -> bool {
+    pub fn is_forgotten(&self, now: Instant) -> bool {
         let known = |last: &Version| {
             last.instance.is_none() && last.listed_from <= now && last.discovered_from <= now
         };
@@ -203,17 +200,17 @@ impl History {
     }
 
     /// What is true, however long reads take to see it.
-    pub(super) fn truth(&self) -> Option<&Arc<Instance>> {
+    pub fn truth(&self) -> Option<&Arc<Instance>> {
         self.0.last()?.instance.as_ref()
     }
 
     /// What the control plane shows now.
-    pub(super) fn listed(&self, now: Instant) -> Option<&Arc<Instance>> {
+    pub fn listed(&self, now: Instant) -> Option<&Arc<Instance>> {
         self.0.iter().rev().find(|version| version.listed_from <= now)?.instance.as_ref()
     }
 
     /// What the discovery plane shows now.
-    pub(super) fn discovered(&self, now: Instant) -> Option<&Arc<Instance>> {
+    pub fn discovered(&self, now: Instant) -> Option<&Arc<Instance>> {
         self.0.iter().rev().find(|version| version.discovered_from <= now)?.instance.as_ref()
     }
 }

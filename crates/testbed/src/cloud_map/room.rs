@@ -9,13 +9,13 @@ use tokio::time::Instant;
 use super::operation::{Effect, Targets};
 use super::resource::Instance;
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 const INSTANCES_PER_SERVICE: usize = 1000;
 
 /// Places that are taken, by the id of the service or namespace.
 #[derive(Default)]
-pub(super) struct Room(BTreeMap<String, usize>);
+pub struct Room(BTreeMap<String, usize>);
 
 impl Room {
     fn taken(&self, id: &str) -> usize {
@@ -39,11 +39,7 @@ impl Room {
 impl State {
     /// An id that exists is replaced and takes no room.
     /// Assumed (no case): a registration on its way counts as there. To ask, 1,000 instances are needed.
-    pub(super) fn refuse_above_limits(
-        &self,
-        targets: &Targets,
-        adds: bool,
-    ) -> Result<(), ApiError> {
+    pub fn refuse_above_limits(&self, targets: &Targets, adds: bool) -> Checked<()> {
         if !adds {
             return Ok(());
         }
@@ -64,7 +60,7 @@ impl State {
     }
 
     /// Keeps a place for an accepted registration, or gives it back when the operation has ended.
-    pub(super) fn reserve(&mut self, effect: &Effect, targets: &Targets, ended: bool) {
+    pub fn reserve(&mut self, effect: &Effect, targets: &Targets, ended: bool) {
         if let (Effect::Register { adds: true, .. }, Some(service)) = (effect, &targets.service) {
             if ended {
                 self.room.free(service, &targets.namespace);
@@ -76,7 +72,7 @@ impl State {
 
     /// Writes what becomes of one instance at `ended`, and from when each plane shows it: the control plane's time
     /// first. Every change of an instance goes through here, so that it is counted and the guard looks at it.
-    pub(super) fn put(
+    pub fn put(
         &mut self,
         service_id: &str,
         id: &str,

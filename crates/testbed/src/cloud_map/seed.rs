@@ -25,6 +25,14 @@ pub enum ServiceKind {
     },
 }
 
+impl ServiceKind {
+    /// These records, which live for a minute.
+    pub fn of_records(records: &[RecordType]) -> Self {
+        let records = records.iter().map(|record| (*record, 60)).collect();
+        Self::Dns { records, custom_health: false }
+    }
+}
+
 impl CloudMap {
     /// Creates a namespace, a private one in a VPC of its own, and gives its id. A name may come again.
     pub fn namespace(&self, name: &str, kind: NamespaceKind) -> String {
@@ -243,6 +251,21 @@ impl CloudMap {
         found.next().map(|(id, _)| id.clone())
     }
 
+    /// The id of a service that must be there.
+    pub fn service_id(&self, namespace_name: &str, service_name: &str) -> String {
+        let found = self.find_service(namespace_name, service_name);
+        found.unwrap_or_else(|| panic!("there is no service {namespace_name}/{service_name}"))
+    }
+
+    /// The service of a name in the namespace of a name; either is created, found by the API alone, if it is not there.
+    pub fn ensure_service(&self, namespace_name: &str, service_name: &str) -> String {
+        let namespace = self.find_namespace(namespace_name);
+        let namespace =
+            namespace.unwrap_or_else(|| self.namespace(namespace_name, NamespaceKind::Http));
+        let found = self.find_service(namespace_name, service_name);
+        found.unwrap_or_else(|| self.service(&namespace, service_name, ServiceKind::Http))
+    }
+
     /// A namespace by its name.
     pub fn namespace_view(&self, name: &str) -> NamespaceView {
         let state = self.look();
@@ -261,12 +284,7 @@ impl CloudMap {
 
     /// The id of a namespace by its name.
     pub fn find_namespace(&self, name: &str) -> Option<String> {
-        let state = self.look();
-        state
-            .namespaces
-            .iter()
-            .find(|(_, namespace)| namespace.name == name && !namespace.is_leaving)
-            .map(|(id, _)| id.clone())
+        self.namespaces().into_iter().find(|(_, it)| it == name).map(|(id, _)| id)
     }
 }
 

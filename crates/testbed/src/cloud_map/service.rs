@@ -5,22 +5,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::dispatch::Output;
 use super::dns::Settings;
 use super::input::{Filter, Input, Page, absent};
 use super::namespace::with_token;
 use super::operation::{Effect, Failure, Targets};
 use super::resource::{DnsConfig, NamespaceKind, RecordType, Service};
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 use super::{dns, id, tag};
 
-pub(super) const LONGEST_ARN: usize = 255;
+pub const LONGEST_ARN: usize = 255;
 /// As large as in the AWS CLI's example of discover-instances: a client that reads it as a float loses the last digits.
 const FIRST_REVISION: i64 = 85_648_075_627_387_284;
 
 impl State {
-    pub(super) fn create_service(&mut self, input: Input<'_>) -> Output {
+    pub fn create_service(&mut self, input: Input<'_>) -> Checked<Value> {
         let name = input.text("Name", 127)?;
         if !id::is_service_name(name) {
             return Err(ApiError::constraint(
@@ -52,7 +51,7 @@ impl State {
     }
 
     /// A service with nothing but its name.
-    pub(super) fn new_service(&self, namespace: &str, name: &str) -> Service {
+    pub fn new_service(&self, namespace: &str, name: &str) -> Service {
         Service {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
@@ -72,7 +71,7 @@ impl State {
     }
 
     /// The namespace is named beside DnsConfig, or by older clients inside it.
-    fn namespace_of_new_service(&self, input: Input<'_>) -> Result<String, ApiError> {
+    fn namespace_of_new_service(&self, input: Input<'_>) -> Checked<String> {
         match (input.optional_text("NamespaceId", LONGEST_ARN)?, input.object("DnsConfig")?) {
             (None, Some(dns)) => self.namespace_id(dns, "NamespaceId"),
             _ => self.namespace_id(input, "NamespaceId"),
@@ -80,20 +79,20 @@ impl State {
     }
 
     /// Puts a service into the registry.
-    pub(super) fn add_service(&mut self, id: String, service: Service) {
+    pub fn add_service(&mut self, id: String, service: Service) {
         self.names.insert(self.name_key(&service.namespace, &service.name), id.clone());
         self.services.insert(id, service);
     }
 
     /// The id of a service that had this name, or a new one.
-    pub(super) fn id_of_new_service(&mut self, namespace: &str, name: &str) -> String {
+    pub fn id_of_new_service(&mut self, namespace: &str, name: &str) -> String {
         let former = self.former_names.get(&self.name_key(namespace, name)).cloned();
         let returns = self.behaviour.service_ids_return;
         former.filter(|_| returns).unwrap_or_else(|| self.ids.service())
     }
 
     /// Removes a service from the registry.
-    pub(super) fn take_service(&mut self, id: &str) {
+    pub fn take_service(&mut self, id: &str) {
         let Some(service) = self.services.remove(id) else { return };
         let key = self.name_key(&service.namespace, &service.name);
         self.names.remove(&key);
@@ -101,28 +100,26 @@ impl State {
     }
 
     /// In DNS, names that differ only by case are the same name.
-    pub(super) fn name_key(&self, namespace: &str, name: &str) -> (String, String) {
+    pub fn name_key(&self, namespace: &str, name: &str) -> (String, String) {
         let in_dns = self.namespaces[namespace].kind != NamespaceKind::Http;
         let name = if in_dns { name.to_ascii_lowercase() } else { name.to_owned() };
         (namespace.to_owned(), name)
     }
 
     /// The service that has a name, or in DNS one that differs from it by case alone.
-    pub(super) fn twin_of(&self, namespace: &str, name: &str) -> Option<(&String, &Service)> {
+    pub fn twin_of(&self, namespace: &str, name: &str) -> Option<(&String, &Service)> {
         let id = self.names.get(&self.name_key(namespace, name))?;
         self.services.get_key_value(id)
     }
 
     /// The service that has exactly this name.
-    pub(super) fn named(&self, namespace: &str, name: &str) -> Option<(&String, &Service)> {
+    pub fn named(&self, namespace: &str, name: &str) -> Option<(&String, &Service)> {
         self.twin_of(namespace, name).filter(|(_, service)| service.name == name)
     }
 
     /// Assumed (service_by_the_same_request): a name is refused to the request that made the first service, too.
-    fn refuse_same_name(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
-        let Some((id, twin)) = self.twin_of(namespace, name) else {
-            return Ok(());
-        };
+    fn refuse_same_name(&self, namespace: &str, name: &str) -> Checked<()> {
+        let Some((id, twin)) = self.twin_of(namespace, name) else { return Ok(()) };
         if self.now < twin.created + self.behaviour.service_creation_race {
             return Err(ApiError::unnamed());
         }
@@ -134,7 +131,7 @@ impl State {
             .with("CreatorRequestId", creator))
     }
 
-    pub(super) fn delete_service(&mut self, input: Input<'_>) -> Output {
+    pub fn delete_service(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = self.service_id(input, "Id")?;
         // Assumed (service_is_busy): an instance on its way counts as there.
         let busy = self
@@ -151,7 +148,7 @@ impl State {
         Ok(json!({}))
     }
 
-    pub(super) fn update_service(&mut self, input: Input<'_>) -> Output {
+    pub fn update_service(&mut self, input: Input<'_>) -> Checked<Value> {
         let change = input.object("Service")?.ok_or_else(|| absent("Service"))?;
         let description = change.optional_text("Description", 1024)?.map(str::to_owned);
         let id = self.service_id(input, "Id")?;
@@ -187,7 +184,7 @@ impl State {
 
     /// Records and health check that the change left out are gone.
     /// Assumed (update_without_a_description): the description, too, since a client must not rely on its staying.
-    pub(super) fn finish_update_service(
+    pub fn finish_update_service(
         &mut self,
         id: &str,
         description: Option<String>,
@@ -202,7 +199,7 @@ impl State {
     }
 
     /// The service that a member of a request names by id or ARN.
-    pub(super) fn service_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
+    pub fn service_id(&self, input: Input<'_>, member: &str) -> Checked<String> {
         let given = input.text(member, LONGEST_ARN)?;
         let id = self.known_service(given);
         id.map(str::to_owned).ok_or_else(|| ApiError::missing("ServiceNotFound", given))
@@ -211,7 +208,7 @@ impl State {
 
 /// Times to live may change and records may go; a record type that was not there cannot come. The words are those of
 /// hashicorp/terraform-provider-aws, pull request 2613, as are those of the check's type.
-fn changed_records(service: &Service, change: Input<'_>) -> Result<DnsConfig, ApiError> {
+fn changed_records(service: &Service, change: Input<'_>) -> Checked<DnsConfig> {
     let records = dns::dns_records(change)?;
     match &service.dns {
         Some(dns) if records.iter().all(|(kind, _)| dns.has(*kind)) => {
@@ -234,7 +231,7 @@ fn words<'a>(records: impl Iterator<Item = &'a (RecordType, i64)>) -> String {
 const ATTRIBUTES_PER_SERVICE: usize = 30;
 
 impl State {
-    pub(super) fn get_service_attributes(&mut self, input: Input<'_>) -> Output {
+    pub fn get_service_attributes(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = self.service_id(input, "ServiceId")?;
         let namespace = &self.services[&id].namespace;
         Ok(json!({ "ServiceAttributes": {
@@ -244,7 +241,7 @@ impl State {
         }}))
     }
 
-    pub(super) fn update_service_attributes(&mut self, input: Input<'_>) -> Output {
+    pub fn update_service_attributes(&mut self, input: Input<'_>) -> Checked<Value> {
         let new = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
         refuse_size(new.len())?;
         if let Some((key, _)) =
@@ -265,7 +262,7 @@ impl State {
         Ok(json!({}))
     }
 
-    pub(super) fn delete_service_attributes(&mut self, input: Input<'_>) -> Output {
+    pub fn delete_service_attributes(&mut self, input: Input<'_>) -> Checked<Value> {
         let keys = input.texts("Attributes")?.ok_or_else(|| absent("Attributes"))?;
         refuse_size(keys.len())?;
         let id = self.service_id(input, "ServiceId")?;
@@ -275,7 +272,7 @@ impl State {
     }
 }
 
-fn refuse_size(size: usize) -> Result<(), ApiError> {
+fn refuse_size(size: usize) -> Checked<()> {
     if (1..=ATTRIBUTES_PER_SERVICE).contains(&size) {
         return Ok(());
     }
@@ -287,12 +284,12 @@ fn refuse_size(size: usize) -> Result<(), ApiError> {
 const FILTERS: [(&str, &[&str]); 2] = [("NAMESPACE_ID", &["EQ"]), ("RESOURCE_OWNER", &["EQ"])];
 
 impl State {
-    pub(super) fn get_service(&mut self, input: Input<'_>) -> Output {
+    pub fn get_service(&mut self, input: Input<'_>) -> Checked<Value> {
         let id = self.service_id(input, "Id")?;
         Ok(json!({ "Service": self.show_service(&id, &self.services[&id]) }))
     }
 
-    pub(super) fn list_services(&mut self, input: Input<'_>) -> Output {
+    pub fn list_services(&mut self, input: Input<'_>) -> Checked<Value> {
         let filters = Filter::read(input, &FILTERS)?;
         let (page, token) = Page::read(input, "services", self.behaviour.page_limit)?
             .cut(self.services.iter().map(|(id, service)| (id, (id, service))));
@@ -312,7 +309,7 @@ impl State {
     }
 
     /// A service as CreateService and GetService show it.
-    pub(super) fn show_service(&self, id: &str, service: &Service) -> Value {
+    pub fn show_service(&self, id: &str, service: &Service) -> Value {
         let mut shown = self.summarize_service(id, service);
         shown["NamespaceId"] = json!(service.namespace);
         if service.dns.is_some() {

@@ -6,53 +6,52 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::behaviour::{Behaviour, Buckets};
-use super::dispatch::Output;
 use super::fault::Fault;
 use super::guard::{Exporters, Guard, Kept};
 use super::id::Ids;
 use super::operation::{Effect, Operations, Targets};
 use super::resource::{Namespace, Service};
 use super::room::Room;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 use crate::gate::Gate;
 
 /// The state of one account in one Region.
-pub(super) struct State {
-    pub(super) region: String,
-    pub(super) account: String,
-    pub(super) now: Instant,
+pub struct State {
+    pub region: String,
+    pub account: String,
+    pub now: Instant,
     /// Grows with all that may have changed something.
-    pub(super) revision: u64,
+    pub revision: u64,
     began: (Instant, f64),
-    pub(super) ids: Ids,
-    pub(super) namespaces: BTreeMap<String, Namespace>,
-    pub(super) services: BTreeMap<String, Service>,
+    pub ids: Ids,
+    pub namespaces: BTreeMap<String, Namespace>,
+    pub services: BTreeMap<String, Service>,
     /// The services' ids by namespace and name.
-    pub(super) names: BTreeMap<(String, String), String>,
+    pub names: BTreeMap<(String, String), String>,
     /// The same of services that were deleted.
-    pub(super) former_names: BTreeMap<(String, String), String>,
-    pub(super) room: Room,
-    pub(super) operations: Operations,
-    pub(super) behaviour: Behaviour,
-    pub(super) buckets: Buckets,
+    pub former_names: BTreeMap<(String, String), String>,
+    pub room: Room,
+    pub operations: Operations,
+    pub behaviour: Behaviour,
+    pub buckets: Buckets,
     /// How many calls the rates refused since the record of calls began.
-    pub(super) throttled: usize,
-    pub(super) faults: Vec<Fault>,
-    pub(super) calls: Vec<Call>,
+    pub throttled: usize,
+    pub faults: Vec<Fault>,
+    pub calls: Vec<Call>,
     /// When the record of calls began, and what was left of the rates then.
-    pub(super) recorded_from: (Instant, Buckets),
-    pub(super) guard: Guard,
-    pub(super) exporters: Exporters,
-    pub(super) kept: Kept,
-    pub(super) gate: Option<Gate>,
+    pub recorded_from: (Instant, Buckets),
+    pub guard: Guard,
+    pub exporters: Exporters,
+    pub kept: Kept,
+    pub gate: Option<Gate>,
 }
 
 impl State {
-    pub(super) fn new(region: &str, account: &str) -> Self {
+    pub fn new(region: &str, account: &str) -> Self {
         let since_epoch =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = Instant::now();
@@ -83,7 +82,7 @@ impl State {
     }
 
     /// Brings the state up to now: operations that are due end, and the guard looks at what they did.
-    pub(super) fn touch(&mut self) {
+    pub fn touch(&mut self) {
         self.now = self.now.max(Instant::now());
         while let Some((id, ended)) = self.operations.settle_next(self.now) {
             self.revision += 1;
@@ -95,7 +94,7 @@ impl State {
     }
 
     /// Lets another party change the registry: what it does to foreign instances is no violation.
-    pub(super) fn by_another_party<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn by_another_party<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         self.touch();
         self.revision += 1;
         let changed = change(self);
@@ -105,18 +104,18 @@ impl State {
     }
 
     /// Looks at all that is watched; `cause` is what just happened.
-    pub(super) fn check_watches(&mut self, cause: &str) {
+    pub fn check_watches(&mut self, cause: &str) {
         self.check_exporters(cause);
         self.check_kept(cause);
     }
 
     /// Accepts an asynchronous operation and answers with its id, unless one on the same targets is in flight.
-    pub(super) fn submit(
+    pub fn submit(
         &mut self,
         effect: Effect,
         targets: Targets,
         creator_request_id: Option<&str>,
-    ) -> Output {
+    ) -> Checked<Value> {
         self.refuse_duplicate(&targets)?;
         let id = self.ids.operation();
         self.reserve(&effect, &targets, false);
@@ -127,7 +126,7 @@ impl State {
 
     /// Refuses a change while another of the same targets is in flight, and by the settings for a while after its end.
     /// Whether both are of one type does not matter (external-dns 5134).
-    pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
+    pub fn refuse_duplicate(&self, targets: &Targets) -> Checked<()> {
         let refuse = |id: &String, state| {
             let call = self.operations.all()[id].effect.call();
             Err(ApiError::duplicate(call, id, state))
@@ -141,7 +140,7 @@ impl State {
     }
 
     /// All that was seen to go wrong, after a look at every foreign instance there is.
-    pub(super) fn violations(&mut self) -> &mut Vec<String> {
+    pub fn violations(&mut self) -> &mut Vec<String> {
         self.guard.compare_all(&self.services);
         &mut self.guard.violations
     }
@@ -164,7 +163,7 @@ impl State {
     }
 
     /// Milliseconds-exact seconds since 1970, as the wire has them: the wall clock of the start plus tokio's time.
-    pub(super) fn timestamp(&self, at: Instant) -> f64 {
+    pub fn timestamp(&self, at: Instant) -> f64 {
         let seconds = self.began.1 + at.saturating_duration_since(self.began.0).as_secs_f64();
         (seconds * 1000.0).round() / 1000.0
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::dispatch::Output;
 use super::input::{Input, absent};
 use super::state::State;
-use super::wire::ApiError;
+use super::wire::{ApiError, Checked};
 
 const LONGEST_ARN: usize = 1011;
 const TAGS_PER_RESOURCE: usize = 50;
@@ -15,7 +14,7 @@ const TAGS_PER_REQUEST: usize = 200;
 
 /// The tags that a request carries.
 /// Assumed (reserved_tags): a key that begins with aws: or is given twice is InvalidInput.
-pub(super) fn read(input: Input<'_>) -> Result<BTreeMap<String, String>, ApiError> {
+pub fn read(input: Input<'_>) -> Checked<BTreeMap<String, String>> {
     let listed = input.objects("Tags")?;
     if listed.len() > TAGS_PER_REQUEST {
         return Err(ApiError::invalid(format!("Tags has more than {TAGS_PER_REQUEST} members")));
@@ -34,10 +33,7 @@ pub(super) fn read(input: Input<'_>) -> Result<BTreeMap<String, String>, ApiErro
 }
 
 /// Refuses more tags than a resource can have.
-pub(super) fn refuse_too_many(
-    tags: &BTreeMap<String, String>,
-    resource: &str,
-) -> Result<(), ApiError> {
+pub fn refuse_too_many(tags: &BTreeMap<String, String>, resource: &str) -> Checked<()> {
     if tags.len() <= TAGS_PER_RESOURCE {
         return Ok(());
     }
@@ -46,7 +42,7 @@ pub(super) fn refuse_too_many(
 }
 
 impl State {
-    pub(super) fn tag_resource(&mut self, input: Input<'_>) -> Output {
+    pub fn tag_resource(&mut self, input: Input<'_>) -> Checked<Value> {
         let arn = input.text("ResourceARN", LONGEST_ARN)?;
         if input.objects("Tags")?.is_empty() {
             return Err(absent("Tags"));
@@ -60,7 +56,7 @@ impl State {
         Ok(json!({}))
     }
 
-    pub(super) fn list_tags_for_resource(&mut self, input: Input<'_>) -> Output {
+    pub fn list_tags_for_resource(&mut self, input: Input<'_>) -> Checked<Value> {
         let tags = self.tags_of(input.text("ResourceARN", LONGEST_ARN)?)?;
         let tags: Vec<_> =
             tags.iter().map(|(key, value)| json!({"Key": key, "Value": value})).collect();
@@ -69,7 +65,7 @@ impl State {
 
     /// The tags behind an ARN.
     /// Assumed (tags_by_id): an id in place of the ARN is InvalidInput.
-    fn tags_of(&mut self, arn: &str) -> Result<&mut BTreeMap<String, String>, ApiError> {
+    fn tags_of(&mut self, arn: &str) -> Checked<&mut BTreeMap<String, String>> {
         if !arn.starts_with("arn:") {
             return Err(ApiError::invalid(format!("'{arn}' is not an ARN")));
         }

@@ -9,7 +9,6 @@
 //!
 //! Assumed (no case): the words of a message that has no source here, which nothing may depend on.
 
-use std::io;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -17,19 +16,21 @@ use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Map, Value};
 
+use crate::aws_fault::{broken, reset};
+
 const TARGET_PREFIX: &str = "Route53AutoNaming_v20170314.";
 const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 const DISCOVERY_PREFIX: &str = "data-";
 
 /// A request that the protocol accepts.
-pub(super) struct Accepted {
-    pub(super) operation: String,
-    pub(super) on_data_host: bool,
-    pub(super) members: Map<String, Value>,
+pub struct Accepted {
+    pub operation: String,
+    pub on_data_host: bool,
+    pub members: Map<String, Value>,
 }
 
 /// Reads a request, or says why the front end refuses it.
-pub(super) fn accept(request: &Request<Bytes>, region: &str) -> Result<Accepted, ApiError> {
+pub fn accept(request: &Request<Bytes>, region: &str) -> Checked<Accepted> {
     let operation = operation(request)?;
     check_authorization(request.headers(), region)?;
     let Ok(Value::Object(members)) = serde_json::from_slice(request.body()) else {
@@ -39,7 +40,7 @@ pub(super) fn accept(request: &Request<Bytes>, region: &str) -> Result<Accepted,
     Ok(Accepted { operation, on_data_host: host.starts_with(DISCOVERY_PREFIX), members })
 }
 
-fn operation(request: &Request<Bytes>) -> Result<String, ApiError> {
+fn operation(request: &Request<Bytes>) -> Checked<String> {
     let content_type = text(request.headers(), "content-type").unwrap_or_default();
     let posted = request.method() == "POST" && request.uri().path() == "/";
     if !posted || content_type.split(';').next() != Some(CONTENT_TYPE) {
@@ -51,7 +52,7 @@ fn operation(request: &Request<Bytes>) -> Result<String, ApiError> {
 
 /// The scheme and the credential scope must fit; the signature's own bytes are not checked, since the stand-in
 /// knows no secret.
-fn check_authorization(headers: &HeaderMap, region: &str) -> Result<(), ApiError> {
+fn check_authorization(headers: &HeaderMap, region: &str) -> Checked<()> {
     let Some(parameters) =
         text(headers, "authorization").and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256 "))
     else {
@@ -90,7 +91,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// The error for an operation that this host does not know.
 /// Assumed (no case): the names of this error and of the refused signatures, which other services of AWS have. The
 /// client of the suite sends no such request.
-pub(super) fn unknown_operation() -> ApiError {
+pub fn unknown_operation() -> ApiError {
     ApiError::new(
         400,
         "UnknownOperationException",
@@ -99,17 +100,17 @@ pub(super) fn unknown_operation() -> ApiError {
 }
 
 /// An answer before it is put on the wire.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Value,
-    pub(super) damage: Damage,
-    pub(super) wait: Duration,
-    pub(super) request_id: String,
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+    pub damage: Damage,
+    pub wait: Duration,
+    pub request_id: String,
 }
 
 /// What happens to an answer on its way.
 #[derive(PartialEq)]
-pub(super) enum Damage {
+pub enum Damage {
     None,
     /// Only half of the body, in a message that is whole.
     Half,
@@ -121,7 +122,7 @@ pub(super) enum Damage {
 
 impl Answer {
     /// The HTTP response; an operation without output has an empty body.
-    pub(super) fn into_response(self) -> Response {
+    pub fn into_response(self) -> Response {
         let whole = if self.body.is_null() { String::new() } else { self.body.to_string() };
         let half = Bytes::copy_from_slice(&whole.as_bytes()[..whole.len() / 2]);
         let body = match self.damage {
@@ -139,36 +140,31 @@ impl Answer {
     }
 }
 
-fn broken(parts: Vec<Result<Bytes, io::Error>>) -> Body {
-    Body::from_stream(futures_util::stream::iter(parts))
-}
-
-fn reset() -> io::Error {
-    io::Error::from(io::ErrorKind::ConnectionReset)
-}
+/// What an operation answers, or what is read of its request: null is an output that is not even an empty object.
+pub type Checked<T> = Result<T, ApiError>;
 
 /// One error answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ApiError {
-    pub(super) status: u16,
-    pub(super) name: &'static str,
-    pub(super) message: String,
+pub struct ApiError {
+    pub status: u16,
+    pub name: &'static str,
+    pub message: String,
     members: Vec<(&'static str, String)>,
 }
 
 impl ApiError {
     /// An error of any name, as the common errors of all AWS services are.
-    pub(super) fn new(status: u16, name: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(status: u16, name: &'static str, message: impl Into<String>) -> Self {
         Self { status, name, message: message.into(), members: Vec::new() }
     }
 
     /// The request breaks a rule that can be seen without doing it.
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(400, "InvalidInput", message)
     }
 
     /// A member of the request breaks a constraint of the service model.
-    pub(super) fn constraint(member: &str, value: &str, constraint: &str) -> Self {
+    pub fn constraint(member: &str, value: &str, constraint: &str) -> Self {
         let mut camel = member.to_owned();
         if let Some(first) = camel.get_mut(0..1) {
             first.make_ascii_lowercase();
@@ -179,22 +175,22 @@ impl ApiError {
     }
 
     /// The named thing is not there; `name` is the error's own name.
-    pub(super) fn missing(name: &'static str, what: &str) -> Self {
+    pub fn missing(name: &'static str, what: &str) -> Self {
         Self::new(400, name, format!("{what} does not exist"))
     }
 
     /// Another thing stands in the way of this change.
-    pub(super) fn in_use(message: impl Into<String>) -> Self {
+    pub fn in_use(message: impl Into<String>) -> Self {
         Self::new(400, "ResourceInUse", message)
     }
 
     /// A quota of the account is used up.
-    pub(super) fn limit(message: impl Into<String>) -> Self {
+    pub fn limit(message: impl Into<String>) -> Self {
         Self::new(400, "ResourceLimitExceeded", message)
     }
 
     /// The status that the service model gives it: a switch, since no record over JSON has another than 400.
-    pub(super) fn status_of_the_model(&self) -> u16 {
+    pub fn status_of_the_model(&self) -> u16 {
         match self.name {
             "RequestLimitExceeded" => 429,
             "DuplicateRequest" | "ResourceInUse" => 409,
@@ -205,24 +201,24 @@ impl ApiError {
 
     /// An operation on the same thing is in flight, or has ended a moment ago. The words are those that external-dns
     /// 5134, a log of Terraform of 2023 and badmintoncryer/cdk-preflight (bench/verify-rule.test.sh) recorded.
-    pub(super) fn duplicate(call: &str, operation: &str, state: &str) -> Self {
+    pub fn duplicate(call: &str, operation: &str, state: &str) -> Self {
         let message = format!("Another operation of type {call} and id {operation} {state}");
         Self::new(400, "DuplicateRequest", message).with("DuplicateOperationId", operation)
     }
 
     /// The internal error without a name.
-    pub(super) fn unnamed() -> Self {
+    pub fn unnamed() -> Self {
         Self::new(500, "", "")
     }
 
     /// Adds a member beside the message.
-    pub(super) fn with(mut self, member: &'static str, value: &str) -> Self {
+    pub fn with(mut self, member: &'static str, value: &str) -> Self {
         self.members.push((member, value.to_owned()));
         self
     }
 
     /// The JSON body.
-    pub(super) fn body(&self) -> Value {
+    pub fn body(&self) -> Value {
         let mut body = Map::new();
         if self.name.is_empty() {
             return Value::Object(body);

@@ -1,5 +1,8 @@
 //! Changes of an object that is there: a JSON merge patch (RFC 7386), or an apply on a status. The
 //! object itself and its status are changed by requests of their own.
+//!
+//! Server-side apply is for the status of a ServiceExport. Its conditions are a list by `type`: those that the manager
+//! applied before and no longer applies go, those of others stay.
 
 use serde_json::{Value, json};
 
@@ -8,7 +11,7 @@ use super::resource::{SERVICE_EXPORTS, SERVICES};
 use super::status::Failure;
 use super::world::World;
 use super::writes::Write;
-use super::{apply, managers, validation};
+use super::{managers, validation};
 
 /// Answers a PATCH, by its content type.
 pub fn patch(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
@@ -47,7 +50,7 @@ fn merge(target: &mut Value, patch: Value) {
 fn apply(world: &mut World, write: &Write<'_>, before: &Value) -> Result<Value, Failure> {
     let applied = write.object()?;
     let manager = write.manager("Apply");
-    let merged = apply::merge(before, &applied, &manager);
+    let merged = merge_conditions(before, &applied, &manager);
     let mut object = before.clone();
     object["status"]["conditions"] = merged.conditions.into();
     for key in ["resourceVersion", "uid"] {
@@ -132,10 +135,73 @@ fn noted(
         manager.changed(&mut object, None);
         return object;
     }
-    let now = apply::types(&object);
-    let lists = [before, &object].map(|it| apply::list(&it["status"]["conditions"]));
-    let set = apply::changed(&lists[0], &lists[1], &(&now | &apply::types(before)));
+    let now = types(&object);
+    let lists = [before, &object].map(|it| conditions_of(it));
+    let set = changed(&lists[0], &lists[1], &(&now | &types(before)));
     let owned = &(&set | &manager.conditions(before)) & &now;
     manager.changed(&mut object, Some((&set, &owned)));
     object
+}
+
+/// The status after an apply, with the types that it changed and those that are the manager's now.
+struct Applied {
+    /// The conditions of the object.
+    conditions: Vec<Value>,
+    /// The types whose condition the manager has set to another value.
+    set: Types,
+    /// The types that the manager has applied.
+    owned: Types,
+}
+
+/// Merges the applied conditions into an object, by force.
+fn merge_conditions(object: &Value, applied: &Value, manager: &Manager<'_>) -> Applied {
+    let applied = conditions_of(applied);
+    let owned: Types = applied.iter().map(kind_of).collect();
+    let former = manager.conditions(object);
+    let mut conditions = Vec::new();
+    for present in conditions_of(object) {
+        let kind = kind_of(&present);
+        let others = manager.others_with(object, &kind);
+        match applied.iter().find(|it| kind_of(it) == kind) {
+            Some(wanted) => {
+                let alone = former.contains(&kind) && others.is_empty();
+                conditions.push(if alone { wanted.clone() } else { overlay(&present, wanted) });
+            }
+            None if former.contains(&kind) && others.is_empty() => {}
+            None => conditions.push(present),
+        }
+    }
+    let present = |kind: &str| conditions.iter().any(|it| kind_of(it) == kind);
+    let new: Vec<Value> = applied.iter().filter(|it| !present(&kind_of(it))).cloned().collect();
+    conditions.extend(new);
+    let set = changed(&conditions_of(object), &conditions, &owned);
+    Applied { conditions, set, owned }
+}
+
+/// The types of these that differ between two lists.
+fn changed(before: &[Value], after: &[Value], of: &Types) -> Types {
+    let find = |list: &[Value], kind: &str| list.iter().find(|it| kind_of(it) == kind).cloned();
+    of.iter().filter(|kind| find(before, kind) != find(after, kind)).cloned().collect()
+}
+
+/// The types of the conditions of an object.
+fn types(object: &Value) -> Types {
+    conditions_of(object).iter().map(kind_of).collect()
+}
+
+/// The conditions of an object, or none.
+fn conditions_of(object: &Value) -> Vec<Value> {
+    object["status"]["conditions"].as_array().cloned().unwrap_or_default()
+}
+
+fn kind_of(condition: &Value) -> String {
+    condition["type"].as_str().unwrap_or_default().to_owned()
+}
+
+fn overlay(present: &Value, wanted: &Value) -> Value {
+    let mut merged = present.clone();
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        merged[key] = value.clone();
+    }
+    merged
 }

@@ -1,7 +1,8 @@
-//! The rights of the multi-cluster flow: the ClusterRoles of `deploy/rbac-multi-cluster.yaml` that are bound to the
-//! function's group.
+//! The rights of the function's group: those of `deploy/rbac.yaml`, and the ClusterRoles of the multi-cluster flow in
+//! `deploy/rbac-multi-cluster.yaml`.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
@@ -12,6 +13,10 @@ use super::resource::Target;
 pub const EXPORT_ROLE: &str = "cloud-map-sync-export";
 /// The ClusterRole for what a cluster takes over.
 pub const IMPORT_ROLE: &str = "cloud-map-sync-import";
+
+/// The rights that the group always has.
+pub static ALWAYS: LazyLock<Vec<Rule>> =
+    LazyLock::new(|| of_file("deploy/rbac.yaml", "cloud-map-sync"));
 
 /// One rule of a ClusterRole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,9 +57,13 @@ impl Rule {
     }
 }
 
-/// The rules of a ClusterRole by its name.
+/// The rules of a ClusterRole of the multi-cluster flow by its name.
 pub fn of_role(role: &str) -> Vec<Rule> {
-    let path = PathBuf::from(crate::ROOT).join("deploy/rbac-multi-cluster.yaml");
+    of_file("deploy/rbac-multi-cluster.yaml", role)
+}
+
+fn of_file(file: &str, role: &str) -> Vec<Rule> {
+    let path = PathBuf::from(crate::ROOT).join(file);
     of_documents(&std::fs::read_to_string(path).expect("the rights of the deployment"), role)
 }
 

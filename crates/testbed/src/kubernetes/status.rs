@@ -12,13 +12,13 @@ pub struct Failure {
     pub code: StatusCode,
     reason: &'static str,
     message: String,
-    pub(super) details: Value,
+    details: Value,
     /// Seconds for a `Retry-After` header.
     pub retry_after: Option<u32>,
 }
 
 impl Failure {
-    pub(super) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Value::Null, retry_after: None }
     }
 
@@ -57,26 +57,20 @@ impl Failure {
 
     /// No such object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        let message =
-            format!("{} \"{name}\" not found", qualified(resource.group, resource.plural));
-        let mut failure = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
-        failure.details = details(resource.group, resource.plural, name);
-        failure
+        let text = format!("{} not found", named(resource, name));
+        Self::of_object(StatusCode::NOT_FOUND, "NotFound", resource, name, &text)
     }
 
     /// The name is taken.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
-        let message =
-            format!("{} \"{name}\" already exists", qualified(resource.group, resource.plural));
-        let mut failure = Self::new(StatusCode::CONFLICT, "AlreadyExists", message);
-        failure.details = details(resource.group, resource.plural, name);
-        failure
+        let text = format!("{} already exists", named(resource, name));
+        Self::of_object(StatusCode::CONFLICT, "AlreadyExists", resource, name, &text)
     }
 
     /// The object breaks rules of its kind.
     pub fn invalid(resource: &Resource, name: &str, causes: &[String]) -> Self {
-        let message =
-            format!("{} \"{name}\" is invalid: {}", kind_and_group(resource), causes.join(", "));
+        let kind = qualified(resource.group, resource.kind);
+        let message = format!("{kind} \"{name}\" is invalid: {}", causes.join(", "));
         let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         failure.details = json!({
             "name": name, "group": resource.group, "kind": resource.kind,
@@ -140,6 +134,82 @@ impl Failure {
             }
         }
     }
+
+    fn of_object(
+        code: StatusCode,
+        reason: &'static str,
+        resource: &Resource,
+        name: &str,
+        text: &str,
+    ) -> Self {
+        let mut failure = Self::new(code, reason, text);
+        failure.details = details(resource.group, resource.plural, name);
+        failure
+    }
+
+    /// The object is not the one that the client has read.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let object = named(resource, name);
+        let text = format!("Operation cannot be fulfilled on {object}: {why}");
+        Self::of_object(StatusCode::CONFLICT, "Conflict", resource, name, &text)
+    }
+
+    /// The object has another version than the client names.
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version \
+                   and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    /// A precondition of a deletion or of a change is not met.
+    pub fn precondition(
+        resource: &Resource,
+        name: &str,
+        what: &str,
+        wanted: &Value,
+        is: &Value,
+    ) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (wanted, is) = (text(wanted), text(is));
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). \
+             The object might have been deleted and then recreated"
+        );
+        Self::conflict(resource, name, &why)
+    }
+
+    /// Nothing is created in a namespace that is being deleted.
+    pub fn terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
+        let what = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut failure = Self::forbidden(Some((resource.group, resource.plural)), name, &what);
+        let message = format!("namespace {namespace} is being terminated");
+        failure.details["causes"] = json!([{
+            "reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace",
+        }]);
+        failure
+    }
+
+    /// The admission policy denies a write: with 422, unless the policy names another reason.
+    pub fn denied_by_policy(resource: &Resource, name: &str, why: &str) -> Self {
+        let object = named(resource, name);
+        let text = format!(
+            "{object} is forbidden: ValidatingAdmissionPolicy 'cloud-map-sync' with \
+             binding 'cloud-map-sync' denied request: {why}"
+        );
+        Self::of_object(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", resource, name, &text)
+    }
+
+    /// A policy that is not ours denies a write, with these words.
+    pub fn refused_by_policy(text: &str) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
+    }
+}
+
+/// An object as messages name it.
+fn named(resource: &Resource, name: &str) -> String {
+    format!("{} \"{name}\"", qualified(resource.group, resource.plural))
 }
 
 pub(super) fn details(group: &str, plural: &str, name: &str) -> Value {
@@ -153,7 +223,7 @@ pub(super) fn details(group: &str, plural: &str, name: &str) -> Value {
     details
 }
 
-pub(super) fn qualified(group: &str, plural: &str) -> String {
+fn qualified(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 
@@ -165,14 +235,6 @@ fn details_cause(cause: &str) -> Value {
         _ => "FieldValueInvalid",
     };
     json!({"reason": reason, "message": message, "field": field})
-}
-
-fn kind_and_group(resource: &Resource) -> String {
-    if resource.group.is_empty() {
-        resource.kind.to_owned()
-    } else {
-        format!("{}.{}", resource.kind, resource.group)
-    }
 }
 
 fn quoted(name: &str) -> String {

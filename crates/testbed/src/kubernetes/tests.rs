@@ -37,8 +37,9 @@ impl Cluster {
         world.multi_cluster.declares_slice_objects = true;
         world.store.ensure_namespace("shop");
         let rules = [EXPORT_ROLE, IMPORT_ROLE].into_iter().flat_map(of_role).collect();
-        let administrator = User::in_group("system:masters", Vec::new());
-        Self { world, function: User::in_group(BOUND_GROUP, rules), administrator }
+        let administrator = User::in_group("kubernetes-admin", "system:masters");
+        let function = User::in_group(BOUND_GROUP, BOUND_GROUP).with_rules(rules);
+        Self { world, function, administrator }
     }
 
     /// A request of the function.

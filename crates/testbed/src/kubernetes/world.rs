@@ -220,6 +220,6 @@ fn objects_in(store: &Store, namespace: &str) -> Vec<(&'static Resource, std::sy
 }
 
 fn place(resource: &'static Resource, object: &Value) -> Place {
-    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-    (resource, text("namespace"), text("name"))
+    let (namespace, name) = place_of(object);
+    (resource, namespace, name)
 }

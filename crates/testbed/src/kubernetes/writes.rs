@@ -4,19 +4,17 @@
 //! Creation: the namespace must be there, the object valid, the name free.
 //!
 //! Deletion by HTTP: preconditions, the admission policy, finalizers.
-//!
-//! The refusals of writes: conflicts, preconditions, namespaces that are going, the admission policy.
 
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, Uri};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access::User;
 use super::managers::Manager;
 use super::resource::{ENDPOINT_SLICES, EVENTS, NAMESPACES, Resource, SERVICE_IMPORTS, Target};
-use super::status::{Failure, details, qualified};
+use super::status::{Failure, details};
 use super::world::World;
-use super::{events, managers, patch, recorded, validation};
+use super::{managers, patch, recorded, validation};
 use crate::clock;
 
 /// The query parameters of a write.
@@ -139,7 +137,7 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     if *write.resource == EVENTS {
         let event = write.json()?;
         check_namespace(world, write, event["metadata"]["name"].as_str().unwrap_or_default())?;
-        return events::create(&mut world.store, &write.target.namespace, event);
+        return create_event(world, &write.target.namespace, event);
     }
     let mut object = write.object()?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -156,6 +154,17 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
         return Ok(object);
     }
     Ok(world.keep_sent(write.resource, object))
+}
+
+fn create_event(world: &mut World, namespace: &str, mut event: Value) -> Result<Value, Failure> {
+    let name = event["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if world.store.get(&EVENTS, namespace, &name).is_some() {
+        return Err(Failure::already_exists(&EVENTS, &name));
+    }
+    event["apiVersion"] = "events.k8s.io/v1".into();
+    event["kind"] = "Event".into();
+    event["metadata"]["namespace"] = namespace.into();
+    Ok((*world.store.put(&EVENTS, event)).clone())
 }
 
 /// What the NamespaceLifecycle admission of every server checks.
@@ -207,11 +216,8 @@ pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
         return Ok(world.keep_sent(resource, object));
     }
     world.delete(resource, &write.target.namespace, name);
-    let mut details =
-        json!({"name": name, "kind": resource.plural, "uid": object["metadata"]["uid"]});
-    if !resource.group.is_empty() {
-        details["group"] = resource.group.into();
-    }
+    let mut details = details(resource.group, resource.plural, name);
+    details["uid"] = object["metadata"]["uid"].clone();
     Ok(json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
         "details": details,
@@ -221,77 +227,4 @@ pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
 /// Whether a finalizer keeps an object.
 pub fn is_held(object: &Value) -> bool {
     object["metadata"]["finalizers"].as_array().is_some_and(|it| !it.is_empty())
-}
-
-impl Failure {
-    fn of_object(
-        code: StatusCode,
-        reason: &'static str,
-        resource: &Resource,
-        name: &str,
-        text: &str,
-    ) -> Self {
-        let mut failure = Self::new(code, reason, text);
-        failure.details = details(resource.group, resource.plural, name);
-        failure
-    }
-
-    /// The object is not the one that the client has read.
-    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let qualified = qualified(resource.group, resource.plural);
-        let text = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
-        Self::of_object(StatusCode::CONFLICT, "Conflict", resource, name, &text)
-    }
-
-    /// The object has another version than the client names.
-    pub fn stale(resource: &Resource, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version \
-                   and try again";
-        Self::conflict(resource, name, why)
-    }
-
-    /// A precondition of a deletion or of a change is not met.
-    pub fn precondition(
-        resource: &Resource,
-        name: &str,
-        what: &str,
-        wanted: &Value,
-        is: &Value,
-    ) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (wanted, is) = (text(wanted), text(is));
-        let why = format!(
-            "the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). \
-             The object might have been deleted and then recreated"
-        );
-        Self::conflict(resource, name, &why)
-    }
-
-    /// Nothing is created in a namespace that is being deleted.
-    pub fn terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
-        let what = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
-        let mut failure = Self::forbidden(Some((resource.group, resource.plural)), name, &what);
-        let message = format!("namespace {namespace} is being terminated");
-        failure.details["causes"] = json!([{
-            "reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace",
-        }]);
-        failure
-    }
-
-    /// The admission policy denies a write: with 422, unless the policy names another reason.
-    pub fn denied_by_policy(resource: &Resource, name: &str, why: &str) -> Self {
-        let qualified = qualified(resource.group, resource.plural);
-        let text = format!(
-            "{qualified} \"{name}\" is forbidden: ValidatingAdmissionPolicy 'cloud-map-sync' with \
-             binding 'cloud-map-sync' denied request: {why}"
-        );
-        Self::of_object(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", resource, name, &text)
-    }
-
-    /// A policy that is not ours denies a write, with these words.
-    pub fn refused_by_policy(text: &str) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
-    }
 }

@@ -1,23 +1,21 @@
 //! The SQS stand-in: standard queues with SendMessage, ChangeMessageVisibility and their batches in AWS JSON 1.0, with
-//! the limits and errors of the service (`send`, `receive`, `error`). A test makes a `queue`, grants roles access to
-//! it, and receives the messages like Lambda's event source mapping (`lambda`).
+//! the limits and errors of the service (`send`, `receive`). A test makes a `queue`, grants roles access to it, and
+//! receives the messages like Lambda's event source mapping.
 
-pub mod error;
-pub mod lambda;
-pub mod queue;
+mod queue;
 mod receive;
 mod send;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use self::error::Failure;
-use self::queue::Queue;
+pub use self::queue::{Message, Queue};
+use super::operation;
 use super::sigv4::{Caller, Refusal};
 
 /// How a request names an operation of SQS.
@@ -76,9 +74,82 @@ fn refuse(failure: &Failure) -> Response {
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response {
-    let builder = Response::builder().status(status);
-    let builder = builder.header("content-type", "application/x-amz-json-1.0");
-    builder.body(Body::from(body.to_string())).expect("valid headers")
+    operation::respond(status, "application/x-amz-json-1.0", body.to_string())
+}
+
+/// A request that comes to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// `com.amazonaws.sqs#QueueDoesNotExist`, ...
+    pub kind: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Failure {
+    /// The request breaks a rule of SQS, which has a name.
+    pub fn message(name: &str, message: impl Into<String>) -> Self {
+        let kind = format!("com.amazonaws.sqs#{name}");
+        Self { status: StatusCode::BAD_REQUEST, kind, message: message.into() }
+    }
+
+    fn service(status: StatusCode, name: &str, message: impl Into<String>) -> Self {
+        let kind = format!("com.amazon.coral.service#{name}");
+        Self { status, kind, message: message.into() }
+    }
+
+    /// The body is no JSON.
+    pub fn not_json() -> Self {
+        Self::service(StatusCode::BAD_REQUEST, "SerializationException", "")
+    }
+
+    /// An operation that is not played here.
+    pub fn unknown_operation(name: &str) -> Self {
+        let text = format!(
+            "the sandbox plays SendMessage, ChangeMessageVisibility and their batches, not {name}"
+        );
+        Self::service(StatusCode::BAD_REQUEST, "UnknownOperationException", text)
+    }
+
+    /// The signature does not hold.
+    pub fn signature(refusal: &Refusal) -> Self {
+        Self::service(StatusCode::FORBIDDEN, refusal.code, &refusal.message)
+    }
+
+    /// The caller's role has no right to an action.
+    pub fn denied(caller: &Caller, action: &str, queue: &str) -> Self {
+        let action = action.to_lowercase();
+        let text = format!(
+            "User: {} is not authorized to perform: sqs:{action} on resource: {queue} because no \
+             identity-based policy allows the sqs:{action} action",
+            caller.principal.arn()
+        );
+        Self::service(StatusCode::FORBIDDEN, "AccessDeniedException", text)
+    }
+
+    /// SQS has a bad moment.
+    pub fn unavailable() -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::service(status, "ServiceUnavailableException", "Service is unavailable")
+    }
+
+    /// No such queue in the caller's Region.
+    pub fn no_queue() -> Self {
+        Self::message("QueueDoesNotExist", "The specified queue does not exist.")
+    }
+
+    /// A parameter that is not there.
+    pub fn missing_parameter(name: &str) -> Self {
+        let text = format!("The request must contain the parameter {name}.");
+        Self::message("MissingRequiredParameterException", text)
+    }
+
+    /// The answer's body.
+    pub fn body(&self) -> Value {
+        json!({"__type": self.kind, "message": self.message})
+    }
 }
 
 #[cfg(test)]

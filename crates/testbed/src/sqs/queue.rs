@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::super::clock;
 use super::super::kubernetes::store::uid;
 use super::super::sigv4::Caller;
-use super::error::Failure;
+use super::Failure;
 
 /// A queue; clones share it.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::error::Failure;
+use super::Failure;
 use super::queue::{InFlight, Message, Queue};
 use super::send::{check_entries, digest};
 
@@ -31,6 +31,12 @@ impl Queue {
         let in_flight = received.iter().cloned();
         state.in_flight.extend(in_flight.map(|message| InFlight { message, visible_from }));
         received
+    }
+
+    /// The payload with which Lambda invokes a function for messages of the queue.
+    pub fn event(&self, messages: &[Message]) -> Value {
+        let records = messages.iter().map(|message| record(self, message));
+        json!({"Records": records.collect::<Vec<_>>()})
     }
 
     /// Deletes received messages by their ids, as Lambda does with those that a function has not failed.
@@ -83,19 +89,40 @@ impl Queue {
     }
 }
 
+/// A message in the form of Lambda's event source mapping.
+fn record(queue: &Queue, message: &Message) -> Value {
+    let sent_at = message.sent_at.to_string();
+    json!({
+        "messageId": message.id,
+        "receiptHandle": receipt(message),
+        "body": message.body,
+        "attributes": {
+            "ApproximateReceiveCount": message.receives.max(1).to_string(),
+            "SentTimestamp": sent_at,
+            "SenderId": message.sender,
+            "ApproximateFirstReceiveTimestamp": sent_at,
+        },
+        "messageAttributes": {},
+        "md5OfBody": digest(&message.body),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue.arn(),
+        "awsRegion": queue.arn().split(':').nth(3),
+    })
+}
+
 /// The handle of the last receipt of a message; a new one comes with each.
-pub fn receipt(message: &Message) -> String {
+fn receipt(message: &Message) -> String {
     format!("AQEB{}", digest(&format!("{} {}", message.id, message.receives)))
 }
 
 /// Answers ChangeMessageVisibility.
-pub(super) fn one(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
+pub fn one(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
     let changed = queue.change(parameters);
     changed.map(|()| json!({})).map_err(|(code, text)| Failure::message(code, text))
 }
 
 /// Answers ChangeMessageVisibilityBatch.
-pub(super) fn batch(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
+pub fn batch(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
     let entries = parameters["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
     check_entries(entries)?;
     let (mut successful, mut failed) = (Vec::new(), Vec::new());

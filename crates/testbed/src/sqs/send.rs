@@ -7,7 +7,7 @@ use md5::{Digest, Md5};
 use serde_json::{Value, json};
 
 use super::super::sigv4::{Caller, hexadecimal};
-use super::error::Failure;
+use super::Failure;
 use super::queue::Queue;
 
 /// Of all messages of a batch together: 1 MiB.
@@ -15,7 +15,7 @@ const LONGEST: usize = 1_048_576;
 const ENTRIES: usize = 10;
 
 /// Answers SendMessage.
-pub(super) fn one(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
+pub fn one(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
     let body = parameters["MessageBody"].as_str();
     let body = body.ok_or_else(|| Failure::missing_parameter("MessageBody"))?;
     let message = queue.put(caller, body);
@@ -23,7 +23,7 @@ pub(super) fn one(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<
 }
 
 /// Answers SendMessageBatch.
-pub(super) fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
+pub fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
     let entries = parameters["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
     check_entries(entries)?;
     let length: usize = entries.iter().map(|entry| body(entry).len()).sum();
@@ -52,7 +52,7 @@ pub(super) fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Resul
 }
 
 /// The rules of every batch.
-pub(super) fn check_entries(entries: &[Value]) -> Result<(), Failure> {
+pub fn check_entries(entries: &[Value]) -> Result<(), Failure> {
     let ids = entries.iter().map(|entry| entry["Id"].as_str().filter(|id| is_id(id)));
     let name = match ids.collect::<Option<BTreeSet<&str>>>() {
         _ if entries.is_empty() => "EmptyBatchRequest",
@@ -74,6 +74,6 @@ fn body(entry: &Value) -> &str {
 }
 
 /// `MD5OfMessageBody`
-pub(super) fn digest(body: &str) -> String {
+pub fn digest(body: &str) -> String {
     hexadecimal(&Md5::digest(body.as_bytes()))
 }

@@ -22,7 +22,7 @@ use testbed::ROLE_ARN;
 use testbed::cloud_map::Quotas;
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Pod};
-use testbed::sqs::queue::Queue;
+use testbed::sqs::Queue;
 
 const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 

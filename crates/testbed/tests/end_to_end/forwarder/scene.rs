@@ -34,8 +34,7 @@ use crate::world::World;
 use testbed::REGION;
 use testbed::identity::AccessKey;
 use testbed::programs::program;
-use testbed::sqs::lambda;
-use testbed::sqs::queue::{Message, Queue};
+use testbed::sqs::{Message, Queue};
 
 /// How long a test waits for a message before it says that none comes.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -101,7 +100,7 @@ impl Scene {
     }
 
     pub async fn hand_over(&mut self, messages: &[Message]) {
-        let answer = self.lambda.invoke(lambda::event(&self.queue, messages)).await;
+        let answer = self.lambda.invoke(self.queue.event(messages)).await;
         assert_eq!(answer, Ok(json!({"batchItemFailures": []})));
     }
 

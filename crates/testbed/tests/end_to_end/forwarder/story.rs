@@ -9,7 +9,7 @@ use super::scene::{Forwarder, Scene, claim};
 use crate::real_cluster::RealCluster;
 use crate::real_cluster::member::EXPORTS;
 use crate::world::World;
-use testbed::sqs::error::Failure;
+use testbed::sqs::Failure;
 
 const SLICES_LISTED: &str = "EndpointSlices of headless Services are listed";
 const NO_EXPORTS: &str = "the cluster has no ServiceExports: they are followed as soon as it has";
