@@ -74,7 +74,7 @@ async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothin
 async fn adoption_that_cloud_map_refuses_leaves_ours_beside_the_instance() {
     let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     let function = converged(&fleet).await;
-    let service = fleet.cloud_map.find_service("prod.local", "web").expect("a service");
+    let service = fleet.cloud_map.service_id("prod.local", "web");
     fleet.put(&service, "hand-1", &hand_made("10.0.1.1"));
     fleet.cloud_map.allow_adoption(&[(&service, "hand-1")]);
     let before = fleet.cloud_map.instances(&service);
@@ -144,5 +144,5 @@ async fn instance_that_the_last_look_does_not_show_is_a_failed_change_and_taken_
 }
 
 fn a_records() -> ServiceKind {
-    ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false }
+    ServiceKind::of_records(&[RecordType::A])
 }

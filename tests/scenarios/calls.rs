@@ -7,9 +7,9 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch, batch_about, failures, message, scope};
 use crate::run::{converge, converged, sync};
-use testbed::cloud_map::{Behaviour, ServiceKind};
+use testbed::cloud_map::ServiceKind;
 use testbed::function::invoke;
 
 type Counts = BTreeMap<String, usize>;
@@ -43,7 +43,7 @@ fn asked_of_cluster(fleet: &Fleet) -> Vec<String> {
 }
 
 fn about(service: &str) -> Value {
-    message(service, &json!({ "cluster": "blue", "namespace": "shop", "service": service }))
+    message(service, &scope("blue", service))
 }
 
 /// Three names in two namespaces, an ECS task under one of them, all of it in step.
@@ -85,7 +85,7 @@ async fn pod_that_changed_costs_one_read_before_the_writes_and_one_before_the_re
     let (fleet, function) = in_step().await;
     fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
 
-    let answer = invoke(&function, &batch(&[about("web")])).await;
+    let answer = invoke(&function, &batch_about("blue", "web")).await;
 
     assert_eq!(failures(&answer), [""; 0]);
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.3", "10.0.9.1"]);
@@ -116,7 +116,7 @@ async fn process_that_knows_nothing_yet_lists_no_more_than_the_namespace_of_the_
     let (fleet, _) = in_step().await;
     fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
 
-    invoke(&fleet.function().await, &batch(&[about("web")])).await;
+    invoke(&fleet.function().await, &batch_about("blue", "web")).await;
 
     let expected = of(&[
         ("DescribeCluster", 1),
@@ -135,7 +135,7 @@ async fn service_that_was_added_costs_a_look_at_the_cluster_and_at_the_services_
     let (fleet, function) = in_step().await;
     fleet.web("new", "prod", &["10.0.4.1"]);
 
-    invoke(&function, &batch(&[about("new")])).await;
+    invoke(&function, &batch_about("blue", "new")).await;
 
     let expected = of(&[
         ("CreateService", 1),
@@ -184,7 +184,7 @@ async fn name_that_an_older_service_claims_is_not_taken_by_a_message_about_the_y
     fleet.service(annotated("younger", "prod", "free").created("2026-02-01T00:00:00Z"));
     fleet.pods("younger", &["10.0.5.1"]);
 
-    invoke(&function, &batch(&[about("younger")])).await;
+    invoke(&function, &batch_about("blue", "younger")).await;
 
     assert_eq!(fleet.addresses("prod", "free"), [""; 0]);
 }
@@ -196,7 +196,7 @@ async fn service_that_ends_leaves_its_name_to_the_next_one_although_neither_was_
     fleet.annotate("next", "hostname", "cart");
     fleet.cluster.delete_service("shop", "cart");
 
-    invoke(&function, &batch(&[about("cart")])).await;
+    invoke(&function, &batch_about("blue", "cart")).await;
 
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.6.1"]);
 }
@@ -204,13 +204,13 @@ async fn service_that_ends_leaves_its_name_to_the_next_one_although_neither_was_
 #[tokio::test(start_paused = true)]
 async fn service_that_another_party_made_again_is_found_under_its_new_id() {
     let (fleet, function) = in_step().await;
-    fleet.cloud_map.behave(Behaviour { service_ids_return: false, ..Behaviour::default() });
-    let old = fleet.cloud_map.find_service("prod", "cart").expect("the service");
+    fleet.cloud_map.adjust(|it| it.service_ids_return = false);
+    let old = fleet.cloud_map.service_id("prod", "cart");
     fleet.cloud_map.remove_service(&old);
     assert_ne!(fleet.cloud_map.service(&fleet.http, "cart", ServiceKind::Http), old);
     fleet.pods("cart", &["10.0.2.2"]);
 
-    let answer = invoke(&function, &batch(&[about("cart")])).await;
+    let answer = invoke(&function, &batch_about("blue", "cart")).await;
 
     assert_eq!(failures(&answer), [""; 0]);
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.2"]);
@@ -223,11 +223,11 @@ async fn ttl_is_not_repaired_on_what_is_remembered_of_it() {
     fleet.web("ours", "prod.local", &["10.0.7.1"]);
     converge(&fleet, &function).await;
     fleet.annotate("ours", "ttl", "30");
-    let id = fleet.cloud_map.find_service("prod.local", "ours").expect("the service");
+    let id = fleet.cloud_map.service_id("prod.local", "ours");
     let check = json!({ "Type": "HTTP", "ResourcePath": "/ready", "FailureThreshold": 1 });
     fleet.cloud_map.dress(&id, "by a person", &check);
 
-    invoke(&function, &batch(&[about("ours")])).await;
+    invoke(&function, &batch_about("blue", "ours")).await;
 
     let view = fleet.view("prod.local", "ours");
     assert_eq!(view.description.as_deref(), Some("by a person"), "{view:?}");

@@ -151,7 +151,7 @@ async fn every_pod_of_every_service_replaced_is_no_loss() {
 async fn registrations_are_reported_although_the_rest_could_not_be_read() {
     let (fleet, function) = in_step(20).await;
     fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &address(7, 3)]);
-    fleet.cloud_map.inject(Fault::on("ListServices", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("ListServices");
 
     let report = sync(&function).await;
 
@@ -280,7 +280,7 @@ async fn new_process_reads_few_services_without_discovery() {
 #[tokio::test(start_paused = true)]
 async fn new_process_without_discovery_registers_after_it_has_read_all() {
     let (fleet, function) = cold(250).await;
-    fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("DiscoverInstances");
     fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
 
     let report = sync(&function).await;

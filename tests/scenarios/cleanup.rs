@@ -8,13 +8,13 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods, web_of};
-use crate::queue::{batch, message};
+use crate::queue::{batch_of, take_bodies};
 use crate::run::{report, writes};
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Fault, FaultKind};
+
 use testbed::function::{event, invoke};
-use testbed::kubernetes::{self, KubernetesServer};
+use testbed::kubernetes::KubernetesServer;
 use testbed::sqs::Queue;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
@@ -51,9 +51,8 @@ impl World {
     /// The schedule with all that it queues.
     async fn round(&self, function: &Function) {
         invoke(function, &event("schedule-eventbridge-scheduler")).await;
-        for queued in self.queue.take_all() {
-            let body = serde_json::from_str(&queued.body).expect("JSON");
-            invoke(function, &batch(&[message("0", &body)])).await;
+        for body in take_bodies(&self.queue) {
+            invoke(function, &batch_of(&[body])).await;
         }
         self.fleet.cloud_map.forget_calls();
     }
@@ -131,8 +130,7 @@ async fn while_a_cluster_cannot_be_read_nothing_is_deleted() {
     let world = World::start().await;
     let function = world.function(&[DELETING]).await;
     world.round(&function).await;
-    let broken = kubernetes::FaultKind::Status(500);
-    world.green.fail(kubernetes::Fault::always("/api/v1/services", broken));
+    world.green.refuse("/api/v1/services", 500);
     for payload in [event("direct-cleanup"), event("direct-sync")] {
         let report = report(&function, &payload).await;
         assert!(!report.ok && report.counts.unreadable == 1, "{report}");
@@ -159,8 +157,7 @@ async fn while_cloud_map_cannot_be_listed_nothing_is_deleted() {
     let world = World::start().await;
     let settings = [DELETING, WEEK];
     world.round(&world.function(&settings).await).await;
-    let denied = Fault::on("ListServices", FaultKind::AccessDenied);
-    world.fleet.cloud_map.inject(denied.always());
+    world.fleet.cloud_map.deny("ListServices");
     let report = clean_up(&world.function(&settings).await).await;
     assert!(!report.ok && report.counts.unreadable == 2, "{report}");
     assert_eq!(world.fleet.cloud_map.writes(), 0);

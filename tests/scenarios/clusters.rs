@@ -7,7 +7,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OTHER_REGION, OWNER, READER, refs, web_of};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch, batch_about, batch_of, failures, message, scope, take_bodies};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
 use testbed::function::{event, invoke, invoke_until};
@@ -37,7 +37,7 @@ async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_e
     let (_, three) = cluster(&fleet, "strange", REGION, "10.0.3.1").await;
     let (_, good) = cluster(&fleet, "good", REGION, "10.0.4.1").await;
     watch_over(&fleet, &[one.clone(), two.clone(), three.clone(), good.clone()]);
-    forbidden.fail(Fault::always("/", FaultKind::Status(403)));
+    forbidden.refuse("/", 403);
     slow.fail(Fault::always("/", FaultKind::Slow(Duration::from_mins(1))));
     let role = "arn:aws:iam::444455556666:role/reader";
     fleet.sandbox.role(role, Some("shared-secret"));
@@ -82,7 +82,7 @@ async fn registry_that_cannot_be_reached_stops_only_the_clusters_that_are_kept_i
 
     let function = fleet.function_with(&[("CLUSTERS", &with("shared-secret").to_string())]).await;
     converge(&fleet, &function).await;
-    let service = far.find_service("prod", "web").expect("created there");
+    let service = far.service_id("prod", "web");
     assert_eq!(far.instances(&service).len(), 1);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
@@ -113,8 +113,8 @@ async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_
     for entries in [json!(["twice", arn]), json!([arn, "twice"])] {
         let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
         let records = [
-            message("name", &json!({ "cluster": "twice", "namespace": "shop", "service": "web" })),
-            message("arn", &json!({ "cluster": arn, "namespace": "shop", "service": "web" })),
+            message("name", &scope("twice", "web")),
+            message("arn", &scope(&arn, "web")),
             message("only", &json!({ "namespace": "shop", "service": "web" })),
         ];
         let answer = invoke(&function, &batch(&records)).await;
@@ -153,7 +153,7 @@ async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_
     assert_eq!(report.empty_services.kept, [""; 0], "its claims are those of the other entry");
     assert_eq!(report.orphans[0].reason, "ClusterMoved", "{report}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"], "nothing is lost");
-    let service = west.find_service("prod", "web").expect("created there");
+    let service = west.service_id("prod", "web");
     let (_, attributes) = west.instances(&service).pop_first().expect("registered");
     assert_eq!(attributes["REGION"], REGION, "the cluster's, not the registry's");
     let checkup = invoke(&function, &json!({ "action": "doctor" })).await.response.expect("checks");
@@ -171,10 +171,9 @@ async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_
     watch_over(&fleet, std::slice::from_ref(&arn));
     let entries = json!(["twice", arn]).to_string();
     let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
-    let about = json!({ "cluster": "twice", "namespace": "shop", "service": "web" });
-    let records = batch(&[message("m", &about)]);
+    let records = batch_about("twice", "web");
     fleet.sandbox.aws().eks.deny(&arn, true);
-    assert_eq!(failures(&invoke(&function, &records).await), ["m"]);
+    assert_eq!(failures(&invoke(&function, &records).await), ["web"]);
     fleet.sandbox.aws().eks.deny(&arn, false);
     assert_eq!(failures(&invoke(&function, &records).await), [""; 0]);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
@@ -205,10 +204,9 @@ async fn full_syncs_of_two_clusters_of_one_name_are_queued_so_that_each_is_serve
     let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
     let function = fleet.function_with(&settings).await;
     invoke(&function, &event("schedule-eventbridge-scheduler")).await;
-    for queued in queue.take_all() {
-        let body = serde_json::from_str(&queued.body).expect("JSON");
+    for body in take_bodies(&queue) {
         let function = fleet.function_with(&settings).await;
-        let answer = invoke(&function, &batch(&[message("m", &body)])).await;
+        let answer = invoke(&function, &batch_of(std::slice::from_ref(&body))).await;
         assert_eq!(failures(&answer), [""; 0]);
         let report = answer.report.expect("a report");
         assert_eq!((report.clusters.len(), report.dropped.len()), (1, 0), "{body}: {report}");

@@ -9,7 +9,6 @@ use crate::fleet::{Fleet, web_of};
 use crate::run::plan;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{event, invoke, invoke_through};
-use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 const SCHEDULES: [&str; 2] = ["schedule-eventbridge-rule", "schedule-eventbridge-scheduler"];
 
@@ -95,7 +94,7 @@ async fn schedule_ends_as_sync_incomplete_for_a_failed_change_and_never_for_what
 #[tokio::test]
 async fn direct_invocation_is_answered_with_the_whole_report_even_where_it_is_incomplete() {
     let fleet = two_clusters().await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(403)));
+    fleet.cluster.refuse("/", 403);
     let answer = invoke(&fleet.function().await, &json!({ "action": "sync" })).await;
     let response = answer.response.expect("always a report");
     assert_eq!(response["ok"], false);

@@ -9,10 +9,10 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Attributes, Fleet, OWNER, web_of};
-use crate::queue::{batch, message};
+use crate::queue::batch_of;
 use crate::run::{converge, report, sync, sync_service, writes};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{CloudMap, Fault, FaultKind, NamespaceKind};
+use testbed::cloud_map::{CloudMap, NamespaceKind};
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::KubernetesServer;
 use testbed::{ACCOUNT, REGION};
@@ -112,7 +112,7 @@ async fn time_is_noted_on_a_service_of_ours_if_no_instance_has_room() {
 async fn cluster_whose_death_can_be_noted_nowhere_stays_and_the_line_says_so() {
     let world = World::start().await;
     world.fleet.fill("prod.local", "web");
-    let cart = world.fleet.cloud_map.find_service("prod", "cart").expect("created");
+    let cart = world.fleet.cloud_map.service_id("prod", "cart");
     world.fleet.cloud_map.tag(&cart, "cloud-map-sync/owner", "team-a");
     world.fleet.fill("prod", "cart");
     world.delete_green();
@@ -213,7 +213,7 @@ async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() 
     let mut of_far = world.fleet.ours("web", "10.0.4.1");
     of_far.insert("cloud-map-sync/cluster".into(), far.into());
     of_far.insert(NOTE.into(), "2026-01-01T00:00:00Z".into());
-    let cart = world.fleet.cloud_map.find_service("prod", "cart").expect("created");
+    let cart = world.fleet.cloud_map.service_id("prod", "cart");
     world.fleet.put(&cart, "of-far", &of_far);
 
     let both = [&blue, far, &world.arn].map(String::from).join(",");
@@ -233,7 +233,7 @@ fn leave_behind(world: &World, cluster: &str, address: &str) -> String {
     let arn = world.arn.replace("/green", &format!("/{cluster}"));
     let mut left = world.fleet.ours("web", address);
     left.insert("cloud-map-sync/cluster".into(), arn.clone());
-    let cart = world.fleet.cloud_map.find_service("prod", "cart").expect("created");
+    let cart = world.fleet.cloud_map.service_id("prod", "cart");
     world.fleet.put(&cart, &format!("of-{cluster}"), &left);
     arn
 }
@@ -301,7 +301,7 @@ async fn targeted_syncs_and_other_commands_do_not_look_for_orphans() {
     let blue = report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
     let adopted = report(&function, &json!({ "action": "adopt" })).await;
     let body = json!({ "cluster": "green", "namespace": "shop" });
-    let queued = invoke(&function, &batch(&[message("a", &body)])).await.report.expect("a report");
+    let queued = invoke(&function, &batch_of(&[body])).await.report.expect("a report");
     for report in [one, blue, adopted, queued] {
         assert_eq!(report.orphans.len(), 0, "{report}");
     }
@@ -335,7 +335,7 @@ async fn function(fleet: &Fleet, clusters: &Value) -> Function {
 #[tokio::test]
 async fn nothing_is_judged_while_the_new_cloud_map_cannot_be_read() {
     let (fleet, west, clusters) = moved().await;
-    west.inject(Fault::on("ListServices", FaultKind::AccessDenied).always());
+    west.deny("ListServices");
     let report = sync(&function(&fleet, &clusters).await).await;
     assert_eq!((report.ok, report.orphans.len()), (false, 0), "{report}");
     assert_eq!(count(&fleet.cloud_map), 3);

@@ -9,14 +9,13 @@ use serde_json::json;
 use crate::fleet::Fleet;
 use crate::run::sync;
 use testbed::ROLE_ARN;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
+use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
 
 /// `web` with one instance; the discovery plane is asked at the same address.
 async fn fleet() -> Fleet {
     let fleet = Fleet::start().await;
-    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
-    fleet.cloud_map.behave(behaviour);
+    fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
     fleet.web("web", "prod", &["10.0.1.1"]);
     sync(&fleet.function().await).await;
     fleet.cloud_map.forget_calls();
@@ -137,7 +136,7 @@ async fn reads_of_cloud_map_that_are_refused_are_reported_with_the_action_they_n
         ("GetInstancesHealthStatus", "servicediscovery:GetInstancesHealthStatus"),
     ] {
         let fleet = fleet().await;
-        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
+        fleet.cloud_map.deny(operation);
         let check = failed(&fleet, &[]).await;
         assert!(check.detail.contains("AccessDenied"), "{operation}: {check}");
         assert!(check.fix.expect("a fix").contains(needed), "{operation}");
@@ -162,7 +161,7 @@ async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
 #[tokio::test]
 async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_to_write() {
     let fleet = fleet().await;
-    fleet.cloud_map.inject(Fault::on("GetOperation", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("GetOperation");
     let settings = [("DRY_RUN", "true")];
     let checkup = doctor(&fleet, &settings).await;
     let said = checkup.to_string();
@@ -190,7 +189,7 @@ async fn refusals_that_no_sync_meets_or_that_may_mean_nothing_are_notes() {
         ("GetOperation", "~ cloud map  cannot get the operation"),
     ] {
         let fleet = fleet().await;
-        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
+        fleet.cloud_map.deny(operation);
         let checkup = doctor(&fleet, &[]).await;
         assert!(checkup.ok && checkup.to_string().contains(said), "{checkup}");
     }
@@ -204,7 +203,7 @@ async fn simulation_names_the_resources_and_the_context_of_each_right_to_write()
     let untested = checks.iter().find(|check| check.detail.starts_with("not tested"));
     let command = untested.and_then(|check| check.fix.clone()).expect("a command");
     let arn = "arn:aws:servicediscovery:eu-central-1:111122223333";
-    let service = fleet.cloud_map.find_service("prod", "web").expect("the service");
+    let service = fleet.cloud_map.service_id("prod", "web");
     for part in [
         format!("--resource-arns {arn}:service/{service} "),
         format!("--resource-arns {arn}:namespace/{} ", fleet.http),

@@ -15,7 +15,7 @@ use crate::queue::{batch, failures, message};
 use crate::run::{converge, sync, writes};
 use testbed::ACCOUNT;
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
 use testbed::function::{Answer, event, invoke};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl Scene {
     }
 
     fn id(&self, service: &str) -> String {
-        self.fleet.cloud_map.find_service("prod", service).expect("the service")
+        self.fleet.cloud_map.service_id("prod", service)
     }
 
     /// Another party deregisters an address of a service.
@@ -183,8 +183,7 @@ async fn deleted_service_is_made_again_and_one_that_is_made_for_a_claim_is_fille
 
     // The name is claimed, and the service was never there.
     scene.fleet.web("late", "prod", &["10.0.3.1"]);
-    let denied = Fault::on("CreateService", FaultKind::AccessDenied).always();
-    scene.fleet.cloud_map.inject(denied);
+    scene.fleet.cloud_map.deny("CreateService");
     sync(&scene.function).await;
     scene.fleet.cloud_map.heal();
     let made = scene.fleet.cloud_map.service(&scene.fleet.http, "late", ServiceKind::Http);
@@ -224,7 +223,7 @@ async fn settings_that_another_party_gave_a_service_are_seen() {
     let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "ttl", "15");
     let scene = Scene::of(fleet, &[("DNS_NAMESPACES", "true")]).await;
-    let id = scene.fleet.cloud_map.find_service("prod.local", "web").expect("the service");
+    let id = scene.fleet.cloud_map.service_id("prod.local", "web");
     scene.fleet.cloud_map.begin_update(&id, 600);
 
     sleep(MINUTE).await;
@@ -366,8 +365,7 @@ async fn repair_that_fails_returns_its_event_and_is_made_then() {
     let scene = Scene::in_step(0).await;
     scene.withdraw("web", "10.0.1.1");
     let id = scene.id("web");
-    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).service(&id);
-    scene.fleet.cloud_map.inject(denied.always());
+    scene.fleet.cloud_map.deny_in(&id, "RegisterInstance");
     let drift = scene.event("sqs-drift-instance", &id);
     let answer = invoke(&scene.function, &batch(&[message("drift", &drift)])).await;
     assert_eq!(failures(&answer), ["drift"], "it returns, and was no repair");
@@ -388,7 +386,7 @@ async fn event_of_the_account_and_region_of_a_registry_is_looked_up_there_with_i
     let clusters =
         json!([{ "cluster": "blue", "registryRoleArn": role, "registryRegion": OTHER_REGION }]);
     let scene = Scene::of(fleet, &[("CLUSTERS", &clusters.to_string())]).await;
-    let id = far.find_service("prod", "web").expect("the service");
+    let id = far.service_id("prod", "web");
     let instance = far.instances(&id).into_keys().next().expect("an instance");
     far.withdraw(&id, &instance);
     let mut event = scene.event("sqs-drift-instance", &id);

@@ -9,15 +9,14 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, annotated, attributes, web_of};
 use crate::run::sync;
 use testbed::ROLE_ARN;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
 use testbed::kubernetes::{Headless, Pod};
 
 /// A fleet in which the discovery plane is asked at the same address.
 async fn fleet() -> Fleet {
     let fleet = Fleet::start().await;
-    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
-    fleet.cloud_map.behave(behaviour);
+    fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
     fleet
 }
 
@@ -192,9 +191,8 @@ async fn status_of_what_was_created_has_empty_services_with_our_tag() {
     fleet.web("cart", "prod.local", &["10.0.1.2"]);
     sync(&fleet.function().await).await;
     // Of others: one by hand, and one whose description alone says that it is ours.
-    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
-    fleet.cloud_map.service(&fleet.dns, "mail", kind);
-    let cart = fleet.cloud_map.find_service("prod.local", "cart").expect("created");
+    fleet.dns_service("mail", &[RecordType::A]);
+    let cart = fleet.cloud_map.service_id("prod.local", "cart");
     fleet.cloud_map.tag(&cart, "cloud-map-sync/owner", "team-b");
     for name in ["web", "cart"] {
         fleet.cluster.delete_service("shop", name);
@@ -206,7 +204,7 @@ async fn status_of_what_was_created_has_empty_services_with_our_tag() {
 
     let services = created["registries"][0]["services"].as_array().expect("services");
     let [web] = services.as_slice() else { panic!("{created}") };
-    let id = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    let id = fleet.cloud_map.service_id("prod.local", "web");
     let delete = format!("aws servicediscovery delete-service --region eu-central-1 --id {id}");
     assert_eq!((&web["name"], &web["delete"]), (&json!("web"), &json!(delete)));
     // A call for each that has our description, and none for the others.

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, refs, web_of};
 use crate::logged::invoke_logged;
 use crate::queue;
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_of, failures, scope, take_bodies};
 use crate::run::{converge, settled};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
+use testbed::ROLE_ARN;
+use testbed::cloud_map::Quotas;
 use testbed::eks::Facts;
 use testbed::function::{event, invoke, invoke_until};
 use testbed::sqs::{Failure, Queue};
-use testbed::{ROLE_ARN, kubernetes};
 
 /// The default share of the account's rates.
 const HALF: (&str, &str) = ("QUOTA_SHARE", "0.5");
@@ -34,24 +34,12 @@ fn refusal() -> Failure {
     Failure::message("InvalidMessageContents", "no")
 }
 
-/// What is in the queue.
-fn waiting(queue: &Queue) -> Vec<Value> {
-    let bodies = queue.take_all().into_iter();
-    bodies.map(|message| serde_json::from_str(&message.body).expect("JSON")).collect()
-}
-
-/// As Lambda hands them on.
-fn as_batch(messages: &[Value]) -> Value {
-    let records = messages.iter().enumerate();
-    batch(&records.map(|(id, body)| message(&id.to_string(), body)).collect::<Vec<_>>())
-}
-
 fn add_more_than_there_is_time_for(fleet: &Fleet, services: usize) {
     for service in 0..services {
         fleet.web(&format!("web-{service}"), "prod", &[&format!("10.1.0.{service}")]);
     }
     let quotas = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
-    fleet.cloud_map.behave(Behaviour { quotas: Some(quotas), ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.quotas = Some(quotas));
 }
 
 fn registered(fleet: &Fleet) -> usize {
@@ -70,12 +58,12 @@ async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_
 
     assert_eq!(answer.response.expect("an answer"), json!({ "ok": true, "handedOn": 2 }));
     assert_eq!(fleet.cloud_map.calls(), []);
-    let messages = waiting(&queue);
+    let messages = take_bodies(&queue);
     let of = |cluster: &str| json!({ "action": "sync", "cluster": cluster });
     assert_eq!(messages, [of("blue"), of("green")]);
     for message in messages {
-        let answer = invoke(&function, &as_batch(&[message])).await;
-        assert_eq!((failures(&answer), waiting(&queue)), (vec![], vec![]), "all is done");
+        let answer = invoke(&function, &batch_of(&[message])).await;
+        assert_eq!((failures(&answer), take_bodies(&queue)), (vec![], vec![]), "all is done");
     }
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
 }
@@ -87,7 +75,7 @@ async fn schedule_of_one_cluster_hands_nothing_on() {
 
     invoke(&function, &event("schedule-eventbridge-scheduler")).await;
 
-    assert_eq!(waiting(&queue), [Value::Null; 0]);
+    assert_eq!(take_bodies(&queue), [Value::Null; 0]);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
@@ -123,8 +111,8 @@ async fn short_runs_one_after_the_other_serve_every_service() {
             }
             let message = json!({ "action": "sync", "cluster": "blue" });
             let deadline = Deadline::after(Duration::from_secs(20));
-            invoke_until(&function, &as_batch(&[message]), deadline).await;
-            assert_eq!(waiting(&queue), [Value::Null; 0], "nothing is handed on");
+            invoke_until(&function, &batch_of(&[message]), deadline).await;
+            assert_eq!(take_bodies(&queue), [Value::Null; 0], "nothing is handed on");
             done.push(registered(&fleet));
             assert!(done.is_sorted() && done.len() < 20, "{is_warm}: {done:?}");
         }
@@ -146,16 +134,15 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
     converge(&fleet, &function).await;
     for name in &gone {
         fleet.cluster.delete_service("shop", name);
-        let id = fleet.cloud_map.find_service("prod", name).expect("the service");
-        let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).service(&id);
-        fleet.cloud_map.inject(denied.always());
+        let id = fleet.cloud_map.service_id("prod", name);
+        fleet.cloud_map.deny_in(&id, "RegisterInstance");
     }
     add_more_than_there_is_time_for(&fleet, 120);
     let mut runs = 0;
     while registered(&fleet) < 520 {
         let message = json!({ "action": "sync", "cluster": "blue" });
         let deadline = Deadline::after(Duration::from_secs(20));
-        invoke_until(&function, &as_batch(&[message]), deadline).await;
+        invoke_until(&function, &batch_of(&[message]), deadline).await;
         let held: usize = gone.iter().map(|name| fleet.instances("prod", name).len()).sum();
         runs += 1;
         assert_eq!(held, 400, "run {runs} has taken out what the first one held");
@@ -171,7 +158,7 @@ async fn parts_of_an_earlier_release_are_one_full_sync_and_one_line() {
     let (function, _) = with_queue(&fleet).await;
     let part =
         |shard: &str| json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": 1 });
-    let parts = as_batch(&[part("0/4"), part("3/4")]);
+    let parts = batch_of(&[part("0/4"), part("3/4")]);
     let mut lines = Vec::new();
     for _ in 0..2 {
         let (answer, logged) = invoke_logged(&function, &parts).await;
@@ -221,12 +208,12 @@ impl World {
     }
 
     fn fail(&self) {
-        self.fleet.cluster.fail(kubernetes::Fault::always("/", kubernetes::FaultKind::Status(500)));
+        self.fleet.cluster.refuse("/", 500);
     }
 }
 
 fn about_web() -> String {
-    json!({ "cluster": "blue", "namespace": "shop", "service": "web" }).to_string()
+    scope("blue", "web").to_string()
 }
 
 fn full_sync() -> String {
@@ -264,7 +251,7 @@ async fn full_sync_without_enough_time_returns_only_before_the_schedule_queues_t
             world.fleet.web(&name, "prod", &[&format!("10.1.0.{service}")]);
         }
         let quotas = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
-        world.fleet.cloud_map.behave(Behaviour { quotas: Some(quotas), ..Behaviour::default() });
+        world.fleet.cloud_map.adjust(|it| it.quotas = Some(quotas));
         // As after an upgrade, with full syncs in the queue that had all messages before.
         for (queue, returning) in [&world.full_syncs, &world.services].into_iter().zip(returning) {
             queue.send(&full_sync());
@@ -339,8 +326,7 @@ async fn cluster_that_does_not_answer_delays_the_answer_for_a_bounded_time_and_n
         let function = world.function("1").await;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         if accepts {
-            let silence = kubernetes::FaultKind::Slow(Duration::from_hours(1));
-            world.fleet.cluster.fail(kubernetes::Fault::always("/", silence));
+            world.fleet.cluster.be_silent();
         } else {
             let facts = Facts {
                 name: "blue".to_owned(),
@@ -354,13 +340,11 @@ async fn cluster_that_does_not_answer_delays_the_answer_for_a_bounded_time_and_n
         let bodies = (0..40).flat_map(|index| {
             ["blue", "green"].map(|cluster| {
                 let service = if index == 0 { "web".to_owned() } else { format!("web-{index}") };
-                json!({ "cluster": cluster, "namespace": "shop", "service": service })
+                scope(cluster, &service)
             })
         });
-        let messages: Vec<Value> =
-            bodies.enumerate().map(|(id, body)| message(&id.to_string(), &body)).collect();
+        let payload = batch_of(&bodies.collect::<Vec<_>>());
         let start = tokio::time::Instant::now();
-        let payload = batch(&messages);
         let mut run = std::pin::pin!(invoke(&function, &payload));
         let early = tokio::time::timeout(Duration::from_secs(4), &mut run).await;
         assert!(early.is_err(), "{accepts}");

@@ -162,9 +162,7 @@ impl Fleet {
 
     /// A service in `prod.local` with these records, as Terraform makes one.
     pub fn dns_service(&self, name: &str, records: &[RecordType]) -> String {
-        let records = records.iter().map(|record| (*record, 60)).collect();
-        let kind = ServiceKind::Dns { records, custom_health: false };
-        self.cloud_map.service(&self.dns, name, kind)
+        self.cloud_map.service(&self.dns, name, ServiceKind::of_records(records))
     }
 
     /// An A service in `prod.local` in which ECS runs a task, as ECS registers it.
@@ -208,7 +206,7 @@ impl Fleet {
 
     /// Another party adds attributes to the instances of ours in a Cloud Map service until each has Cloud Map's 30.
     pub fn fill(&self, namespace: &str, service: &str) {
-        let id = self.cloud_map.find_service(namespace, service).expect("the service");
+        let id = self.cloud_map.service_id(namespace, service);
         let is_ours = |attributes: &Attributes| {
             attributes.get("cloud-map-sync/owner").is_some_and(|owner| owner == OWNER)
         };

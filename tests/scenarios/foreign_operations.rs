@@ -11,8 +11,7 @@ use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 /// Slow enough that what one run starts is in flight when the other comes to it.
 fn slow_operations(fleet: &Fleet) {
-    let operation_delay = Duration::from_secs(1);
-    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(1));
 }
 
 /// The same, with the statuses that the service model has, which are not those that AWS answers with.
@@ -118,12 +117,11 @@ async fn operation_in_the_way_that_cloud_map_knows_no_more_has_ended() {
 /// ended.
 async fn registration_that_ended_is_named() -> (Fleet, Function) {
     let fleet = Fleet::start().await;
-    let completed_operation_stays = Duration::from_millis(300);
-    fleet.cloud_map.behave(Behaviour { completed_operation_stays, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.completed_operation_stays = Duration::from_millis(300));
     fleet.web("web", "prod", &["10.0.1.1"]);
     let function = fleet.function().await;
     assert!(sync(&function).await.ok);
-    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let web = fleet.cloud_map.service_id("prod", "web");
     let (instance, _) = fleet.instance("prod", "web");
     fleet.cloud_map.withdraw(&web, &instance);
     (fleet, function)

@@ -100,14 +100,7 @@ fn argo_events_invokes_the_function_for_the_service_of_its_recorded_events() {
     let service = recorded("sqs-argo-events-data").1;
     let rows = [
         ("slice", slice, function::event("direct-sync-service"), "sync blue/shop/web"),
-        (
-            "service",
-            service,
-            serde_json::json!({
-                "action": "sync", "cluster": "green", "namespace": "shop", "service": "checkout",
-            }),
-            "sync green/shop/checkout",
-        ),
+        ("service", service, crate::run::sync_of("green", "checkout"), "sync green/shop/checkout"),
     ];
     for (dependency, data, payload, scope) in rows {
         let named = find(&sensor["dependencies"], "name", dependency);

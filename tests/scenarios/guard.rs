@@ -11,7 +11,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use crate::fleet::Fleet;
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch, batch_about, failures, message};
 use crate::run::{converge, held_back, plan, report, said_of, settled, sync, sync_service, writes};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
@@ -338,8 +338,7 @@ async fn loss_is_remembered_on_a_service_of_ours_if_no_instance_has_room() {
     settled(&shops.fleet, &shops.function).await;
     // Neither does a message take out what is held.
     shops.restart().await;
-    let about = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
-    invoke(&shops.function, &batch(&[message("m", &about)])).await;
+    invoke(&shops.function, &batch_about("blue", "web")).await;
     assert_eq!(shops.registered(), 12);
 
     shops.clock.advance(WAIT);
@@ -356,15 +355,14 @@ async fn loss_that_is_noted_on_a_service_waits_once_though_an_instance_has_room_
     shops.fill();
     shops.delete_all();
     holds(&sync(&shops.function).await);
-    let id = shops.fleet.cloud_map.find_service("prod", "web").expect("the service");
+    let id = shops.fleet.cloud_map.service_id("prod", "web");
     let (instance, mut attributes) =
         shops.fleet.instances("prod", "web").pop_last().expect("an instance");
     attributes.retain(|key, _| !key.starts_with("by-hand"));
     shops.fleet.put(&id, &instance, &attributes);
     // No message takes out what is held.
     shops.restart().await;
-    let about = json!({ "cluster": "blue", "namespace": "shop", "service": "cart" });
-    invoke(&shops.function, &batch(&[message("m", &about)])).await;
+    invoke(&shops.function, &batch_about("blue", "cart")).await;
     assert_eq!(shops.registered(), 12);
 
     shops.clock.advance(WAIT);
@@ -425,8 +423,7 @@ async fn adoption_does_not_vouch_for_a_cluster_that_another_process_holds() {
             instances.values().any(|it| it.contains_key("cloud-map-sync/guard"))
         };
         let unmarked = SHOPS.iter().find(|name| !has_mark(name)).expect("one mark in all");
-        let about = json!({ "cluster": "blue", "namespace": "shop", "service": unmarked });
-        invoke(&shops.function, &batch(&[message("m", &about)])).await;
+        invoke(&shops.function, &batch_about("blue", unmarked)).await;
         assert_eq!(shops.registered(), 12, "{unmarked} {confirm}");
     }
 }

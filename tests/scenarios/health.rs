@@ -38,7 +38,7 @@ pub fn ready(pod: Pod) -> Pod {
 /// A report takes effect at once.
 pub async fn fleet() -> Fleet {
     let fleet = Fleet::start().await;
-    fleet.cloud_map.behave(Behaviour { health_delay: Duration::ZERO, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.health_delay = Duration::ZERO);
     fleet
 }
 
@@ -58,7 +58,7 @@ pub fn health(fleet: &Fleet) -> Vec<String> {
 }
 
 fn health_in(fleet: &Fleet, namespace: &str) -> Vec<String> {
-    let service = fleet.cloud_map.find_service(namespace, "web").expect("the service");
+    let service = fleet.cloud_map.service_id(namespace, "web");
     let known = fleet.cloud_map.health(&service);
     let instances = fleet.cloud_map.instances(&service).into_iter();
     let lines = instances.map(|(id, it)| format!("{} {}", it["AWS_INSTANCE_IPV4"], known[&id]));
@@ -93,8 +93,7 @@ async fn pod_that_is_not_ready_stays_registered_and_is_unhealthy_until_it_is_rea
 #[tokio::test]
 async fn report_that_takes_its_time_is_not_repeated_and_can_be_taken_back() {
     let (fleet, function) = registered(&[]).await;
-    let health_delay = Duration::from_hours(1);
-    fleet.cloud_map.behave(Behaviour { health_delay, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.health_delay = Duration::from_hours(1));
     pods(&fleet, &[Pod::not_ready, ready]);
     converge(&fleet, &function).await;
     assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"], "it is yet to show");
@@ -123,7 +122,7 @@ async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
     pods(&fleet, &[ready, ready]);
     let report = sync(&function).await;
     assert!(!report.ok && report.to_string().contains("InstanceNotFound"), "{report}");
-    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let service = fleet.cloud_map.service_id("prod", "web");
     fleet.cloud_map.health_is_known(&service);
     converge(&fleet, &function).await;
     assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
@@ -132,7 +131,7 @@ async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
 #[tokio::test]
 async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want_it() {
     let fleet = fleet().await;
-    fleet.cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.page_limit = 2);
     fleet.web("plain", "prod", &["10.0.2.1"]);
     fleet.service(web(&[]));
     pods(&fleet, &[ready, ready, ready, ready, Pod::not_ready]);
@@ -198,7 +197,7 @@ fn check() -> Value {
 async fn public(addresses: &[&str]) -> (Fleet, String) {
     let fleet = Fleet::start().await;
     let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
-    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
+    let kind = ServiceKind::of_records(&[RecordType::A]);
     let service = fleet.cloud_map.service(&public, "web", kind);
     fleet.web("web", "example.com", addresses);
     (fleet, service)
@@ -227,12 +226,12 @@ async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
 async fn other_address_that_a_check_refuses_is_held_back_in_cloud_maps_words() {
     let (fleet, service) = public(&["100.64.0.1", "203.0.113.7"]).await;
     fleet.cloud_map.dress(&service, "by hand", &check());
-    let networks_refused_by_checks = vec![(Ipv4Addr::new(100, 64, 0, 0), 10)];
-    fleet.cloud_map.behave(Behaviour { networks_refused_by_checks, ..Behaviour::default() });
+    fleet
+        .cloud_map
+        .adjust(|it| it.networks_refused_by_checks = vec![(Ipv4Addr::new(100, 64, 0, 0), 10)]);
 
-    let report = sync(&fleet.function().await).await;
+    let report = synced(&fleet.function().await).await;
 
-    assert!(report.ok, "{report}");
     assert_eq!(held_back(&report), ["InvalidInput"], "{report}");
     let said = said_of(&report, "InvalidInput");
     assert!(said.contains("IPv4 address 100.64.0.1 is forbidden for healthChecks"), "{said}");

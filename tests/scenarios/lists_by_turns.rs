@@ -12,7 +12,7 @@ use crate::fleet::Fleet;
 use crate::read_budget::{address, name, unread};
 use crate::run::{converge, settled, sync, synced, writes};
 use crate::scale::simulation::turns::Turns;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 
 /// The Services of the fleet, the services of a page, and the pages of a list.
 const SERVICES: usize = 12;
@@ -29,7 +29,7 @@ async fn large() -> Fleet {
         fleet.web(&name(service), "prod", &[&address(service, 1), &address(service, 2)]);
     }
     converge(&fleet, &fleet.function().await).await;
-    fleet.cloud_map.behave(Behaviour { page_limit: PAGE, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.page_limit = PAGE);
     fleet.cloud_map.forget_calls();
     fleet
 }
@@ -126,7 +126,7 @@ async fn drift_is_repaired_within_a_round_whatever_page_the_run_reads() {
     let fleet = large().await;
     let function = warm(&fleet).await;
     for service in [0, 5, 11] {
-        let id = fleet.cloud_map.find_service("prod", &name(service)).expect("the service");
+        let id = fleet.cloud_map.service_id("prod", &name(service));
         let instance = fleet.instances("prod", &name(service)).into_keys().next().expect("one");
         fleet.cloud_map.withdraw(&id, &instance);
         fleet.cloud_map.instance(&id, "of-another", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
@@ -183,7 +183,7 @@ async fn new_service_is_created_at_once_by_a_process_that_has_seen_a_whole_list(
 #[tokio::test]
 async fn many_services_that_a_process_creates_are_not_created_again() {
     let fleet = Fleet::start().await;
-    fleet.cloud_map.behave(Behaviour { page_limit: PAGE, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.page_limit = PAGE);
     let function = cold(&fleet).await;
     sync(&function).await;
     for service in 0..SERVICES {
@@ -273,7 +273,7 @@ async fn lists_of_namespaces_are_gone_on_with_too() {
         let service = fleet.cloud_map.service(&namespace, "of-others", ServiceKind::Http);
         fleet.cloud_map.instance(&service, "other", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
     }
-    fleet.cloud_map.inject(Fault::on("GetService", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("GetService");
     let function = cold(&fleet).await;
 
     // A list of four namespaces each, most pages of which a run reads alone.

@@ -11,13 +11,12 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::fleet::{Fleet, annotated, attributes, refs, web_of};
 use crate::logged::{Log, invoke_logged};
-use crate::queue::{batch, message};
+use crate::queue::batch_about;
 use crate::run::{converge, converged, said_of, sync};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::event;
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-use testbed::{cloud_map, kubernetes};
 
 const DRY_RUN: (&str, &str) = ("DRY_RUN", "true");
 
@@ -79,15 +78,13 @@ async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
 
     fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
     // A message shows what is new, and not that anything has ended.
-    let web = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
-    let (_, of_message) = invoke_logged(&function, &batch(&[message("0", &web)])).await;
+    let (_, of_message) = invoke_logged(&function, &batch_about("blue", "web")).await;
     assert_eq!(changes(&of_message), ["register"]);
     let (_, third) = invoke_logged(&function, &schedule).await;
     let [ended] = changes(&third).try_into().expect("one line");
     assert!(ended.starts_with("ended: planned: register ip-10-0-1-2-"), "{ended}");
 
-    let broken = kubernetes::Fault::always("/api/v1/services", kubernetes::FaultKind::Status(500));
-    fleet.cluster.fail(broken);
+    fleet.cluster.refuse("/api/v1/services", 500);
     let (_, unread) = invoke_logged(&function, &schedule).await;
     fleet.cluster.clear_faults();
     let (_, again) = invoke_logged(&function, &schedule).await;
@@ -105,8 +102,8 @@ async fn what_is_held_back_is_logged_when_it_begins_and_when_it_ends() {
     fleet.web("cart", "prod", &["10.0.2.1"]);
     let settings = [("POLICY", "create-only")];
     let function = fleet.function_with(&settings).await;
-    let invalid = cloud_map::FaultKind::Error(400, "InvalidInput", "Not like this");
-    let invalid = cloud_map::Fault::on("RegisterInstance", invalid).service(&refused);
+    let invalid = FaultKind::Error(400, "InvalidInput", "Not like this");
+    let invalid = Fault::on("RegisterInstance", invalid).service(&refused);
     fleet.cloud_map.inject(invalid.always());
     let schedule = event("schedule-eventbridge-scheduler");
     let (_, first) = invoke_logged(&function, &schedule).await;

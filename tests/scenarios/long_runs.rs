@@ -187,8 +187,7 @@ async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
 async fn pod_that_comes_back_while_its_instance_is_deregistered_is_registered_in_the_same_run() {
     let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let function = converged(&fleet).await;
-    let operation_delay = Duration::from_secs(2);
-    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(2));
     fleet.pods("web", &[]);
     fleet.cloud_map.forget_calls();
 

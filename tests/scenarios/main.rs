@@ -32,7 +32,6 @@ mod multi_cluster;
 mod namespaces;
 mod new_namespaces;
 mod order;
-mod policies;
 mod purge;
 mod queue;
 mod read_budget;

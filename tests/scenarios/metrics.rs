@@ -8,8 +8,9 @@ use cloud_map_sync::report::metrics;
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
-use crate::queue::{batch, message};
+use crate::queue::batch_of;
 use crate::run;
+use crate::run::sync_of;
 use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
@@ -74,7 +75,7 @@ async fn with_fan_out_each_cluster_has_a_zero_when_it_is_queued_and_a_one_when_i
             fleet.cluster.stop();
         }
         let body = json!({ "action": "sync", "cluster": cluster });
-        let answer = invoke(&function, &batch(&[message("0", &body)])).await;
+        let answer = invoke(&function, &batch_of(&[body])).await;
         let (clusters, _) = documents(&answer);
         let [(_, of_cluster)] = clusters.as_slice() else { panic!("{clusters:?}") };
         assert_eq!(of_cluster["FullSyncEnded"].as_u64(), ended, "{cluster}");
@@ -121,8 +122,7 @@ async fn what_is_out_of_step_grows_older_from_run_to_run_until_it_is_done() {
     let clock = StandInClock::new();
     let function = fleet.function().await.with_clock(clock.clock());
     let full = json!({ "action": "sync" });
-    let other =
-        json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "cart" });
+    let other = sync_of("blue", "cart");
     let mut ages = Vec::new();
     let mut run = async |payload: &Value| {
         let told = told(&function, payload).await;

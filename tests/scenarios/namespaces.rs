@@ -1,5 +1,5 @@
 //! Cloud Map namespaces: several of one name, those that another account shares through AWS RAM, which go by their
-//! ARN, and registries with so many that ListServices is not asked about each.
+//! ARN, registries with so many that ListServices is not asked about each, and those that the settings name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,15 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::fleet::{Fleet, OTHER_ACCOUNT, annotated};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, annotated, give_pods, namespace_arn};
 use crate::logged::invoke_logged;
 use crate::run::{converge, converged, held_back, said_of, settled, sync, sync_service, synced};
 use testbed::REGION;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::RecordType::A;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
+use testbed::kubernetes::Headless;
 
 /// A second namespace `prod.local`, in another VPC or of another account.
 fn second(fleet: &Fleet, is_shared: bool) -> String {
@@ -28,8 +29,7 @@ fn second(fleet: &Fleet, is_shared: bool) -> String {
 
 /// Makes a service `web` in a namespace, as Terraform does.
 fn service(fleet: &Fleet, namespace: &str) {
-    let kind = ServiceKind::Dns { records: vec![(A, 60)], custom_health: false };
-    fleet.cloud_map.service(namespace, "web", kind);
+    fleet.cloud_map.service(namespace, "web", ServiceKind::of_records(&[A]));
 }
 
 /// The addresses under `web` in a namespace, sorted.
@@ -133,11 +133,8 @@ async fn cloud_map_refuses_to_update_what_holds_other_accounts_instances_and_tha
 #[tokio::test]
 async fn explain_asks_discovery_of_the_account_that_the_namespace_belongs_to() {
     let (fleet, id, arn) = shared().await;
-    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
-    fleet.cloud_map.behave(behaviour);
-    let records = vec![(RecordType::A, 60)];
-    let kind = ServiceKind::Dns { records, custom_health: false };
-    let service = fleet.cloud_map.service(&id, "web", kind);
+    fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
+    let service = fleet.cloud_map.service(&id, "web", ServiceKind::of_records(&[A]));
     fleet.cloud_map.instance(&service, "theirs", &[("AWS_INSTANCE_IPV4", "10.9.0.1")]);
     fleet.web("web", &arn, &["10.0.1.1"]);
     let function = fleet.function().await;
@@ -238,7 +235,7 @@ async fn list_that_shows_fewer_services_than_the_namespace_has_is_not_believed()
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_get_services_each_namespace_is_listed_and_the_log_says_so_once() {
     let (fleet, _) = registry(10, 240).await;
-    fleet.cloud_map.inject(Fault::on("GetService", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("GetService");
     let clock = StandInClock::new();
     let function = fleet.function().await.with_clock(clock.clock());
 
@@ -296,4 +293,59 @@ async fn of_many_namespaces_those_that_the_settings_name_are_listed_by_themselve
     let cold = of(&[("ListNamespaces", 1), ("ListServices", 9)]);
     assert_eq!(lists(&fleet, &function).await, cold);
     assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 9)]));
+}
+
+#[tokio::test]
+async fn namespaces_that_are_not_named_are_neither_read_nor_changed() {
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+    fleet.web("cart", "prod.local", &["10.0.2.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.cluster.delete_service("shop", "cart");
+    fleet.pods("web", &["10.0.1.2"]);
+    let arn = namespace_arn(&fleet.http);
+    for named in ["prod", &fleet.http, &arn] {
+        let function = fleet.function_with(&[("CLOUD_MAP_NAMESPACES", named)]).await;
+        fleet.cloud_map.forget_calls();
+        sync(&function).await;
+        assert_eq!(fleet.cloud_map.count("ListServices"), 1, "{named}");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"], "{named}");
+        assert_eq!(fleet.addresses("prod.local", "cart"), ["10.0.2.1"], "{named}");
+    }
+}
+
+#[tokio::test]
+async fn other_annotation_prefix_reads_other_annotations() {
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+    let other = Headless::new("shop", "cart")
+        .annotate("discovery.example.com/hostname", "cart")
+        .annotate("discovery.example.com/namespace", "prod");
+    fleet.service(other);
+    fleet.pods("cart", &["10.0.2.1"]);
+    let function = fleet.function_with(&[("ANNOTATION_PREFIX", "discovery.example.com/")]).await;
+
+    converge(&fleet, &function).await;
+
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+    assert!(fleet.addresses("prod", "web").is_empty());
+}
+
+fn without_namespace(name: &str) -> Headless {
+    Headless::new("shop", name).annotate("cloudmap.controller/hostname", name)
+}
+
+#[tokio::test]
+async fn clusters_default_namespace_comes_before_the_kubernetes_namespaces_name() {
+    let (fleet, green) = Fleet::with_green().await;
+    fleet.cloud_map.namespace("shop", NamespaceKind::Http);
+    fleet.service(without_namespace("web"));
+    fleet.pods("web", &["10.0.1.1"]);
+    green.service(without_namespace("web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let clusters = r#"["green", {"cluster": "blue", "defaultNamespace": "prod.local"}]"#;
+    let function = fleet.function_with(&[("CLUSTERS", clusters)]).await;
+
+    converge(&fleet, &function).await;
+
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
+    assert_eq!(fleet.addresses("shop", "web"), ["10.0.2.1"]);
 }

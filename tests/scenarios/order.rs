@@ -1,10 +1,8 @@
 //! The order of what is done: the new is there before the old goes, also when the marks alone tell what became of a
 //! Service while the function was not running.
 
-use serde_json::json;
-
 use crate::fleet::{Fleet, annotated};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_about, failures};
 use crate::run::{converge, converged, held_back, settled, sync};
 use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
@@ -93,9 +91,8 @@ async fn message_about_a_service_that_ended_takes_it_out_in_that_run() {
     {
         let fleet = registered().await;
         end(&fleet, how);
-        let scope = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
 
-        let answer = invoke(&fleet.function().await, &batch(&[message("a", &scope)])).await;
+        let answer = invoke(&fleet.function().await, &batch_about("blue", "web")).await;
 
         assert_eq!(failures(&answer), [""; 0], "{how}");
         assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]], "{how}");

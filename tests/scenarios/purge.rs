@@ -2,11 +2,10 @@
 //! configured; what belongs to anybody else stays.
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER, attributes, web_of};
-use crate::run::{converge, converged, problem, report, settled, writes};
+use crate::run::{converge, converged, problem, purge, report, settled, writes};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
 use testbed::{ACCOUNT, REGION};
@@ -23,10 +22,6 @@ async fn shared_name() -> (Fleet, Function) {
     let function = converged(&fleet).await;
     fleet.cloud_map.forget_calls();
     (fleet, function)
-}
-
-async fn purge(function: &Function, cluster: &str) -> Report {
-    report(function, &json!({ "action": "purge", "cluster": cluster, "confirm": true })).await
 }
 
 const LEFT: [&str; 3] = ["10.0.1.1", "10.0.2.1", "10.0.9.1"];
@@ -169,7 +164,7 @@ async fn region_of_the_function_spelled_out_is_no_second_cloud_map() {
 #[tokio::test]
 async fn cloud_map_that_cannot_be_read_leaves_the_purge_incomplete() {
     let (fleet, function) = shared_name().await;
-    fleet.cloud_map.inject(Fault::on("ListServices", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("ListServices");
     let report = purge(&function, "blue").await;
     assert!(!report.ok && problem(&report, "blue").contains("AccessDenied"), "{report}");
 }
@@ -178,7 +173,7 @@ async fn cloud_map_that_cannot_be_read_leaves_the_purge_incomplete() {
 #[tokio::test]
 async fn instance_that_is_not_ours_any_more_at_the_second_look_stays() {
     let (fleet, function) = shared_name().await;
-    let cart = fleet.cloud_map.find_service("prod", "cart").expect("created");
+    let cart = fleet.cloud_map.service_id("prod", "cart");
     let (id, _) = fleet.instance("prod", "cart");
     let failing = Fault::on("ListInstances", FaultKind::ServerError).service(&cart).after(1);
     fleet.cloud_map.inject(failing);

@@ -14,7 +14,6 @@ use testbed::ROLE_ARN;
 use testbed::clock::now;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, invoke, invoke_until};
-use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 use testbed::sqs::Queue;
 
 /// An SQS record with this id and body.
@@ -29,6 +28,28 @@ fn record(id: &str, body: &str) -> Value {
 /// A batch as Lambda hands it on.
 pub fn batch(records: &[Value]) -> Value {
     json!({ "Records": records })
+}
+
+/// A batch of messages with these bodies, whose ids are their numbers.
+pub fn batch_of(bodies: &[Value]) -> Value {
+    let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
+    batch(&records.collect::<Vec<_>>())
+}
+
+/// Takes the bodies of all messages out of a queue.
+pub fn take_bodies(queue: &Queue) -> Vec<Value> {
+    let messages = queue.take_all().into_iter();
+    messages.map(|message| serde_json::from_str(&message.body).expect("JSON")).collect()
+}
+
+/// A batch of one message, about a Service of `shop`.
+pub fn batch_about(cluster: &str, service: &str) -> Value {
+    batch(&[message(service, &scope(cluster, service))])
+}
+
+/// Delivers a message about a Service of `shop` in `blue`; returns its id if it is failed back.
+pub async fn failed_messages(function: &Function, service: &str) -> Vec<String> {
+    failures(&invoke(function, &batch_about("blue", service)).await)
 }
 
 /// The ids of the messages that are failed back.
@@ -51,7 +72,8 @@ pub async fn deliver(function: &Function, queue: &Queue) -> (usize, Vec<String>)
     (messages.len(), failed.into_iter().map(|message| message.body).collect())
 }
 
-fn scope(cluster: &str, service: &str) -> Value {
+/// The body of a message about a Service of `shop`.
+pub fn scope(cluster: &str, service: &str) -> Value {
     json!({ "cluster": cluster, "namespace": "shop", "service": service })
 }
 
@@ -145,8 +167,7 @@ async fn failed_message_returns_after_a_time_that_doubles() {
     let fleet = fleet().await;
     let queue = queue(&fleet, "own", &["web", "cart"]);
     let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;
-    let denied = Fault::on("CreateService", FaultKind::AccessDenied).service("cart");
-    fleet.cloud_map.inject(denied.always());
+    fleet.cloud_map.deny_in("cart", "CreateService");
     let (count, failed) = deliver(&function, &queue).await;
     assert_eq!((count, failed.len()), (2, 1), "{failed:?}");
     for minutes in [1, 2, 4, 8] {
@@ -167,7 +188,7 @@ async fn every_failed_message_of_a_large_batch_is_postponed() {
     let fleet = fleet().await;
     let queue = queue(&fleet, "own", &["web"; 25]);
     let function = fleet.function_with(&[("FAN_OUT", queue.url())]).await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
+    fleet.cluster.refuse("/", 500);
     assert_eq!(deliver(&function, &queue).await.1.len(), 25);
     assert_eq!((queue.requests(), queue.until_next()), (3, Some(MINUTE)));
     queue.pass(MINUTE);
@@ -181,7 +202,7 @@ async fn hour_without_the_api_server_fills_no_dead_letter_queue() {
     let queue = queue(&fleet, "own", &["web"]);
     queue.set_most_receives(10);
     let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
+    fleet.cluster.refuse("/", 500);
     let mut time = Duration::ZERO;
     while time < 60 * MINUTE {
         assert_eq!(deliver(&function, &queue).await.1.len(), 1);
@@ -199,7 +220,7 @@ async fn queue_is_the_one_of_the_settings_whatever_the_event_names() {
     let fleet = fleet().await;
     let (own, other) = (queue(&fleet, "own", &[]), queue(&fleet, "other", &["web"]));
     let function = fleet.function_with(&[("QUEUE_URL", own.url())]).await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
+    fleet.cluster.refuse("/", 500);
     assert_eq!(deliver(&function, &other).await.1.len(), 1);
     assert_eq!((own.requests(), other.requests()), (1, 0));
     assert_eq!(other.until_next(), Some(30 * MINUTE));
@@ -212,7 +233,7 @@ async fn batch_without_failures_and_function_without_a_queue_ask_for_nothing() {
     let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;
     assert_eq!(deliver(&function, &queue).await, (1, vec![]));
     queue.send(&json!({ "namespace": "shop", "service": "web" }).to_string());
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
+    fleet.cluster.refuse("/", 500);
     assert_eq!(deliver(&fleet.function().await, &queue).await.1.len(), 1);
     assert_eq!((queue.requests(), queue.until_next()), (0, Some(30 * MINUTE)));
 }
@@ -224,10 +245,10 @@ async fn failed_event_about_drift_returns_after_the_visibility_timeout_of_its_qu
     let own = queue(&fleet, "own", &[]);
     let function = fleet.function_with(&[("QUEUE_URL", own.url())]).await;
     sync(&function).await;
-    let service = fleet.cloud_map.find_service("prod", "web").expect("the service");
+    let service = fleet.cloud_map.service_id("prod", "web");
     let drift = queue(&fleet, "drift", &[]);
     drift.send(&change_of("sqs-drift-instance", &service, now()).to_string());
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
+    fleet.cluster.refuse("/", 500);
 
     assert_eq!(deliver(&function, &drift).await.1.len(), 1);
 

@@ -10,10 +10,10 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods, pod_name, web_of};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_about, failed_messages};
 use crate::run::{converge, held_back, metric, report, settled, sync, writes};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use testbed::cloud_map::{RecordType, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::Pod;
 
@@ -65,7 +65,7 @@ impl Large {
     /// Another party puts an instance in place of one of ours.
     fn replace(&self, service: usize) {
         let (name, foreign) = (name(service), [("AWS_INSTANCE_IPV4", "10.9.9.9")]);
-        let id = self.fleet.cloud_map.find_service("prod", &name).expect("the service");
+        let id = self.fleet.cloud_map.service_id("prod", &name);
         let instance = self.fleet.instances("prod", &name).into_keys().next().expect("one");
         self.fleet.cloud_map.withdraw(&id, &instance);
         self.fleet.cloud_map.instance(&id, "of-another", &foreign);
@@ -95,11 +95,6 @@ pub fn address(service: usize, pod: usize) -> String {
 
 pub fn unread(report: &Report) -> usize {
     report.clusters[0].unread
-}
-
-async fn failed(function: &Function, service: &str) -> Vec<String> {
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
-    failures(&invoke(function, &batch(&[message(service, &body)])).await)
 }
 
 #[tokio::test]
@@ -156,7 +151,7 @@ async fn drift_that_changes_a_number_is_repaired_by_the_next_sync() {
     let large = Large::start().await;
     let function = large.warm().await;
     let lost = name(11);
-    let id = large.fleet.cloud_map.find_service("prod", &lost).expect("the service");
+    let id = large.fleet.cloud_map.service_id("prod", &lost);
     let instance = large.fleet.instances("prod", &lost).into_keys().next().expect("one");
     large.fleet.cloud_map.withdraw(&id, &instance);
 
@@ -239,7 +234,7 @@ async fn loss_that_another_process_holds_passes_by_no_message() {
     large.fleet.cloud_map.forget_calls();
 
     for service in 0..SERVICES {
-        assert_eq!(failed(&function, &name(service)).await, [""; 0]);
+        assert_eq!(failed_messages(&function, &name(service)).await, [""; 0]);
     }
 
     assert_eq!((large.registered(), large.fleet.cloud_map.writes()), (2 * SERVICES, 0));
@@ -250,9 +245,8 @@ async fn loss_that_a_message_leaves_is_made_by_the_next_sync_and_is_no_verdict()
     let large = Large::start().await;
     let function = large.warm().await;
     large.fleet.pods(&name(7), &[&address(7, 1)]);
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": name(7) });
 
-    let answer = invoke(&function, &batch(&[message("m", &body)])).await;
+    let answer = invoke(&function, &batch_about("blue", &name(7))).await;
 
     let left = answer.report.expect("a report");
     assert_eq!((held_back(&left), left.counts.deregistered), (vec!["Guard"], 0), "{left}");
@@ -268,8 +262,8 @@ async fn message_about_a_deletion_returns_until_its_instances_may_be_known() {
     let gone = name(11);
     large.fleet.cluster.delete_service("shop", &gone);
 
-    assert_eq!(failed(&function, &gone).await, [gone.as_str()]);
-    assert_eq!(failed(&function, &gone).await, [""; 0]);
+    assert_eq!(failed_messages(&function, &gone).await, [gone.as_str()]);
+    assert_eq!(failed_messages(&function, &gone).await, [""; 0]);
     sync(&function).await;
     assert_eq!(large.fleet.addresses("prod", &gone), [""; 0]);
 }
@@ -280,8 +274,7 @@ async fn service_that_may_not_be_read_is_read_as_seldom_as_others() {
     for other in ["aa", "ab", "ac", "ad"] {
         let service = large.fleet.cloud_map.service(&large.fleet.http, other, ServiceKind::Http);
         large.fleet.cloud_map.instance(&service, "of-others", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
-        let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&service);
-        large.fleet.cloud_map.inject(denied.always());
+        large.fleet.cloud_map.deny_in(&service, "ListInstances");
     }
     let function = large.cold().await;
     for _ in 0..ROUND + 2 {
@@ -300,7 +293,7 @@ async fn service_that_may_not_be_read_is_read_as_seldom_as_others() {
 async fn service_that_is_made_again_under_its_id_is_filled_by_the_next_sync() {
     let large = Large::start().await;
     let function = large.warm().await;
-    let id = large.fleet.cloud_map.find_service("prod", &name(11)).expect("the service");
+    let id = large.fleet.cloud_map.service_id("prod", &name(11));
     large.fleet.cloud_map.remove_service(&id);
     assert_eq!(large.fleet.cloud_map.service(&large.fleet.http, &name(11), ServiceKind::Http), id);
 

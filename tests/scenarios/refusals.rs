@@ -7,14 +7,14 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 use cloud_map_sync::model::{Outcome, Verb};
 use cloud_map_sync::report::Report;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::fleet::Fleet;
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_about, failed_messages, failures};
 use crate::run::{converge, converged, documents, held_back, said_of, settled, sync, synced};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
-use testbed::function::{Answer, event, invoke};
+use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use testbed::function::{event, invoke};
 use testbed::kubernetes::Pod;
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute is not valid");
@@ -22,11 +22,6 @@ const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute 
 /// What the metrics of the only cluster say.
 fn metric(report: &Report, name: &str) -> Value {
     documents(report).first().expect("the cluster's document")[name].clone()
-}
-
-async fn message_about_web(fleet: &Fleet) -> Answer {
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
-    invoke(&fleet.function().await, &batch(&[message("web", &body)])).await
 }
 
 #[tokio::test]
@@ -75,7 +70,7 @@ async fn registration_that_is_invalid_is_held_back_in_cloud_maps_words_and_count
     assert!(said_of(&report, "InvalidInput").contains("The attribute is not valid"), "{report}");
     assert_eq!(metric(&report, "Missing"), 2);
     assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
-    assert_eq!(failures(&message_about_web(&fleet).await), [""; 0]);
+    assert_eq!(failed_messages(&fleet.function().await, "web").await, [""; 0]);
 }
 
 #[tokio::test]
@@ -89,7 +84,7 @@ async fn service_that_cannot_be_created_as_asked_is_held_back_and_its_endpoints_
     assert_eq!(held_back(&report), ["InvalidInput"], "{report}");
     assert!(said_of(&report, "InvalidInput").contains("The attribute is not valid"), "{report}");
     assert_eq!(metric(&report, "Missing"), 2);
-    assert_eq!(failures(&message_about_web(&fleet).await), [""; 0]);
+    assert_eq!(failed_messages(&fleet.function().await, "web").await, [""; 0]);
 }
 
 #[tokio::test]
@@ -121,7 +116,7 @@ async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {
 async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
     let (fleet, function) = two_services().await;
     fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
-    let web = fleet.cloud_map.find_service("prod", "web").expect("seeded");
+    let web = fleet.cloud_map.service_id("prod", "web");
     let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
     fleet.cloud_map.inject(Fault::on("RegisterInstance", fails).service(&web));
 
@@ -190,7 +185,7 @@ impl Scene {
 
     /// All registrations in `web` of `prod.local` end so from now on.
     fn refuse(&self, kind: &FaultKind) {
-        let web = self.fleet.cloud_map.find_service("prod.local", "web").expect("the service");
+        let web = self.fleet.cloud_map.service_id("prod.local", "web");
         let fault = Fault::on("RegisterInstance", kind.clone());
         self.fleet.cloud_map.inject(fault.service(&web).always());
     }
@@ -252,7 +247,7 @@ async fn what_may_have_ended_the_refusal_has_it_tried_at_once() {
         (
             "an instance",
             |fleet| {
-                let web = fleet.cloud_map.find_service("prod.local", "web").expect("the service");
+                let web = fleet.cloud_map.service_id("prod.local", "web");
                 fleet.ecs_task(&web, "0123456789abcdef0123456789abcdef", "10.0.9.1");
             },
             2,
@@ -331,8 +326,7 @@ async fn new_pod_among_refused_ones_costs_one_call_in_a_message_too() {
     scene.clock.advance(Duration::from_mins(1));
     scene.fleet.cloud_map.forget_calls();
 
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
-    let answer = invoke(&scene.function, &batch(&[message("web", &body)])).await;
+    let answer = invoke(&scene.function, &batch_about("blue", "web")).await;
 
     assert_eq!(failures(&answer), [""; 0]);
     assert_eq!(scene.fleet.addresses("prod.local", "web"), ["10.0.1.30"]);
@@ -344,8 +338,7 @@ async fn new_pod_among_refused_ones_costs_one_call_in_a_message_too() {
 #[tokio::test]
 async fn full_namespace_is_asked_for_a_new_endpoint_alone() {
     let scene = Scene::set().await;
-    let behaviour = Behaviour { instances_per_namespace: 1, ..Behaviour::default() };
-    scene.fleet.cloud_map.behave(behaviour);
+    scene.fleet.cloud_map.adjust(|it| it.instances_per_namespace = 1);
     let legacy = scene.fleet.cloud_map.service(&scene.fleet.http, "legacy", ServiceKind::Http);
     scene.fleet.ecs_task(&legacy, "0123456789abcdef0123456789abcdef", "10.0.9.1");
     for service in ["web", "cart", "mail"] {

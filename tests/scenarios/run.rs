@@ -20,12 +20,19 @@ pub async fn plan(function: &Function) -> Report {
     report(function, &json!({ "action": "plan" })).await
 }
 
+/// The command that syncs one Service of `shop`.
+pub fn sync_of(cluster: &str, service: &str) -> Value {
+    json!({ "action": "sync", "cluster": cluster, "namespace": "shop", "service": service })
+}
+
 /// Syncs one Service of `shop` in `blue` on demand.
 pub async fn sync_service(function: &Function, service: &str) -> Report {
-    let payload = json!({
-        "action": "sync", "cluster": "blue", "namespace": "shop", "service": service,
-    });
-    report(function, &payload).await
+    report(function, &sync_of("blue", service)).await
+}
+
+/// Purges a cluster.
+pub async fn purge(function: &Function, cluster: &str) -> Report {
+    report(function, &json!({ "action": "purge", "cluster": cluster, "confirm": true })).await
 }
 
 /// Runs one full sync on demand, in which nothing fails.

@@ -117,8 +117,7 @@ async fn cases_that_end_early_leave_nothing_behind() {
 #[tokio::test]
 async fn namespace_that_cannot_be_removed_is_named() {
     let sandbox = sandbox(Behaviour::default()).await;
-    let denied = Fault::on("DeleteNamespace", FaultKind::AccessDenied);
-    sandbox.cloud_map().inject(denied.always());
+    sandbox.cloud_map().deny("DeleteNamespace");
     let Some((code, printed)) = run(&sandbox, &["--case", "names_by_case"]).await else { return };
     let (_, left) = sandbox.cloud_map().namespaces().into_iter().next().expect("it is still there");
     assert!(code == 1 && printed.contains(&format!("LEFT  {left}: ")), "{printed}");

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::fleet::{Fleet, OWNER, annotated};
 use crate::health;
 use crate::run::{
-    converge, converged, held_back, plan, said_of, settled, sync, sync_service, writes,
+    converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
 };
 use testbed::cloud_map::RecordType::{A, Aaaa};
 use testbed::cloud_map::{
@@ -59,14 +59,12 @@ async fn update_says_again_all_that_it_would_delete() {
 async fn update_that_another_party_is_at_is_decided_again_on_what_that_brought() {
     for (other, made) in [(15, 0), (30, 1)] {
         let fleet = drifted("15").await;
-        let operation_delay = Duration::from_secs(2);
-        fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
-        let service = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+        fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(2));
+        let service = fleet.cloud_map.service_id("prod.local", "web");
         fleet.cloud_map.begin_update(&service, other);
 
-        let report = sync(&fleet.function().await).await;
+        let report = synced(&fleet.function().await).await;
 
-        assert!(report.ok, "{report}");
         assert_eq!(records(&fleet, "web"), [(A, 15)]);
         let calls: Vec<Call> = fleet.cloud_map.calls();
         let updates = calls.iter().filter(|call| call.operation == "UpdateService");
@@ -107,15 +105,14 @@ async fn service_that_ecs_service_connect_manages_is_held_back() {
 async fn in_step() -> (Fleet, Function, String) {
     let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     let function = converged(&fleet).await;
-    let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    let web = fleet.cloud_map.service_id("prod.local", "web");
     (fleet, function, web)
 }
 
 /// Another party makes `web` again with these records.
 fn make_again(fleet: &Fleet, web: &str, record: RecordType) {
     fleet.cloud_map.remove_service(web);
-    let kind = ServiceKind::Dns { records: vec![(record, 60)], custom_health: false };
-    assert_eq!(fleet.cloud_map.service(&fleet.dns, "web", kind), web, "its old id");
+    assert_eq!(fleet.dns_service("web", &[record]), web, "its old id");
 }
 
 #[tokio::test]
@@ -182,7 +179,7 @@ async fn what_another_process_registered_for_the_records_that_came_back_is_not_r
     for _ in 0..2 {
         sync(&function).await;
     }
-    let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    let web = fleet.cloud_map.service_id("prod.local", "web");
     make_again(&fleet, &web, RecordType::A);
     let report = sync(&fleet.function().await).await;
     assert_eq!(report.counts.registered, 2, "{report}");
@@ -196,7 +193,7 @@ async fn what_another_process_registered_for_the_records_that_came_back_is_not_r
 #[tokio::test]
 async fn unready_pod_is_not_registered_in_a_service_that_came_back_without_the_check() {
     let (fleet, function) = health::registered(&[]).await;
-    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let web = fleet.cloud_map.service_id("prod", "web");
     fleet.cloud_map.remove_service(&web);
     assert_eq!(fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http), web, "its old id");
     health::pods(&fleet, &[health::ready, Pod::not_ready, Pod::not_ready]);
@@ -253,8 +250,7 @@ async fn service_is_planned_for_deletion_and_deleted_in_the_run_that_empties_it(
 async fn service_is_deleted_in_the_run_that_empties_it_though_cloud_map_lists_its_instance_for_a_while()
  {
     let fleet = with_one_gone().await;
-    let list_lag = Duration::from_secs(2);
-    fleet.cloud_map.behave(Behaviour { list_lag, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.list_lag = Duration::from_secs(2));
     let report = sync(&deleting(&fleet).await).await;
     assert!(report.ok && report.counts.deleted == 1, "{report}");
     assert!(!exists(&fleet, "gone"));
@@ -264,7 +260,7 @@ async fn service_is_deleted_in_the_run_that_empties_it_though_cloud_map_lists_it
 async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_service() {
     let fleet = with_one_gone().await;
     converge(&fleet, &fleet.function().await).await;
-    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    let gone = fleet.cloud_map.service_id("prod", "gone");
     let in_use = FaultKind::Error(400, "ResourceInUse", "Service contains registered instances");
     fleet.cloud_map.inject(Fault::on("DeleteService", in_use).service(&gone));
     let function = deleting(&fleet).await;
@@ -286,8 +282,7 @@ async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_se
 #[tokio::test(start_paused = true)]
 async fn service_that_counts_as_in_use_for_some_seconds_is_deleted_in_the_same_run() {
     let fleet = with_one_gone().await;
-    let in_use_lag = Duration::from_secs(12);
-    fleet.cloud_map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    fleet.cloud_map.adjust(|it| it.in_use_lag = Duration::from_secs(12));
     let function = deleting(&fleet).await;
 
     let report = sync(&function).await;
@@ -320,7 +315,7 @@ async fn service_that_stays_in_use_is_kept_for_now_and_the_line_blames_no_other_
 async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_call() {
     let fleet = with_one_gone().await;
     converge(&fleet, &fleet.function().await).await;
-    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    let gone = fleet.cloud_map.service_id("prod", "gone");
     let function = deleting(&fleet).await;
     fleet.cloud_map.forget_calls();
     // The list of services still says that it is empty.
@@ -341,7 +336,7 @@ async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_ca
 async fn tags_that_cannot_be_read_keep_the_service_and_fail_the_run() {
     let fleet = with_one_gone().await;
     let function = deleting(&fleet).await;
-    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("ListTagsForResource");
     let report = sync(&function).await;
     assert!(!report.ok && report.to_string().contains("AccessDenied"), "{report}");
     assert!(exists(&fleet, "gone"));

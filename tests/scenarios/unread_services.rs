@@ -8,8 +8,8 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OWNER};
-use crate::queue::{batch, failures, message};
-use crate::run::{converge, converged, held_back, problem, said_of, sync};
+use crate::queue::failed_messages;
+use crate::run::{converge, converged, held_back, problem, said_of, sync, synced};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::function::{invoke, invoke_until};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -27,13 +27,8 @@ async fn one_unread(kind: FaultKind) -> (Fleet, Function) {
 }
 
 fn unread(fleet: &Fleet, name: &str, kind: FaultKind) {
-    let service = fleet.cloud_map.find_service("prod", name).expect("created");
+    let service = fleet.cloud_map.service_id("prod", name);
     fleet.cloud_map.inject(Fault::on("ListInstances", kind).service(&service).always());
-}
-
-async fn failed_messages(function: &Function, service: &str) -> Vec<String> {
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
-    failures(&invoke(function, &batch(&[message(service, &body)])).await)
 }
 
 #[tokio::test]
@@ -124,8 +119,7 @@ async fn service_that_this_process_registered_in_is_a_failure_if_no_right_is_lef
         fleet.cluster.delete_service("shop", "web");
         unread(&fleet, "web", FaultKind::AccessDenied);
         if tags_are_denied {
-            let tags = Fault::on("ListTagsForResource", FaultKind::AccessDenied);
-            fleet.cloud_map.inject(tags.always());
+            fleet.cloud_map.deny("ListTagsForResource");
         }
 
         let report = sync(&function).await;
@@ -204,14 +198,12 @@ async fn namespace_of_another_account_is_read_only_where_a_claim_or_the_settings
     let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let kind = NamespaceKind::DnsPrivate;
     let id = fleet.cloud_map.shared_namespace("platform.local", kind, OTHER_ACCOUNT);
-    let records = vec![(RecordType::A, 60)];
-    let kind = ServiceKind::Dns { records, custom_health: false };
+    let kind = ServiceKind::of_records(&[RecordType::A]);
     let theirs = fleet.cloud_map.service(&id, "theirs", kind);
     fleet.cloud_map.instance(&theirs, "theirs", &[("AWS_INSTANCE_IPV4", "10.9.0.1")]);
     fleet.cloud_map.inject(Fault::on("ListInstances", BROKEN).service(&theirs).always());
 
-    let report = sync(&fleet.function().await).await;
-    assert!(report.ok, "{report}");
+    let report = synced(&fleet.function().await).await;
     assert_eq!(fleet.cloud_map.count("ListServices"), 1, "{report}");
 
     let listed = [("CLOUD_MAP_NAMESPACES", "prod,platform.local")];
@@ -270,7 +262,7 @@ async fn throttling_that_does_not_end_is_given_up_in_time_and_takes_nothing_out(
 async fn service_whose_instances_cannot_be_read_is_left_alone_and_the_others_are_served() {
     for kind in [FaultKind::AccessDenied, FaultKind::Error(400, "InvalidInput", "no")] {
         let (fleet, function) = changed_world().await;
-        let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+        let web = fleet.cloud_map.service_id("prod", "web");
         fleet.cloud_map.inject(Fault::on("ListInstances", kind.clone()).service(&web).always());
 
         let report = sync(&function).await;
@@ -289,7 +281,7 @@ async fn service_whose_instances_cannot_be_read_is_left_alone_and_the_others_are
 #[tokio::test]
 async fn list_that_fails_at_the_second_look_takes_nothing_out() {
     let (fleet, function) = changed_world().await;
-    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let web = fleet.cloud_map.service_id("prod", "web");
     let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&web);
     fleet.cloud_map.inject(denied.after(1).always());
 

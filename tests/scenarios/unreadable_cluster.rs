@@ -57,7 +57,7 @@ async fn slices_that_cannot_be_read_lose_no_instance() {
 async fn server_that_fails_at_the_second_look_loses_no_instance() {
     let (fleet, function) = two_clusters().await;
     let one = "/api/v1/namespaces/shop/services/web";
-    fleet.cluster.fail(Fault::always(one, FaultKind::Status(500)));
+    fleet.cluster.refuse(one, 500);
     let report = report(&function, &json!({"action": "sync", "cluster": "blue"})).await;
     assert!(!report.ok && report.counts.failed == 1, "{report}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.2.1"]);
@@ -89,7 +89,7 @@ async fn not_found_on_slices_that_discovery_lists_is_no_reason_to_read_v1_endpoi
 async fn discovery_that_fails_or_lists_nothing_loses_no_instance() {
     for kind in [FaultKind::Status(404), FaultKind::Status(500), FaultKind::NotJson] {
         let (fleet, function) = two_clusters().await;
-        fleet.cluster.fail(Fault::always(SLICES, FaultKind::Status(404)));
+        fleet.cluster.refuse(SLICES, 404);
         fleet.cluster.fail(Fault::always("/apis", kind));
         blue_is_left_alone(&fleet, &function, "list the API groups").await;
         fleet.cluster.clear_faults();

@@ -1,17 +1,15 @@
 //! Records that cannot be used, and a Cloud Map of another account or read in part: nothing that rests on it leaves an
 //! import.
 
-use std::collections::BTreeMap;
-
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use super::{
-    CREATED, Members, condition, exported, forget_what_is_ahead, imported, in_full, part, pods,
-    service, sources, web, writes,
+    CREATED, Members, condition, exported, forget_what_is_ahead, imported, in_full, obstacles,
+    part, pods, service, web, writes,
 };
-use crate::run::{report, sync};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, ServiceKind};
+use crate::run::{report, sync, sync_of, synced};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 
 /// The record of `shop/web`.
 const RECORD: &str = "export-7cb0d844a658ca77f191";
@@ -19,17 +17,14 @@ const RECORD: &str = "export-7cb0d844a658ca77f191";
 /// blue exports `web` with two pods, and `cart`. The function serves green alone and knows blue from Cloud Map.
 async fn known_from_cloud_map() -> (Members, Function) {
     let members = Members::with_web(&["10.0.0.1", "10.0.0.2"]).await;
-    let cart = service("cart");
-    exported(&members.blue, cart, &["10.0.0.3"]);
+    exported(&members.blue, service("cart"), &["10.0.0.3"]);
     members.converge().await;
     forget_what_is_ahead(&members.green);
     let green_alone = members.serving("green", &[]).await;
     (members, green_alone)
 }
 
-fn web_of_blue() -> BTreeMap<String, std::collections::BTreeSet<String>> {
-    sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])])
-}
+const WEB_OF_BLUE: &str = "blue 10.0.0.1:8080 10.0.0.2:8080";
 
 impl Members {
     /// The instances of `web` leave Cloud Map, and `cart` has another endpoint.
@@ -60,16 +55,15 @@ async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_repo
     ] {
         let (members, green_alone) = known_from_cloud_map().await;
         members.blue_changes();
-        let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "blue");
-        let records = records.expect("the records");
+        let records = members.fleet.cloud_map.service_id("clusterset.shop-set", "blue");
         let mut record = members.fleet.instances("clusterset.shop-set", "blue")[RECORD].clone();
         record.insert(key.to_owned(), value.to_owned());
         members.register(&records, RECORD, &record);
 
         let report = sync(&green_alone).await;
 
-        assert_eq!(imported(&members.green, "web"), web_of_blue(), "{}", in_full(&report));
-        assert_eq!(imported(&members.green, "cart"), sources([("blue", &["10.0.0.4:8080"])]));
+        assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE, "{}", in_full(&report));
+        assert_eq!(imported(&members.green, "cart"), "blue 10.0.0.4:8080");
         let lines = &part(&report, "green").held_back;
         let [line] = lines.as_slice() else { panic!("{}", in_full(&report)) };
         assert_eq!((line.reason.as_ref(), line.service.name.as_str()), ("UnusableRecord", "web"));
@@ -91,10 +85,9 @@ async fn records_and_names_that_no_kubernetes_object_can_have_are_reported_or_of
     }
     members.of_amber("a_b", "10.2.0.1");
 
-    let report = sync(&green_alone).await;
+    let report = synced(&green_alone).await;
 
-    assert!(report.ok, "{}", in_full(&report));
-    assert_eq!(imported(&members.green, "web"), web_of_blue());
+    assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE);
     let lines = &part(&report, "green").held_back;
     let lines: Vec<_> = lines.iter().map(|it| (&*it.reason, &*it.service.name)).collect();
     assert_eq!(lines, [("ImpossibleName", "a_b")]);
@@ -116,11 +109,10 @@ async fn cloud_map_of_another_account_takes_nothing_out_of_the_imports_and_gets_
     let report = sync(&elsewhere).await;
 
     for cluster in ["blue", "green"] {
-        let obstacles = &part(&report, cluster).obstacles;
-        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+        assert_eq!(obstacles(&report, cluster), ["UnfamiliarRegistry"], "{}", in_full(&report));
     }
     assert_eq!(empty.writes(), 0);
-    assert_eq!(imported(&members.green, "web"), web_of_blue());
+    assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE);
     assert_eq!(members.fleet.addresses("shop", "web").len(), 2);
     members.converge().await;
 }
@@ -136,10 +128,9 @@ async fn emptied_cloud_map_takes_nothing_out_of_the_imports_and_gets_nothing() {
 
     let report = sync(&members.function).await;
     for cluster in ["blue", "green"] {
-        let obstacles = &part(&report, cluster).obstacles;
-        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+        assert_eq!(obstacles(&report, cluster), ["UnfamiliarRegistry"], "{}", in_full(&report));
     }
-    assert_eq!(imported(&members.green, "web"), web_of_blue());
+    assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE);
     assert_eq!(members.fleet.addresses("shop", "web"), [""; 0]);
 }
 
@@ -152,9 +143,8 @@ async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
             members.converge().await;
             let before = imported(&members.green, "web");
             let (namespace, name) = place.split_once('/').expect("a place");
-            let behaviour = Behaviour { page_limit: 1, ..Behaviour::default() };
-            members.fleet.cloud_map.behave(behaviour);
-            let service = members.fleet.cloud_map.find_service(namespace, name).expect("a service");
+            members.fleet.cloud_map.adjust(|it| it.page_limit = 1);
+            let service = members.fleet.cloud_map.service_id(namespace, name);
             let cut = Fault::on("ListInstances", FaultKind::AccessDenied).service(&service);
             members.fleet.cloud_map.inject(cut.after(after).always());
             // Two are left, on two pages.
@@ -165,12 +155,12 @@ async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
             let report = sync(&green_alone).await;
 
             assert_eq!(imported(&members.green, "web"), before, "{}", in_full(&report));
-            assert_eq!(imported(&members.green, "cart"), sources([("blue", &["10.0.0.3:8080"])]));
+            assert_eq!(imported(&members.green, "cart"), "blue 10.0.0.3:8080");
             assert_eq!(writes(&members.green), [""; 0]);
             members.fleet.cloud_map.heal();
             pods(&members.blue, "web", &["10.0.0.1"]);
             members.converge().await;
-            assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+            assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
         }
     }
 }
@@ -188,9 +178,8 @@ async fn list_of_exports_that_is_cut_short_takes_nothing_out_of_the_imports() {
 
         let report = sync(&members.function).await;
 
-        let obstacles = &part(&report, "blue").obstacles;
-        assert_eq!(obstacles[0].reason, "Unreadable", "{}", in_full(&report));
-        assert_eq!(imported(&members.green, "web"), web_of_blue());
+        assert_eq!(obstacles(&report, "blue"), ["Unreadable"], "{}", in_full(&report));
+        assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE);
         assert_eq!(members.fleet.addresses("shop", "web").len(), 2);
         members.blue.clear_faults();
     }
@@ -204,17 +193,14 @@ async fn of_several_namespaces_of_records_the_one_with_the_own_records_is_used()
     members.fleet.cloud_map.service(&other, "blue", ServiceKind::Http);
     let blue = members.serving("blue", &[]).await;
     pods(&members.blue, "web", &["10.0.0.9"]);
-    let web_of_blue = sources([("blue", &["10.0.0.9:8080"])]);
 
     for function in [&blue, &green_alone] {
-        let report = sync(function).await;
-        assert!(report.ok, "{}", in_full(&report));
+        synced(function).await;
     }
 
-    assert_eq!(imported(&members.green, "web"), web_of_blue);
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.9:8080");
     members.blue.unexport("shop", "cart");
-    let of_cart =
-        json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "cart"});
+    let of_cart = sync_of("blue", "cart");
     let message = report(&members.serving("blue,green", &[]).await, &of_cart).await;
     assert!(message.ok, "{}", in_full(&message));
     assert_eq!(members.green.service_import("shop", "cart"), None);

@@ -5,15 +5,14 @@
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use serde_json::json;
 use tokio::time::advance;
 
 use super::many::Many;
-use super::{Members, exported, imported, in_full, part, pods, service, sources, web, writes};
+use super::{Members, exported, imported, in_full, part, pods, service, web, writes};
 use crate::fleet::Fleet;
-use crate::queue::{batch, failures, message};
-use crate::run::sync;
-use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
+use crate::queue::{batch_about, failures};
+use crate::run::{sync, synced};
+use testbed::cloud_map::Call;
 use testbed::function::invoke;
 use testbed::kubernetes::ClusterIp;
 
@@ -28,8 +27,7 @@ async fn in_step(count: usize) -> Many {
 }
 
 async fn tell(function: &Function, service: &str) {
-    let body = json!({ "cluster": "c0", "namespace": "shop", "service": service });
-    let answer = invoke(function, &batch(&[message(service, &body)])).await;
+    let answer = invoke(function, &batch_about("c0", service)).await;
     assert_eq!(failures(&answer), [""; 0], "{:?}", answer.report);
 }
 
@@ -93,9 +91,8 @@ async fn members_of_one_function_create_a_service_that_all_of_them_export_once()
     }
     many.forget();
 
-    let report = sync(&many.function).await;
+    synced(&many.function).await;
 
-    assert!(report.ok, "{}", in_full(&report));
     let calls = many.fleet.cloud_map.counts();
     // Ten, and one for the records of each member.
     assert_eq!((calls["CreateService"], calls.get("ListTagsForResource")), (13, None), "{calls:?}");
@@ -141,8 +138,7 @@ async fn endpoint_of_a_member_that_another_function_serves_leaves_with_the_next_
     let members = Members::start().await;
     fill(&members.fleet);
     for (index, name) in SERVICES.into_iter().enumerate() {
-        let service = service(name);
-        exported(&members.green, service, &[&format!("10.1.{index}.1")]);
+        exported(&members.green, service(name), &[&format!("10.1.{index}.1")]);
     }
     members.converge().await;
     let (green, blue) = (members.serving("green", &[]).await, members.serving("blue", &[]).await);
@@ -160,7 +156,7 @@ async fn endpoint_of_a_member_that_another_function_serves_leaves_with_the_next_
     let report = sync(&blue).await;
 
     for (index, name) in SERVICES.into_iter().enumerate() {
-        let now = sources([("green", &[format!("10.1.{index}.2:8080").as_str()])]);
+        let now = format!("green 10.1.{index}.2:8080");
         assert_eq!(imported(&members.blue, name), now, "{}", in_full(&report));
     }
 }
@@ -180,10 +176,13 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
     pods(&members.blue, "web", &["10.0.5.8"]);
 
     for _ in 0..2 * SERVICES.len() + 2 {
-        let report = sync(&function).await;
-        assert!(report.ok, "{}", in_full(&report));
-        let web = sources([("blue", &["10.0.5.8:8080"]), ("green", &["10.1.5.1:8080"])]);
-        assert_eq!(imported(&members.blue, "web"), web, "{}", in_full(&report));
+        let report = synced(&function).await;
+        assert_eq!(
+            imported(&members.blue, "web"),
+            "blue 10.0.5.8:8080, green 10.1.5.1:8080",
+            "{}",
+            in_full(&report)
+        );
     }
 
     let writes = members.fleet.cloud_map.calls().into_iter().filter(Call::is_write);
@@ -199,8 +198,7 @@ async fn status_of_an_export_rests_on_no_failure_of_an_earlier_run() {
     members.converge().await;
     let cloud_map = &members.fleet.cloud_map;
     let function = members.serving("blue", &[]).await.with_most_reads(1);
-    let denied = Fault::on("ListInstances", FaultKind::AccessDenied);
-    cloud_map.inject(denied.service(&members.place("web")).always());
+    cloud_map.deny_in(&members.place("web"), "ListInstances");
     let is_denied = |it: &Call| it.operation == "ListInstances" && it.status != 200;
     let mut runs = 0;
     // Of all that is known it is read last.
@@ -228,7 +226,7 @@ async fn list_is_never_left_where_clusters_are_members() {
     exported(&members.green, service("web"), &["10.1.0.1"]);
     members.converge().await;
     let cloud_map = &members.fleet.cloud_map;
-    cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });
+    cloud_map.adjust(|it| it.page_limit = 2);
     let function = members.serving("blue", &[]).await.with_most_reads(1);
     let services = cloud_map.namespaces().into_keys().map(|id| cloud_map.services(&id).len());
     let pages = services.sum::<usize>().div_ceil(2);

@@ -5,7 +5,7 @@ use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CREATED, Members, web};
+use super::{CREATED, Members, Said, web};
 use crate::run::sync;
 use testbed::kubernetes::{Export, Policy};
 
@@ -15,20 +15,9 @@ const IMPORT_ROLE: &str = "cloud-map-sync-import";
 
 /// The checkup of `blue` with these settings beside those of the members.
 async fn doctor(members: &Members, settings: &[(&str, &str)]) -> Checkup {
-    let mut all =
-        vec![("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-    all.retain(|(name, _)| settings.iter().all(|(other, _)| other != name));
-    all.extend(settings);
-    let function = members.fleet.function_with(&all).await;
+    let function = members.serving("blue,green", settings).await;
     let answer = members.ask(&function, &json!({"action": "doctor", "cluster": "blue"})).await;
     Checkup::deserialize(answer).expect("of this release")
-}
-
-fn assert_lines(checkup: &Checkup, expected: &[&str]) {
-    let said = checkup.to_string();
-    for line in expected {
-        assert!(said.lines().any(|it| it.starts_with(line)), "{line}\n{said}");
-    }
 }
 
 /// The names of the checks that failed.
@@ -45,9 +34,7 @@ async fn member_that_has_all_it_needs_is_well() {
     let checkup = doctor(&members, &[]).await;
 
     assert!(checkup.ok, "{checkup}");
-    assert_lines(
-        &checkup,
-        &[
+    checkup.assert_says(&[
             "  = crds       serves about.k8s.io/v1alpha1, multicluster.x-k8s.io/v1alpha1, multicluster.x-k8s.io/v1beta1",
             "  = crds       ServiceImports declare endpointSliceObjects",
             "  = rbac       may get, list serviceexports of multicluster.x-k8s.io",
@@ -65,8 +52,7 @@ async fn member_that_has_all_it_needs_is_well() {
             "  = exports    1 ServiceExport of at most 999",
             "  ~ network    not tested: pods of the other members must reach the pods of this cluster at TCP 8080",
             "  = quota      clusterset.shop-set has 3 records of all members; the default quota of a namespace is 2000",
-        ],
-    );
+        ]);
 }
 
 #[tokio::test]
@@ -77,14 +63,13 @@ async fn admission_policy_that_is_not_in_force_is_a_note() {
     let checkup = doctor(&members, &[]).await;
 
     assert!(checkup.ok, "{checkup}");
-    let lines = [
+    checkup.assert_says(&[
         "  ~ admission  the API server lets the function write Services, EndpointSlices and ServiceImports of others",
         "    try: kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer)",
-    ];
-    assert_lines(&checkup, &lines);
+    ]);
     members.blue.bind_multi_cluster_roles(&[EXPORT_ROLE]);
     let checkup = doctor(&members, &[]).await;
-    assert_lines(&checkup, &["  ~ admission  not tested: cannot try to create serviceimports"]);
+    checkup.assert_says(&["  ~ admission  not tested: cannot try to create serviceimports"]);
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "export")]).await;
     assert!(!checkup.to_string().contains("admission"), "{checkup}");
 }
@@ -98,16 +83,15 @@ async fn admission_policy_of_an_earlier_release_fails_its_check() {
     let checkup = doctor(&members, &[]).await;
 
     assert_eq!(failed(&checkup), ["admission"], "{checkup}");
-    let lines = [
+    checkup.assert_says(&[
         "  ! admission  the API server lets the function add endpoints to any Service, by an EndpointSlice",
         "    fix: kubectl apply -k deploy/multi-cluster",
-    ];
-    assert_lines(&checkup, &lines);
+    ]);
     let excluding = Policy { excluded: vec!["default".to_owned()], ..Policy::default() };
     members.blue.enforce_admission(Some(excluding));
     let checkup = doctor(&members, &[]).await;
     let kept = "  = admission  the API server keeps the function to its own objects";
-    assert_lines(&checkup, &[kept]);
+    checkup.assert_says(&[kept]);
 }
 
 #[tokio::test]
@@ -119,25 +103,19 @@ async fn rights_are_those_of_the_enabled_direction() {
     assert!(!checkup.to_string().contains("serviceimports of"), "{checkup}");
 
     let checkup = doctor(&members, &[]).await;
-    assert_lines(
-        &checkup,
-        &[
-            "  ! rbac       may not get, list, create, patch, delete serviceimports of",
-            "  ! rbac       may not create, patch, delete services of the core group",
-            "  ! clusterset Unreadable: cannot list the ",
-            "    fix: kubectl apply -k deploy/multi-cluster",
-        ],
-    );
+    checkup.assert_says(&[
+        "  ! rbac       may not get, list, create, patch, delete serviceimports of",
+        "  ! rbac       may not create, patch, delete services of the core group",
+        "  ! clusterset Unreadable: cannot list the ",
+        "    fix: kubectl apply -k deploy/multi-cluster",
+    ]);
     members.blue.bind_multi_cluster_roles(&[IMPORT_ROLE]);
     let checkup = doctor(&members, &[]).await;
-    assert_lines(
-        &checkup,
-        &[
-            "  ! rbac       may not get, list serviceexports of multicluster.x-k8s.io",
-            "  ! rbac       may not patch serviceexports/status of multicluster.x-k8s.io",
-            "  ! exports    Unreadable: ",
-        ],
-    );
+    checkup.assert_says(&[
+        "  ! rbac       may not get, list serviceexports of multicluster.x-k8s.io",
+        "  ! rbac       may not patch serviceexports/status of multicluster.x-k8s.io",
+        "  ! exports    Unreadable: ",
+    ]);
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "import")]).await;
     assert!(checkup.ok, "{checkup}");
 }
@@ -149,16 +127,13 @@ async fn definitions_that_are_missing_or_old_are_reported_with_the_command() {
     let checkup = doctor(&members, &[]).await;
     assert!(checkup.ok, "{checkup}");
     let old = "  ~ crds       ServiceImports do not declare status.endpointSliceObjects";
-    assert_lines(
-        &checkup,
-        &[old, "    try: CRDS=https://raw.githubusercontent.com/kubernetes-sigs"],
-    );
+    checkup.assert_says(&[old, "    try: CRDS=https://raw.githubusercontent.com/kubernetes-sigs"]);
     for versions in [&[][..], &["v1alpha1"]] {
         members.blue.serve_multi_cluster_versions(versions);
         let checkup = doctor(&members, &[]).await;
         assert_eq!(failed(&checkup), ["crds"], "{checkup}");
         let missing = "  ! crds       multicluster.x-k8s.io/v1beta1 is not served";
-        assert_lines(&checkup, &[missing, "    fix: CRDS=https://raw.githubusercontent.com/"]);
+        checkup.assert_says(&[missing, "    fix: CRDS=https://raw.githubusercontent.com/"]);
     }
 }
 
@@ -169,31 +144,22 @@ async fn identity_namespace_and_another_holder_of_the_id_are_reported() {
     assert_eq!(failed(&checkup), ["exports"], "{checkup}");
     let line =
         "  ! exports    Namespace: the Cloud Map namespace clusterset.shop-set for the records";
-    assert_lines(&checkup, &[line]);
+    checkup.assert_says(&[line]);
 
     members.blue.cluster_property("cluster.clusterset.k8s.io", "eu.blue");
     let checkup = doctor(&members, &[]).await;
     assert!(checkup.ok, "{checkup}");
-    assert_lines(
-        &checkup,
-        &["  ~ clusterset the cluster id eu.blue has two labels: CoreDNS has no"],
-    );
+    checkup.assert_says(&["  ~ clusterset the cluster id eu.blue has two labels: CoreDNS has no"]);
 
     members.converge().await;
     members.blue.cluster_property("cluster.clusterset.k8s.io", "green");
     let checkup = doctor(&members, &[]).await;
-    assert_lines(
-        &checkup,
-        &["  ! exports    ClusterIdTaken: the id green belongs to cluster arn:"],
-    );
+    checkup.assert_says(&["  ! exports    ClusterIdTaken: the id green belongs to cluster arn:"]);
 
     members.blue.cluster_property("cluster.clusterset.k8s.io", "a.b.c");
     let checkup = doctor(&members, &[]).await;
     assert_eq!(failed(&checkup), ["clusterset"], "{checkup}");
-    assert_lines(
-        &checkup,
-        &["  ! clusterset InvalidIdentity: the ClusterProperty cluster.clusters"],
-    );
+    checkup.assert_says(&["  ! clusterset InvalidIdentity: the ClusterProperty cluster.clusters"]);
 }
 
 #[tokio::test]
@@ -204,7 +170,7 @@ async fn signs_of_awss_controller_are_reported() {
     let checkup = doctor(&members, &[]).await;
     let line =
         "  ~ clusterset 1 instance under the cluster id amber without our marks: AWS's controller";
-    assert_lines(&checkup, &[line]);
+    checkup.assert_says(&[line]);
 
     members.blue.service(web());
     let export =
@@ -212,7 +178,7 @@ async fn signs_of_awss_controller_are_reported() {
     members.blue.put(export.into());
     let checkup = doctor(&members, &[]).await;
     assert_eq!(failed(&checkup), ["exports"], "{checkup}");
-    assert_lines(&checkup, &["  ! exports    AnotherController: the AWS Cloud Map MCS Controller"]);
+    checkup.assert_says(&["  ! exports    AnotherController: the AWS Cloud Map MCS Controller"]);
 }
 
 #[tokio::test]
@@ -221,11 +187,10 @@ async fn export_that_is_not_published_is_named() {
     members.blue.put(Export::new("shop", "lost").created(CREATED).into());
     let checkup = doctor(&members, &[]).await;
     assert!(checkup.ok, "{checkup}");
-    let lines = [
+    checkup.assert_says(&[
         "  ~ exports    shop/lost is not exported: There is no Service of this name.",
         "    try: kubectl cloudmap explain service/lost -n shop",
-    ];
-    assert_lines(&checkup, &lines);
+    ]);
 }
 
 #[tokio::test]
@@ -237,8 +202,8 @@ async fn cluster_that_takes_no_part_is_asked_nothing_and_what_it_left_is_reporte
     sync(&members.function).await;
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "off")]).await;
     let left = "  ~ clusterset MULTI_CLUSTER is off for this cluster, and its records under the id blue stay in Cloud Map, with 1 export";
-    assert_lines(
-        &checkup,
-        &[left, "    try: switch it on again, or end it: {\"action\":\"purge\",\"cluster\":\"arn"],
-    );
+    checkup.assert_says(&[
+        left,
+        "    try: switch it on again, or end it: {\"action\":\"purge\",\"cluster\":\"arn",
+    ]);
 }

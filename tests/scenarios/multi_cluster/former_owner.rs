@@ -5,15 +5,14 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use super::in_the_way::{LEFT, leave_unnamed, left_of};
-use super::{ClusterIp, Members, exported, imported, in_full, part, pods, sources, web, writes};
+use super::{
+    ClusterIp, DERIVED, Members, SLICES, exported, imported, in_full, part, pods, web, writes,
+};
 use crate::fleet::OWNER;
-use crate::run::{report, sync};
-use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
-use testbed::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
+use crate::run::{report, sync, synced};
+use testbed::kubernetes::{KubernetesServer, Policy};
 
 const NEW: &str = "team-b";
-const DERIVED: &str = "derived-isrlchlhrq";
-
 /// Both export `web`, under the former `OWNER_ID`; the function has another one now.
 struct Renamed {
     members: Members,
@@ -90,7 +89,7 @@ impl Renamed {
         let cloud_map = &self.members.fleet.cloud_map;
         let places =
             [("shop", "web"), ("clusterset.shop-set", "blue"), ("clusterset.shop-set", "green")];
-        let places = places.map(|(place, name)| cloud_map.find_service(place, name).expect("it"));
+        let places = places.map(|(place, name)| cloud_map.service_id(place, name));
         let ids = places.iter().flat_map(|place| {
             cloud_map.instances(place).into_keys().map(move |id| (place.clone(), id))
         });
@@ -106,15 +105,13 @@ impl Renamed {
     }
 
     async fn assert_goes_on(&self) {
-        let report = sync(&self.function).await;
-        assert!(report.ok, "{}", in_full(&report));
+        synced(&self.function).await;
         self.forget();
         self.assert_nothing_written(&sync(&self.function).await);
         assert_eq!(self.specs(), self.before);
         pods(&self.members.blue, "web", &["10.0.0.2"]);
         sync(&self.function).await;
-        let web = sources([("blue", &["10.0.0.2:8080"]), ("green", &["10.1.0.1:8080"])]);
-        assert_eq!(imported(&self.members.green, "web"), web);
+        assert_eq!(imported(&self.members.green, "web"), "blue 10.0.0.2:8080, green 10.1.0.1:8080");
         assert_eq!(self.members.fleet.addresses("shop", "web"), ["10.0.0.2", "10.1.0.1"]);
         assert!(self.clusters().iter().all(|it| it.gaps().is_empty()));
     }
@@ -156,15 +153,13 @@ async fn adoption_is_shown_first_and_keeps_every_ip_and_endpoint() {
 
 #[tokio::test]
 async fn adoption_that_is_cut_short_is_finished_by_a_second_one() {
-    const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
     let renamed = Renamed::start().await;
     renamed.allow();
     let cloud_map = &renamed.members.fleet.cloud_map;
-    cloud_map
-        .inject(CloudMapFault::on("RegisterInstance", CloudMapFaultKind::AccessDenied).always());
+    cloud_map.deny("RegisterInstance");
     assert!(!renamed.adopt(true).await.ok);
     cloud_map.heal();
-    renamed.members.green.fail(Fault::always(SLICES, FaultKind::Status(403)).of_method("PATCH"));
+    renamed.members.green.refuse_method("PATCH", SLICES, 403);
     let half = renamed.adopt(true).await;
     assert!(!half.ok, "{}", in_full(&half));
 
@@ -191,8 +186,12 @@ async fn what_is_left_of_an_import_that_nothing_names_is_adopted() {
 
         assert_eq!((before.len(), left_of(green, NEW)), (count, before), "{}", in_full(&report));
         let report = sync(&renamed.function).await;
-        let web = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
-        assert_eq!(imported(green, "web"), web, "{}", in_full(&report));
+        assert_eq!(
+            imported(green, "web"),
+            "blue 10.0.0.1:8080, green 10.1.0.1:8080",
+            "{}",
+            in_full(&report)
+        );
         renamed.forget();
         renamed.assert_nothing_written(&sync(&renamed.function).await);
     }

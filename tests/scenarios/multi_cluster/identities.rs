@@ -7,9 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, part, pods, service, sources, web};
-use crate::queue::{batch, message};
-use crate::run::{report, sync};
+use super::{
+    Members, SLICES, exported, imported, imported_from, in_full, obstacles, part, pods, service,
+    web,
+};
+use crate::queue::batch_about;
+use crate::run::{report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Fault, FaultKind};
@@ -22,8 +25,7 @@ impl Members {
     async fn with_one_export_each() -> Self {
         let members = Self::start().await;
         exported(&members.blue, web(), &["10.0.0.1"]);
-        let cart = service("cart");
-        exported(&members.green, cart, &["10.1.0.1"]);
+        exported(&members.green, service("cart"), &["10.1.0.1"]);
         members.converge().await;
         members
     }
@@ -38,12 +40,11 @@ impl Members {
         let [obstacle] = part(&report, "blue").obstacles.as_slice() else {
             panic!("{}", in_full(&report))
         };
-        let web = sources([("blue", &["10.0.0.1:8080"])]);
         for cluster in [&self.blue, &self.green] {
-            assert_eq!(imported(cluster, "web"), web, "{}", in_full(&report));
+            assert_eq!(imported(cluster, "web"), "blue 10.0.0.1:8080", "{}", in_full(&report));
         }
         assert_eq!(self.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-        assert_eq!(imported(&self.green, "cart"), sources([("green", &["10.1.0.2:8080"])]));
+        assert_eq!(imported(&self.green, "cart"), "green 10.1.0.2:8080");
         assert_eq!(self.fleet.addresses("shop", "cart"), ["10.1.0.2"]);
         (obstacle.reason.to_string(), obstacle.detail.clone())
     }
@@ -85,9 +86,8 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
     blue.cluster_property(CLUSTER, "azure");
     fleet.cloud_map.forget_calls();
 
-    let moved = sync(&members.function).await;
+    synced(&members.function).await;
 
-    assert!(moved.ok, "{}", in_full(&moved));
     let id = |place: &str, service: &str| fleet.cloud_map.find_service(place, service);
     let [azure, former] = ["azure", "blue"].map(|it| id("clusterset.shop-set", it));
     let calls: Vec<Call> = fleet.cloud_map.calls();
@@ -98,9 +98,8 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
         calls.iter().filter(|it| it.is_write() && it.service == id("shop", "web")).collect();
     assert!(of_web.iter().all(|it| it.operation == "RegisterInstance"), "{of_web:#?}");
     members.converge().await;
-    let azure = sources([("azure", &["10.0.0.1:8080"])]);
     for cluster in [blue, green] {
-        assert_eq!(imported(cluster, "web"), azure);
+        assert_eq!(imported(cluster, "web"), "azure 10.0.0.1:8080");
     }
     assert_eq!(fleet.values("shop", "web", "CLUSTER_ID"), ["azure"]);
     assert_eq!(fleet.instances("clusterset.shop-set", "azure").len(), 2);
@@ -113,10 +112,8 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
 async fn function_that_only_imports_takes_no_records_of_exports_away_under_a_former_id() {
     let members = Members::with_one_export_each().await;
     members.blue.cluster_property(CLUSTER, "azure");
-    let settings = [("CLUSTERS", "blue"), ("MULTI_CLUSTER", "import")];
-    let importer = members.fleet.function_with(&settings).await;
 
-    sync(&importer.with_clock(members.clock.clock())).await;
+    sync(&members.serving("blue", &[("MULTI_CLUSTER", "import")]).await).await;
 
     assert_eq!(members.fleet.instances("clusterset.shop-set", "blue").len(), 2);
 }
@@ -128,13 +125,11 @@ async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
     members.green.cluster_property(CLUSTER, "blue");
     let report = sync(&members.function).await;
     assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
-    let web = sources([("blue", &["10.0.0.1:8080"])]);
 
-    let body = json!({ "cluster": "green", "namespace": "shop", "service": "web" });
-    let answer = invoke(&members.function, &batch(&[message("1", &body)])).await;
+    let answer = invoke(&members.function, &batch_about("green", "web")).await;
 
     for cluster in [&members.blue, &members.green] {
-        assert_eq!(imported(cluster, "web"), web, "{:?}", answer.report);
+        assert_eq!(imported(cluster, "web"), "blue 10.0.0.1:8080", "{:?}", answer.report);
     }
 }
 
@@ -149,14 +144,15 @@ async fn member_of_another_id_whose_records_may_be_in_two_namespaces_is_frozen()
     let report = sync(&members.serving("blue,green", &[]).await).await;
 
     let blue = part(&report, "blue");
-    let reasons: Vec<&str> = blue.obstacles.iter().map(|it| it.reason.as_ref()).collect();
-    assert_eq!((reasons.as_slice(), blue.frozen, report.ok), (&["Namespace"][..], true, false));
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(obstacles(&report, "blue"), ["Namespace"]);
+    assert_eq!((blue.frozen, report.ok), (true, false));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
 }
 
 /// Its endpoints in the import, from whichever id.
 fn pods_of_web(members: &Members) -> Vec<String> {
-    let pods: BTreeSet<String> = imported(&members.green, "web").into_values().flatten().collect();
+    let pods: BTreeSet<String> =
+        imported_from(&members.green, "web").into_values().flatten().collect();
     pods.into_iter().collect()
 }
 
@@ -201,8 +197,7 @@ async fn export_that_comes_back_while_its_cluster_gets_another_id_keeps_its_reco
     let members = Members::with_one_export_each().await;
     members.blue.delete_service("shop", "web");
     members.blue.cluster_property(CLUSTER, "azure");
-    let operation_delay = Duration::from_secs(1);
-    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(1));
 
     let (report, ()) = tokio::join!(sync(&members.function), async {
         while members.fleet.cloud_map.find_service("clusterset.shop-set", "azure").is_none() {
@@ -215,8 +210,7 @@ async fn export_that_comes_back_while_its_cluster_gets_another_id_keeps_its_reco
     assert!(former.keys().any(|id| id.starts_with("export-")), "{}", in_full(&report));
     sync(&members.function).await;
     assert_eq!(members.fleet.instances("clusterset.shop-set", "blue"), [].into());
-    let of_azure = sources([("azure", &["10.0.0.2:8080"])]);
-    assert_eq!(imported(&members.green, "web"), of_azure);
+    assert_eq!(imported(&members.green, "web"), "azure 10.0.0.2:8080");
 }
 
 /// Its record under the former id says what it was.
@@ -229,8 +223,7 @@ async fn export_that_changes_with_the_id_of_its_cluster_is_in_no_conflict_with_w
 
     let report = sync(&members.function).await;
 
-    let of_lime = sources([("lime", &["10.0.0.2:8081"])]);
-    assert_eq!(imported(&members.green, "web"), of_lime, "{}", in_full(&report));
+    assert_eq!(imported(&members.green, "web"), "lime 10.0.0.2:8081", "{}", in_full(&report));
 }
 
 /// Another function has listed the members before the change.
@@ -243,8 +236,7 @@ async fn import_from_a_changed_id_stays_in_a_message_to_a_function_that_does_not
     sync(&of_green).await;
     members.blue.cluster_property(CLUSTER, "azure");
     sync(&of_blue).await;
-    let message =
-        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" });
+    let message = sync_of("green", "web");
 
     let report = report(&of_green, &message).await;
 
@@ -297,7 +289,7 @@ async fn instances_with_the_id_of_another_cluster_count_for_the_one_that_has_the
     pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
     sync(&members.serving("blue", &[]).await).await;
     let cloud_map = &members.fleet.cloud_map;
-    let of_web = cloud_map.find_service("shop", "web").expect("created");
+    let of_web = cloud_map.service_id("shop", "web");
     for (id, mut instance) in cloud_map.instances(&of_web) {
         instance.insert("CLUSTER_ID".to_owned(), "green".to_owned());
         members.register(&of_web, &id, &instance);
@@ -321,8 +313,7 @@ async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
     let report = sync(function).await;
 
     assert_eq!(fleet.cloud_map.take_violations(), [""; 0], "{}", in_full(&report));
-    let obstacles = &part(&report, "green").obstacles;
-    assert_eq!(obstacles[0].reason, "ClusterIdTaken", "{}", in_full(&report));
+    assert_eq!(obstacles(&report, "green"), ["ClusterIdTaken"], "{}", in_full(&report));
 }
 
 /// The other one writes nothing until Cloud Map shows it.
@@ -361,8 +352,7 @@ async fn of_two_clusters_that_change_to_one_id_the_second_one_writes_no_record()
     for cluster in [&members.blue, &members.green] {
         cluster.cluster_property(CLUSTER, "lime");
     }
-    let list_lag = Duration::from_secs(1);
-    members.fleet.cloud_map.behave(Behaviour { list_lag, ..Behaviour::default() });
+    members.fleet.cloud_map.adjust(|it| it.list_lag = Duration::from_secs(1));
     members.fleet.cloud_map.forget_calls();
 
     let report = sync(&members.function).await;
@@ -380,11 +370,9 @@ async fn cluster_with_a_taken_id_does_not_stand_in_for_the_holder_in_a_second_lo
     let Members { blue, green, function, .. } = &members;
     green.cluster_property(CLUSTER, "blue");
     pods(blue, "web", &["10.0.0.1", "10.0.0.2"]);
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
-    blue.fail(Fault::once(slices, FaultKind::Status(409)).of_method("PATCH"));
+    blue.fail(Fault::once(SLICES, FaultKind::Status(409)).of_method("PATCH"));
 
     let report = sync(function).await;
 
-    let web = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
-    assert_eq!(imported(blue, "web"), web, "{}", in_full(&report));
+    assert_eq!(imported(blue, "web"), "blue 10.0.0.1:8080 10.0.0.2:8080", "{}", in_full(&report));
 }

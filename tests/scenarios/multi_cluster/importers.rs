@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
-use crate::run::{plan, report};
+use super::{Members, exported, imported, in_full, obstacles, part, pods, web, writes};
+use crate::run::{plan, report, sync_of};
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 
 const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
@@ -18,12 +17,7 @@ fn whole() -> Value {
 }
 
 fn about(service: &str) -> Value {
-    json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": service })
-}
-
-/// The reasons of the obstacles of green.
-fn obstacles(report: &Report) -> Vec<&str> {
-    part(report, "green").obstacles.iter().map(|it| &*it.reason).collect()
+    sync_of("green", service)
 }
 
 impl Members {
@@ -50,7 +44,7 @@ async fn record_of_a_cluster_that_only_imports_is_written_once_and_is_never_stal
     assert!(report(&green, &whole()).await.ok);
     assert_eq!(members.direction("green").as_deref(), Some("import"));
     assert_eq!(members.direction("blue"), None);
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
     members.clock.advance(Duration::from_hours(24));
     members.fleet.cloud_map.forget_calls();
 
@@ -72,12 +66,11 @@ async fn message_before_the_first_full_sync_imports_nothing() {
     assert!(before.ok && imported(&members.green, "mail").is_empty(), "{}", in_full(&before));
     let first = report(&green, &whole()).await;
     assert!(first.ok, "{}", in_full(&first));
-    assert_eq!(imported(&members.green, "mail"), sources([("amber", &["10.2.0.9:8080"])]));
+    assert_eq!(imported(&members.green, "mail"), "amber 10.2.0.9:8080");
 
     members.amber("mail", &["10.2.0.9", "10.2.0.10"]);
     report(&green, &about("mail")).await;
-    let both = sources([("amber", &["10.2.0.9:8080", "10.2.0.10:8080"])]);
-    assert_eq!(imported(&members.green, "mail"), both);
+    assert_eq!(imported(&members.green, "mail"), "amber 10.2.0.10:8080 10.2.0.9:8080");
 }
 
 #[tokio::test]
@@ -108,8 +101,7 @@ async fn two_clusters_of_one_id_that_only_import_are_distinguished() {
 
     for payload in [whole(), json!({ "action": "sync", "cluster": "blue" })] {
         let report = report(&other, &payload).await;
-        let obstacles = &part(&report, "blue").obstacles;
-        let reasons: Vec<&str> = obstacles.iter().map(|it| &*it.reason).collect();
+        let reasons = obstacles(&report, "blue");
         assert_eq!(reasons, ["ClusterIdTaken"], "{}", in_full(&report));
     }
 
@@ -131,7 +123,7 @@ async fn imports_lose_nothing_in_another_cloud_map() {
 
     for payload in [whole(), about("web")] {
         let report = report(&other, &payload).await;
-        assert_eq!(obstacles(&report), ["UnfamiliarRegistry"], "{}", in_full(&report));
+        assert_eq!(obstacles(&report, "green"), ["UnfamiliarRegistry"], "{}", in_full(&report));
     }
 
     assert_eq!((elsewhere.writes(), writes(&members.green)), (0, vec![]));
@@ -164,7 +156,7 @@ async fn slices_without_an_import_lose_nothing_in_another_cloud_map() {
         assert_eq!(elsewhere.writes(), 0, "{}", in_full(&report));
     }
 
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
 }
 
 /// It knows its Cloud Map by the members that its imports have endpoints of.
@@ -176,7 +168,7 @@ async fn imports_of_an_earlier_release_get_a_record_where_their_sources_are_show
     members.fleet.cloud_map.withdraw(&records.expect("the records of green"), "cluster");
     let green = members.serving(GREEN, &[]).await;
     let planned = plan(&green).await;
-    assert_eq!(obstacles(&planned), [""; 0], "{}", in_full(&planned));
+    assert_eq!(obstacles(&planned, "green"), [""; 0], "{}", in_full(&planned));
 
     let upgraded = report(&green, &whole()).await;
 
@@ -193,18 +185,17 @@ async fn without_the_right_to_write_the_record_endpoints_come_and_none_leaves() 
 
     let first = report(&green, &whole()).await;
 
-    assert_eq!(obstacles(&first), ["NoRecord"], "{}", in_full(&first));
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(obstacles(&first, "green"), ["NoRecord"], "{}", in_full(&first));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
     pods(&members.blue, "web", &["10.0.0.2"]);
     report(&blue, &whole()).await;
     let second = report(&green, &whole()).await;
-    assert_eq!(obstacles(&second), ["NoRecord"], "{}", in_full(&second));
-    let both = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
-    assert_eq!(imported(&members.green, "web"), both);
+    assert_eq!(obstacles(&second, "green"), ["NoRecord"], "{}", in_full(&second));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080 10.0.0.2:8080");
 
     members.fleet.cloud_map.heal();
     assert!(report(&green, &whole()).await.ok);
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.2:8080"])]));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.2:8080");
 }
 
 /// The next function, which also exports, would find imports in a Cloud Map that does not know the cluster.
@@ -225,7 +216,7 @@ async fn without_time_or_room_for_its_first_record_a_cluster_imports_nothing_yet
         sleep(operation_delay).await;
         let second = report(&members.serving("green", &[]).await, &whole()).await;
         assert!(second.ok, "{}", in_full(&second));
-        assert_eq!(imported(&members.green, "mail"), sources([("amber", &["10.2.0.9:8080"])]));
+        assert_eq!(imported(&members.green, "mail"), "amber 10.2.0.9:8080");
     }
 }
 
@@ -247,8 +238,7 @@ async fn export_stays_though_the_record_of_its_cluster_says_that_it_only_imports
     members.clock.advance(Duration::from_mins(2));
 
     for step in ["the record of green is read again", "it is remembered"] {
-        let of_blue =
-            json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web" });
+        let of_blue = sync_of("blue", "web");
         let report = report(&both, &of_blue).await;
         assert_eq!(imports(), before, "{step}: {}", in_full(&report));
     }
@@ -266,8 +256,7 @@ async fn message_reads_no_record_of_a_cluster_that_only_imports() {
     members.clock.advance(Duration::from_mins(4));
     for step in ["the record of blue is read again", "it is remembered"] {
         members.fleet.cloud_map.forget_calls();
-        let of_blue =
-            json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web" });
+        let of_blue = sync_of("blue", "web");
         let report = report(&both, &of_blue).await;
         assert!(report.ok, "{step}: {}", in_full(&report));
         let calls = members.fleet.cloud_map.calls();

@@ -11,13 +11,12 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    Members, exported, exported_at, imported, in_full, part, pods, service, slices, sources, web,
+    LATER, Members, exported, exported_at, imported, in_full, part, pods, service, slices, web,
 };
 use crate::fleet::refs;
-use crate::run::{metric, report, sync};
+use crate::run::{metric, purge, report, sync, synced};
 use testbed::cloud_map::Behaviour;
 use testbed::function::invoke_until;
-use testbed::kubernetes::{Fault, FaultKind};
 
 #[tokio::test]
 async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_confirmed() {
@@ -31,17 +30,15 @@ async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_co
     let function = members.serving("blue", &[]).await;
     members.clock.advance(Duration::from_hours(1));
 
-    let lost = sync(&function).await;
+    let lost = synced(&function).await;
 
-    assert!(lost.ok, "{}", in_full(&lost));
     assert_eq!(lost.orphans.len(), 1);
     assert_eq!(lost.orphans[0].instances, 14, "endpoints, record and cluster record");
     assert_eq!(part(&lost, "blue").stale.len(), 1);
     assert_eq!(part(&lost, "blue").guard, None);
     assert_eq!(imported(&members.blue, "web"), endpoints);
 
-    let purge = json!({ "action": "purge", "cluster": arn, "confirm": true });
-    let purged = report(&function, &purge).await;
+    let purged = purge(&function, &arn).await;
     assert!(purged.ok, "{}", in_full(&purged));
     assert_eq!(members.fleet.addresses("shop", "web"), [""; 0]);
     assert!(members.fleet.instances("clusterset.shop-set", "green").is_empty());
@@ -55,7 +52,7 @@ async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_co
 
     let confirmed = report(&function, &json!({ "action": "confirm" })).await;
     assert!(confirmed.ok, "{}", in_full(&confirmed));
-    assert_eq!(imported(&members.blue, "web"), sources([]));
+    assert_eq!(imported(&members.blue, "web"), "");
     assert_eq!(members.blue.service_import("shop", "web"), None);
 }
 
@@ -75,7 +72,7 @@ async fn dead_cluster_is_purged_with_its_exports_when_its_time_is_over() {
     assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
     assert!(members.fleet.instances("clusterset.shop-set", "green").is_empty());
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-    assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
 }
 
 #[tokio::test]
@@ -83,34 +80,27 @@ async fn purge_takes_the_instances_and_records_of_exports_and_the_imports_of_oth
     let members = Members::with_web(&["10.0.0.1"]).await;
     exported(&members.green, web(), &["10.1.0.1"]);
     members.converge().await;
-    let function = members.fleet.function_with(&[
-        ("CLUSTERS", "green"),
-        ("MULTI_CLUSTER", "on"),
-        ("CREATE_NAMESPACES", "true"),
-    ]);
-    let function = function.await;
+    let function = members.serving("green", &[]).await;
     let arn = members.fleet.sandbox.cluster_arn("blue");
     let orphaned = sync(&function).await;
     assert_eq!(orphaned.orphans.len(), 1, "{}", in_full(&orphaned));
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.1.0.1"]);
 
-    let payload = json!({ "action": "purge", "cluster": arn, "confirm": true });
-    let purged = report(&function, &payload).await;
+    let purged = purge(&function, &arn).await;
 
     assert!(purged.ok, "{}", in_full(&purged));
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.1.0.1"]);
     assert!(members.fleet.instances("clusterset.shop-set", "blue").is_empty());
     let after = sync(&function).await;
     assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
-    assert_eq!(imported(&members.green, "web"), sources([("green", &["10.1.0.1:8080"])]));
+    assert_eq!(imported(&members.green, "web"), "green 10.1.0.1:8080");
 }
 
 /// Imports without a record of their cluster would be those of an unfamiliar Cloud Map.
 #[tokio::test]
 async fn purge_that_is_cut_short_has_taken_the_imports_before_the_record_of_their_cluster() {
     let members = Members::in_step(&["10.0.0.1"]).await;
-    let operation_delay = Duration::from_hours(1);
-    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_hours(1));
     let purge = json!({ "action": "purge", "cluster": "blue", "confirm": true });
 
     let purged =
@@ -130,16 +120,14 @@ async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_r
         let clusters = json!(["blue", { "cluster": "green", "multiCluster": "import" }]);
         let function = members.serving(&clusters.to_string(), &[]).await;
         sync(&function).await;
-        assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
         if is_refused {
             let path = "/apis/multicluster.x-k8s.io/v1beta1/serviceimports";
-            members.green.fail(Fault::always(path, FaultKind::Status(403)));
+            members.green.refuse(path, 403);
         }
-        let off = [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "off")];
-        let off = members.fleet.function_with(&off).await;
-        let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
+        let off = members.serving("blue,green", &[("MULTI_CLUSTER", "off")]).await;
 
-        let purged = report(&off, &purge).await;
+        let purged = purge(&off, "green").await;
 
         assert_eq!(slices(&members.green, "web").len(), 0, "{}", in_full(&purged));
         assert_eq!(members.green.service_import("shop", "web").is_some(), is_refused);
@@ -184,7 +172,7 @@ async fn exports_that_cannot_be_read_keep_every_service() {
     let paths = ["multicluster.x-k8s.io/v1beta1/serviceexports", "about.k8s.io"];
     for (path, action) in paths.into_iter().flat_map(|path| [(path, "cleanup"), (path, "sync")]) {
         let members = Box::pin(without_a_pod()).await;
-        members.blue.fail(Fault::always(&format!("/apis/{path}"), FaultKind::Status(500)));
+        members.blue.refuse(&format!("/apis/{path}"), 500);
         let function = members.serving("blue,green", &[DELETING]).await;
         let report = report(&function, &json!({ "action": action })).await;
         assert!(!report.ok && is_kept(&members), "{path} {action}: {}", in_full(&report));
@@ -197,7 +185,7 @@ async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
     let members = Members::with_web(&["10.0.0.1"]).await;
     let function = members.serving("blue,green", &[DELETING]).await;
     let cloud_map = &members.fleet.cloud_map;
-    cloud_map.behave(Behaviour { instances_per_namespace: 0, ..Behaviour::default() });
+    cloud_map.adjust(|it| it.instances_per_namespace = 0);
     sync(&function).await;
     let report = sync(&function).await;
     assert!(cloud_map.count("DeleteService") > 0, "{}", in_full(&report));
@@ -205,21 +193,17 @@ async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
     sleep(Duration::from_mins(2)).await;
 
     for _ in 0..2 {
-        let report = sync(&function).await;
-        assert!(report.ok, "{}", in_full(&report));
+        synced(&function).await;
     }
 }
-
-const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 impl Members {
     /// Both export `web`, and green alone exports `cart`.
     async fn with_exports() -> Self {
         let members = Self::start().await;
-        exported_at(&members.blue, web(), &["10.0.0.1"], YOUNG);
+        exported_at(&members.blue, web(), &["10.0.0.1"], LATER);
         exported(&members.green, web(), &["10.1.0.1"]);
-        let cart = service("cart");
-        exported(&members.green, cart, &["10.1.0.2"]);
+        exported(&members.green, service("cart"), &["10.1.0.2"]);
         members.converge().await;
         members
     }
@@ -245,8 +229,7 @@ async fn member_without_a_heartbeat_is_reported_and_stays_in_the_imports() {
     assert_eq!(metric(&report, "StaleClusters"), Some(1));
     let text = report.to_string();
     assert!(text.contains("! stale      member green (arn:aws:eks:"), "{text}");
-    let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
-    assert_eq!(imported(&members.blue, "web"), both);
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080, green 10.1.0.1:8080");
     let about_web = members.sync_service("blue", "web").await;
     assert!(about_web.ok && stale(&about_web).is_empty(), "{}", in_full(&about_web));
     let later = members.serving("blue", &[("STALE_CLUSTERS_AFTER", "17m")]).await;
@@ -285,15 +268,15 @@ async fn endpoints_of_an_expired_member_leave_only_the_imports_that_others_serve
     let blue_alone = members.serving("blue", &settings).await;
     members.clock.advance(Duration::from_mins(30));
     sync(&blue_alone).await;
-    let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
+    let both = "blue 10.0.0.1:8080, green 10.1.0.1:8080";
     assert_eq!(imported(&members.blue, "web"), both);
     members.clock.advance(Duration::from_mins(1));
 
     let report = sync(&blue_alone).await;
 
     assert_eq!(stale(&report), [("green", true)], "{}", in_full(&report));
-    assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
-    assert_eq!(imported(&members.blue, "cart"), sources([("green", &["10.1.0.2:8080"])]));
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
+    assert_eq!(imported(&members.blue, "cart"), "green 10.1.0.2:8080");
     let import = members.blue.service_import("shop", "web").expect("an import");
     let exporters = import["status"]["clusters"].as_array().expect("a list");
     assert_eq!(exporters.len(), 2, "its export still counts: {import:#}");
@@ -310,8 +293,7 @@ async fn member_that_is_read_after_a_pause_does_not_expire_though_the_guard_hold
         let addresses: Vec<String> = (1..=8).map(|last| format!("10.0.{third}.{last}")).collect();
         exported(&members.blue, service, &refs(&addresses));
     }
-    let api = service("api");
-    exported_at(&members.green, api, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, service("api"), &["10.1.0.1"], LATER);
     members.converge().await;
     let before = imported(&members.green, "api");
     members.clock.advance(Duration::from_hours(1));

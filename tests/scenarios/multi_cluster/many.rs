@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
 
-use super::{CLUSTERSET, in_full, writes};
+use super::{CLUSTERSET, writes};
 use crate::fleet::{Fleet, refs};
-use crate::run::sync;
+use crate::run::synced;
 use testbed::clock::StandInClock;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
@@ -91,8 +91,7 @@ impl Many {
 
     /// A full sync, and a second one that writes nothing. Both are forgotten.
     pub async fn converge(&self) {
-        let report = sync(&self.function).await;
-        assert!(report.ok, "{}", in_full(&report));
+        synced(&self.function).await;
         self.assert_settled().await;
         self.forget();
     }
@@ -100,8 +99,7 @@ impl Many {
     /// A full sync writes nothing, to Cloud Map or to a cluster.
     pub async fn assert_settled(&self) {
         self.forget();
-        let report = sync(&self.function).await;
-        assert!(report.ok, "{}", in_full(&report));
+        synced(&self.function).await;
         let writes: Vec<String> = self.clusters.iter().flat_map(writes).collect();
         let none: [String; 0] = [];
         assert_eq!((writes.as_slice(), self.fleet.cloud_map.writes()), (&none[..], 0));

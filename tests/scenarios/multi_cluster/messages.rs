@@ -1,6 +1,7 @@
 //! Messages: for imports (with `FAN_OUT`, or with more than eight clusters, an invocation about a few Services leaves
-//! the other clusters to invocations of their own), and about drift of what a member has in Cloud Map: its endpoints,
-//! and the records of its exports.
+//! the other clusters to invocations of their own), about drift of what a member has in Cloud Map (its endpoints, and the
+//! records of its exports), and several in a batch: each is about one cluster and its names, and whatever none of them
+//! names is as Cloud Map has it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use tokio::time::Instant;
 
 use super::many::Many;
 use super::{
-    CREATED, Members, exported, forget_what_is_ahead, imported, pods, service, sources, web, writes,
+    CREATED, Members, exported, forget_what_is_ahead, imported, pods, service, web, writes,
 };
 use crate::drift::change_of;
 use crate::fan_out::queues;
 use crate::fleet::Fleet;
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch, batch_of, failures, message, scope, take_bodies};
 use crate::run::sync;
 use testbed::ROLE_ARN;
 use testbed::function::invoke;
@@ -33,17 +34,12 @@ async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
     many.converge().await;
     many.clusters.iter().for_each(forget_what_is_ahead);
     many.forget();
-    assert_eq!(bodies(&queue), [Value::Null; 0], "a full sync sends none");
+    assert_eq!(take_bodies(&queue), [Value::Null; 0], "a full sync sends none");
     (many, queue)
 }
 
-fn bodies(queue: &Queue) -> Vec<Value> {
-    let messages = queue.take_all().into_iter();
-    messages.map(|message| serde_json::from_str(&message.body).expect("JSON")).collect()
-}
-
 fn about(cluster: &str) -> Value {
-    json!({ "cluster": cluster, "namespace": "shop", "service": "web" })
+    scope(cluster, "web")
 }
 
 fn import(cluster: &str) -> Value {
@@ -51,9 +47,11 @@ fn import(cluster: &str) -> Value {
 }
 
 async fn hand_over(many: &Many, bodies: &[Value]) -> Vec<String> {
-    let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
-    failures(&invoke(&many.function, &batch(&records.collect::<Vec<_>>())).await)
+    failures(&invoke(&many.function, &batch_of(bodies)).await)
 }
+
+/// Two pods of `c0` in an import.
+const BOTH: &str = "c0 10.0.0.1:8080 10.0.0.2:8080";
 
 #[tokio::test(start_paused = true)]
 async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() {
@@ -62,22 +60,22 @@ async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() 
 
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
-    let (old, new) = (["10.0.0.1:8080"], ["10.0.0.2:8080"]);
-    assert_eq!(imported(&many.clusters[0], "web"), sources([("c0", &new)]));
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &old)]));
-    let messages = bodies(&queue);
+    let (old, new) = ("c0 10.0.0.1:8080", "c0 10.0.0.2:8080");
+    assert_eq!(imported(&many.clusters[0], "web"), new);
+    assert_eq!(imported(&many.clusters[1], "web"), old);
+    let messages = take_bodies(&queue);
     assert_eq!(messages, [import("c1"), import("c2")]);
     many.forget();
 
     assert_eq!(hand_over(&many, &messages).await, [""; 0]);
 
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &new)]));
-    assert_eq!(imported(&many.clusters[2], "web"), sources([("c0", &new)]));
-    assert_eq!((bodies(&queue), many.asked(0)), (vec![], vec![]), "it ends here");
+    assert_eq!(imported(&many.clusters[1], "web"), new);
+    assert_eq!(imported(&many.clusters[2], "web"), new);
+    assert_eq!((take_bodies(&queue), many.asked(0)), (vec![], vec![]), "it ends here");
     let reads = [("GetInstance", 3), ("ListInstances", 1)];
     assert_eq!(many.cloud_map(), Many::of(&reads));
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-    assert_eq!(bodies(&queue), [Value::Null; 0], "nothing has changed");
+    assert_eq!(take_bodies(&queue), [Value::Null; 0], "nothing has changed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,16 +88,15 @@ async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
 
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
-    assert_eq!((bodies(&services), bodies(&full_syncs)), (vec![import("c1")], vec![]));
+    assert_eq!((take_bodies(&services), take_bodies(&full_syncs)), (vec![import("c1")], vec![]));
 }
 
 /// Thirty seconds for a reply: a run that imports into the cluster waits for them first, if it does not know better.
 #[tokio::test(start_paused = true)]
 async fn importer_that_does_not_answer_delays_a_change_unless_it_imports_by_messages() {
-    let silence = || Fault::always("/", FaultKind::Slow(Duration::from_hours(1)));
     for (setting, seconds) in [("QUEUE_URL", 30), ("FAN_OUT", 0)] {
         let (many, queue) = in_step(2, setting).await;
-        many.clusters[1].fail(silence());
+        many.clusters[1].be_silent();
         pods(&many.clusters[0], "web", &["10.0.0.2"]);
         let start = Instant::now();
 
@@ -107,7 +104,7 @@ async fn importer_that_does_not_answer_delays_a_change_unless_it_imports_by_mess
 
         let elapsed = start.elapsed().as_secs();
         assert!((seconds..seconds + 10).contains(&elapsed), "{setting}: {elapsed}");
-        let messages = bodies(&queue);
+        let messages = take_bodies(&queue);
         assert_eq!(messages.len(), usize::from(seconds == 0), "{setting}");
     }
 }
@@ -120,10 +117,9 @@ async fn more_than_eight_clusters_import_by_messages_also_without_fan_out() {
 
         assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
-        assert_eq!(bodies(&queue).len(), expected, "{count} clusters");
-        let both: &[&str] = &["10.0.0.1:8080", "10.0.0.2:8080"];
-        let last = if expected == 0 { both } else { &both[..1] };
-        assert_eq!(imported(&many.clusters[count - 1], "web"), sources([("c0", last)]));
+        assert_eq!(take_bodies(&queue).len(), expected, "{count} clusters");
+        let last = if expected == 0 { BOTH } else { "c0 10.0.0.1:8080" };
+        assert_eq!(imported(&many.clusters[count - 1], "web"), last);
     }
 }
 
@@ -133,7 +129,7 @@ async fn ended_export_goes_from_other_clusters_by_messages() {
     many.clusters[0].unexport("shop", "web");
 
     hand_over(&many, &[about("c0")]).await;
-    let messages = bodies(&queue);
+    let messages = take_bodies(&queue);
     assert_eq!(messages, [import("c1")]);
     assert_eq!(hand_over(&many, &messages).await, [""; 0]);
 
@@ -145,18 +141,17 @@ async fn message_for_an_import_changes_nothing_else_and_comes_back_where_it_fail
     let (many, queue) = in_step(2, "FAN_OUT").await;
     pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
     hand_over(&many, &[about("c0")]).await;
-    let messages = bodies(&queue);
+    let messages = take_bodies(&queue);
     pods(&many.clusters[0], "web", &["10.0.0.3"]);
     let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/";
-    many.clusters[1].fail(Fault::always(slices, FaultKind::Status(503)));
+    many.clusters[1].refuse(slices, 503);
     many.forget();
 
     assert_eq!(hand_over(&many, &messages).await, ["0"]);
 
     many.clusters[1].clear_faults();
     assert_eq!(hand_over(&many, &messages).await, [""; 0]);
-    let endpoints: [&str; 2] = ["10.0.0.1:8080", "10.0.0.2:8080"];
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &endpoints)]), "as registered");
+    assert_eq!(imported(&many.clusters[1], "web"), BOTH, "as registered");
     assert_eq!((many.fleet.cloud_map.writes(), writes(&many.clusters[0])), (0, vec![]));
 }
 
@@ -169,10 +164,9 @@ async fn message_that_cannot_be_sent_leaves_the_other_cluster_to_its_schedule() 
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
     queue.refuse(None);
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.1:8080");
     hand_over(&many, &[json!({ "action": "sync", "cluster": "c1" })]).await;
-    let endpoints: [&str; 2] = ["10.0.0.1:8080", "10.0.0.2:8080"];
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &endpoints)]));
+    assert_eq!(imported(&many.clusters[1], "web"), BOTH);
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,7 +185,7 @@ async fn namespace_that_is_created_gets_the_imports_of_its_name() {
     });
     assert_eq!(hand_over(&many, &[event]).await, [""; 0]);
 
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.1:8080");
 }
 
 const EXPORT: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/web";
@@ -222,11 +216,7 @@ async fn failed_change_returns_its_message_unless_the_refusal_is_permanent() {
         }
         many.clusters[cluster].fail(Fault::always(path, kind).of_method(method));
 
-        let failed = hand_over(
-            &many,
-            &[about("c0"), json!({ "cluster": "c0", "namespace": "shop", "service": "api" })],
-        )
-        .await;
+        let failed = hand_over(&many, &[about("c0"), scope("c0", "api")]).await;
 
         let expected: &[&str] = match (returns, name) {
             (true, "the named cluster") => &["0", "1"],
@@ -258,11 +248,9 @@ fn exports(members: &Members, service: &str) -> usize {
 async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay() {
     let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
     members.clock.advance(Duration::from_mins(1));
-    let find = |namespace: &str, name: &str| {
-        members.fleet.cloud_map.find_service(namespace, name).expect("the service")
-    };
+    let find = |namespace: &str, name: &str| members.fleet.cloud_map.service_id(namespace, name);
     let (endpoints, records) = (find("shop", "web"), find("clusterset.shop-set", "blue"));
-    let all = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
+    let all = "blue 10.0.0.1:8080 10.0.0.2:8080";
 
     deregister(&members, &endpoints, "tcp-").await;
     assert_eq!(members.fleet.cloud_map.instances(&endpoints).len(), 2);
@@ -288,4 +276,52 @@ async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay(
     sync(&members.function).await;
     assert_eq!(exports(&members, &records), 2);
     members.assert_settled().await;
+}
+
+/// blue and green both export `web` and `api`, all in step.
+async fn both_export() -> Members {
+    let members = Members::start().await;
+    for (number, cluster) in [(0, &members.blue), (1, &members.green)] {
+        let api = service("api");
+        exported(cluster, web(), &[&format!("10.{number}.0.1")]);
+        exported(cluster, api, &[&format!("10.{number}.0.2")]);
+    }
+    members.converge().await;
+    members
+}
+
+#[tokio::test]
+async fn message_about_a_cluster_says_nothing_of_its_other_names() {
+    let batches: [&[Value]; 6] = [
+        &[scope("blue", "api"), scope("green", "web")],
+        &[json!({ "cluster": "blue", "namespace": "other" }), scope("green", "web")],
+        &[json!({ "action": "sync", "cluster": "blue" }), scope("green", "web")],
+        &[
+            json!({ "cluster": "blue", "namespace": "shop", "service": "web", "import": true }),
+            scope("green", "api"),
+        ],
+        &[scope("blue", "other"), scope("green", "another")],
+        &[scope("blue", "other"), json!({ "cluster": "green", "namespace": "shop" })],
+    ];
+    for bodies in batches {
+        let members = both_export().await;
+        pods(&members.green, "web", &["10.1.0.1", "10.1.0.9"]);
+
+        let invoked = invoke(&members.function, &batch_of(bodies)).await;
+
+        assert_eq!(failures(&invoked), [""; 0], "{bodies:?}");
+        let is_read = bodies.iter().any(|it| {
+            it["cluster"] == "green" && (it["service"] == "web" || it["service"].is_null())
+        });
+        let web = "blue 10.0.0.1:8080, green 10.1.0.1:8080".to_owned();
+        let web = web + if is_read { " 10.1.0.9:8080" } else { "" };
+        for cluster in [&members.blue, &members.green] {
+            assert_eq!(imported(cluster, "web"), web, "{bodies:?}");
+            assert_eq!(
+                imported(cluster, "api"),
+                "blue 10.0.0.2:8080, green 10.1.0.2:8080",
+                "{bodies:?}"
+            );
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 mod accounts;
 mod bad_registry;
-mod batches;
 mod calls;
 mod cloud_map_away;
 mod doctor;
@@ -26,16 +25,18 @@ mod told;
 mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
+use cloud_map_sync::actions::doctor::Checkup;
+use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::{MultiClusterReport, Report};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER};
-use crate::run::{report, sync};
+use crate::run::{report, sync, sync_of, synced};
 use testbed::aws_controller::endpoint;
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
 
@@ -44,6 +45,14 @@ pub const CLUSTERSET: &str = "shop-set";
 
 /// When an export was created of which the age means nothing.
 pub const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// When an export was created that is younger than those.
+const LATER: &str = "2026-02-01T00:00:00Z";
+
+/// The derived Service of `shop/web`, and where Services and slices of `shop` are.
+const DERIVED: &str = "derived-isrlchlhrq";
+const SERVICES: &str = "/api/v1/namespaces/shop/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
 
 /// The annotation of a slice with what Cloud Map may not show yet.
 const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
@@ -105,8 +114,7 @@ impl Members {
 
     /// A full sync in which nothing fails; the next one writes nothing, to Cloud Map or to a cluster.
     async fn converge(&self) -> Report {
-        let report = sync(&self.function).await;
-        assert!(report.ok, "{}", in_full(&report));
+        let report = synced(&self.function).await;
         self.assert_settled().await;
         report
     }
@@ -131,12 +139,7 @@ impl Members {
 
     /// The Cloud Map service of a name in `shop`; it is created if it does not exist.
     fn place(&self, name: &str) -> String {
-        let cloud_map = &self.fleet.cloud_map;
-        let namespace = cloud_map.find_namespace("shop");
-        let namespace =
-            namespace.unwrap_or_else(|| cloud_map.namespace("shop", NamespaceKind::Http));
-        let found = cloud_map.find_service("shop", name);
-        found.unwrap_or_else(|| cloud_map.service(&namespace, name, ServiceKind::Http))
+        self.fleet.cloud_map.ensure_service("shop", name)
     }
 
     /// Registers an instance, or replaces it, as another client of Cloud Map does.
@@ -148,8 +151,7 @@ impl Members {
 
     /// The answer to a question, which writes nothing anywhere.
     async fn ask(&self, function: &Function, question: &Value) -> Value {
-        let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
-        self.fleet.cloud_map.behave(behaviour);
+        self.fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
         self.fleet.cloud_map.forget_calls();
         [&self.blue, &self.green].into_iter().for_each(KubernetesServer::forget_requests);
         let answer = invoke(function, question).await.response.expect("an answer");
@@ -161,10 +163,7 @@ impl Members {
 
     /// A message about one Service of `shop`.
     async fn sync_service(&self, cluster: &str, service: &str) -> Report {
-        let payload = json!({
-            "action": "sync", "cluster": cluster, "namespace": "shop", "service": service,
-        });
-        report(&self.function, &payload).await
+        report(&self.function, &sync_of(cluster, service)).await
     }
 }
 
@@ -174,9 +173,9 @@ async fn serving(
     clusters: &str,
     settings: &[(&str, &str)],
 ) -> Function {
-    let all = [("CLUSTERS", clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-    let all: Vec<_> = all.iter().chain(settings).copied().collect();
-    fleet.function_with(&all).await.with_clock(clock.clock())
+    let own = [("CLUSTERS", clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+    // Of two values of a setting the first counts.
+    fleet.function_with(&[settings, &own[..]].concat()).await.with_clock(clock.clock())
 }
 
 /// The id of an endpoint as AWS's controller writes it.
@@ -193,6 +192,11 @@ pub fn amber_attributes(address: &str) -> [(&'static str, &str); 14] {
 fn part<'a>(report: &'a Report, cluster: &str) -> &'a MultiClusterReport {
     let found = report.clusters.iter().find(|it| it.cluster.ends_with(cluster));
     found.and_then(|it| it.multi_cluster.as_ref()).expect("a report")
+}
+
+/// The reasons of what keeps a cluster out of its clusterset.
+fn obstacles<'a>(report: &'a Report, cluster: &str) -> Vec<&'a str> {
+    part(report, cluster).obstacles.iter().map(|it| &*it.reason).collect()
 }
 
 /// A Service of `shop` of type ClusterIP: port 80 leads to 8080.
@@ -236,6 +240,22 @@ pub fn pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
     cluster.pods("shop", service, &addresses.iter().map(pod).collect::<Vec<_>>());
 }
 
+/// An answer in words.
+trait Said: Display {
+    /// Each of these begins a line of it, with its indentation or without.
+    fn assert_says(&self, beginnings: &[&str]) {
+        let said = self.to_string();
+        for expected in beginnings {
+            let begins =
+                |line: &str| [line, line.trim_start()].iter().any(|it| it.starts_with(expected));
+            assert!(said.lines().any(begins), "{expected}\n{said}");
+        }
+    }
+}
+
+impl Said for Checkup {}
+impl Said for Explanation {}
+
 fn in_full(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("JSON")
 }
@@ -260,8 +280,17 @@ pub fn writes(cluster: &KubernetesServer) -> Vec<String> {
     requests.map(|it| format!("{} {} {}", it.method, it.path, it.status)).collect()
 }
 
-/// The addresses of ready endpoints in the imports of a name, with their ports, by source cluster.
-pub fn imported(cluster: &KubernetesServer, name: &str) -> BTreeMap<String, BTreeSet<String>> {
+/// The endpoints in the imports of a name: `blue 10.0.0.1:8080 10.0.0.2:8080, green 10.1.0.1:8080`.
+pub fn imported(cluster: &KubernetesServer, name: &str) -> String {
+    let of_source = |(source, endpoints): (String, BTreeSet<String>)| {
+        [source].into_iter().chain(endpoints).collect::<Vec<_>>().join(" ")
+    };
+    let all = imported_from(cluster, name).into_iter().map(of_source);
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// The same by source cluster.
+pub fn imported_from(cluster: &KubernetesServer, name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for slice in slices(cluster, name) {
         let source = &slice["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"];
@@ -313,9 +342,4 @@ fn found_condition(cluster: &KubernetesServer, name: &str, kind: &str) -> Option
     let export = cluster.service_export("shop", name).expect("the export");
     let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|it| it["type"] == kind)
-}
-
-fn sources<const N: usize>(all: [(&str, &[&str]); N]) -> BTreeMap<String, BTreeSet<String>> {
-    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    all.into_iter().map(|(source, addresses)| (source.to_owned(), texts(addresses))).collect()
 }

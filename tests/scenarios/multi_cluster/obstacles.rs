@@ -9,21 +9,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, advance, timeout};
 
 use super::many::Many;
-use super::{Members, exported, forget_what_is_ahead, imported, in_full, part, pods, sources, web};
-use crate::fleet::{annotated, give_pods};
-use crate::run::{report, sync};
-use testbed::cloud_map::{
-    Behaviour, Fault, Fault as CloudMapFault, FaultKind, FaultKind as CloudMapFaultKind,
+use super::{
+    Members, exported, forget_what_is_ahead, imported, in_full, obstacles, part, pods, web,
 };
+use crate::fleet::{annotated, give_pods};
+use crate::run::{purge, sync, sync_of, synced};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::function::invoke;
-use testbed::kubernetes;
-
-/// The codes of the obstacles of a cluster in a report.
-fn obstacles(report: &cloud_map_sync::report::Report, cluster: &str) -> Vec<String> {
-    let found = report.clusters.iter().find(|it| it.cluster.ends_with(cluster));
-    let report = found.and_then(|it| it.multi_cluster.as_ref()).expect("a report");
-    report.obstacles.iter().map(|it| it.reason.to_string()).collect()
-}
 
 /// Neither has a record yet, so each would write the same one in its first sync, also while that of the other is under way.
 #[tokio::test(start_paused = true)]
@@ -50,7 +42,7 @@ async fn of_two_new_clusters_that_state_one_id_one_becomes_a_member() {
         cloud_map.behave(Behaviour::default());
         cluster.cluster_property("cluster.clusterset.k8s.io", "green");
         members.converge().await;
-        assert_eq!(imported(cluster, "web"), sources([("amber", &["10.2.0.1:8080"])]));
+        assert_eq!(imported(cluster, "web"), "amber 10.2.0.1:8080");
     }
 }
 
@@ -65,7 +57,7 @@ async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
     members.green.serve_multi_cluster();
     members.converge().await;
 
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
 }
 
 /// `green` imports what `blue` exports, and something that only a person can mend keeps it out of the clusterset.
@@ -96,8 +88,7 @@ async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
         let green = green.expect("a report");
         assert!(!frozen.ok && !green.is_complete() && part(&frozen, "green").frozen, "{reason}");
         assert_eq!(green.counts.held_back, 1, "{reason}");
-        let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
-        let purged = report(&function, &purge).await;
+        let purged = purge(&function, "green").await;
         assert!(purged.ok, "{}", in_full(&purged));
         let quiet = sync(&function).await;
         assert_eq!(obstacles(&quiet, "green"), [reason], "{}", in_full(&quiet));
@@ -113,13 +104,13 @@ async fn run_that_could_not_read_the_services_that_an_import_rests_on_is_not_com
     let blue = members.serving("blue", &[]).await;
     let cloud_map = &members.fleet.cloud_map;
     for place in [("shop", "web"), ("clusterset.shop-set", "green")] {
-        let unread = cloud_map.find_service(place.0, place.1).expect("a service");
+        let unread = cloud_map.service_id(place.0, place.1);
         let fault = Fault::on("ListInstances", FaultKind::ExpiredToken).service(&unread).always();
         cloud_map.inject(fault);
         let report = sync(&blue).await;
         assert!(!report.ok, "{place:?}: {}", in_full(&report));
         assert_eq!(obstacles(&report, "blue"), ["Unreadable"], "{place:?}: {}", in_full(&report));
-        assert_eq!(imported(&members.blue, "web"), sources([("green", &["10.0.0.1:8080"])]));
+        assert_eq!(imported(&members.blue, "web"), "green 10.0.0.1:8080");
         cloud_map.heal();
         assert!(sync(&blue).await.ok, "{place:?}");
     }
@@ -130,9 +121,7 @@ async fn status_of_an_export_that_is_refused_is_in_the_report() {
     let many = Many::start(1, &["shop"], &[]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
     let path = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/";
-    let refused =
-        kubernetes::Fault::always(path, kubernetes::FaultKind::Status(403)).of_method("PATCH");
-    many.clusters[0].fail(refused);
+    many.clusters[0].refuse_method("PATCH", path, 403);
 
     let report = sync(&many.function).await;
 
@@ -146,8 +135,8 @@ async fn status_of_an_export_that_is_refused_is_in_the_report() {
 async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one() {
     let many = Many::start(1, &["shop"], &[]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
-    let full = CloudMapFaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
-    many.fleet.cloud_map.inject(CloudMapFault::on("RegisterInstance", full).always());
+    let full = FaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
+    many.fleet.cloud_map.inject(Fault::on("RegisterInstance", full).always());
 
     let report = sync(&many.function).await;
 
@@ -162,17 +151,15 @@ async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one(
 async fn creation_or_registration_whose_answer_is_lost_leaves_no_record_for_the_next_run() {
     // The second registration is that of the pod: its export must not be recorded as one without endpoints.
     let calls = [("CreateService", 0), ("RegisterInstance", 0), ("RegisterInstance", 1)];
-    let kinds = [CloudMapFaultKind::DropAfterEffect, CloudMapFaultKind::Cut];
+    let kinds = [FaultKind::DropAfterEffect, FaultKind::Cut];
     for (lost, (call, after)) in kinds.iter().flat_map(|it| calls.map(|call| (it.clone(), call))) {
         let many = Many::start(1, &["shop"], &[]).await;
-        let operation_delay = Duration::from_secs(2);
-        many.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+        many.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(2));
         exported(&many.clusters[0], web(), &["10.0.0.1"]);
-        many.fleet.cloud_map.inject(CloudMapFault::on(call, lost).after(after));
+        many.fleet.cloud_map.inject(Fault::on(call, lost).after(after));
 
-        let report = sync(&many.function).await;
+        let report = synced(&many.function).await;
 
-        assert!(report.ok, "{}", in_full(&report));
         many.fleet.cloud_map.heal();
         many.fleet.cloud_map.forget_calls();
         let next = sync(&many.function).await;
@@ -186,8 +173,7 @@ async fn with_a_silent_one() -> Many {
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
     many.converge().await;
     forget_what_is_ahead(&many.clusters[1]);
-    many.clusters[1]
-        .fail(kubernetes::Fault::always("/", kubernetes::FaultKind::Slow(Duration::from_hours(1))));
+    many.clusters[1].be_silent();
     many
 }
 
@@ -203,8 +189,7 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
     let many = with_a_silent_one().await;
     let change = async |address: &str| {
         pods(&many.clusters[0], "web", &[address]);
-        let web =
-            json!({ "action": "sync", "cluster": "c0", "namespace": "shop", "service": "web" });
+        let web = sync_of("c0", "web");
         run(&many, &web).await
     };
     assert!(change("10.0.0.2").await.0 >= 30);
@@ -220,13 +205,9 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
 
     many.clusters[1].clear_faults();
     run(&many, &json!({ "action": "sync", "cluster": "c1" })).await;
-    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.4:8080"])]));
+    assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.4:8080");
     change("10.0.0.5").await;
-    assert_eq!(
-        imported(&many.clusters[1], "web"),
-        sources([("c0", &["10.0.0.5:8080"])]),
-        "at once"
-    );
+    assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.5:8080", "at once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::moving::Moving;
-use super::{Members, exported, imported, in_full, pods, slices, sources, web};
+use super::{Members, exported, imported, in_full, pods, slices, web};
 use crate::fleet::{Attributes, annotated, attributes};
 use crate::run::{report, sync};
 use testbed::clock::StandInClock;
@@ -62,9 +62,7 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
         clock.advance(Duration::from_hours(24 * 30));
         let synced = sync(&old).await;
         assert!(synced.ok && synced.orphans.is_empty(), "{}", in_full(&synced));
-        let payload = serde_json::json!({
-            "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web",
-        });
+        let payload = crate::run::sync_of("blue", "web");
         let targeted = report(&old, &payload).await;
         assert!(targeted.ok, "{}", in_full(&targeted));
     }
@@ -73,7 +71,7 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
     assert_eq!(objects(blue), of_blue);
     assert_eq!(objects(green)[1..], of_green[1..]);
     members.converge().await;
-    assert_eq!(imported(green, "web"), sources([("blue", &["10.0.0.3:8080"])]));
+    assert_eq!(imported(green, "web"), "blue 10.0.0.3:8080");
 }
 
 /// What a release wrote, word for word: another name or spelling of a mark, and the rollback would take it for its own.
@@ -186,9 +184,8 @@ async fn clusters_with_overlapping_pod_networks_keep_an_instance_each() {
     members.converge().await;
 
     assert_eq!(members.fleet.values("shop", "web", "CLUSTER_ID"), ["blue", "green"]);
-    let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.0.0.1:8080"])]);
     for cluster in [&members.blue, &members.green] {
-        assert_eq!(imported(cluster, "web"), both);
+        assert_eq!(imported(cluster, "web"), "blue 10.0.0.1:8080, green 10.0.0.1:8080");
     }
     members.blue.unexport("shop", "web");
     members.converge().await;

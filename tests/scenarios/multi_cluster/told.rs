@@ -4,12 +4,10 @@ use cloud_map_sync::actions::status::{RunBy, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{CREATED, Members, condition, exported_at, message_of, pods, web};
-use crate::run::{plan, report, sync};
+use super::{CREATED, LATER, Members, condition, exported_at, message_of, pods, web};
+use crate::run::{plan, purge, sync};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
-
-const YOUNG: &str = "2026-02-01T00:00:00Z";
 
 async fn status(members: &Members) -> Status {
     members.fleet.cloud_map.forget_calls();
@@ -65,8 +63,7 @@ async fn status_has_each_member_with_who_runs_it_its_heartbeat_exports_and_endpo
 async fn member_that_was_purged_is_not_in_the_status() {
     let members = Members::in_step(&["10.0.0.1"]).await;
     let green = members.fleet.sandbox.cluster_arn("green");
-    let purge = json!({ "action": "purge", "cluster": green, "confirm": true });
-    assert!(report(&members.function, &purge).await.ok);
+    assert!(purge(&members.function, &green).await.ok);
 
     let status = status(&members).await;
 
@@ -97,7 +94,7 @@ async fn plan_shows_exports_imports_and_slices_and_counts_them() {
     members.converge().await;
     pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
     let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
-    exported_at(&members.green, other, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, other, &["10.1.0.1"], LATER);
     let said = sync(&members.function).await.to_string();
     let slice = "    ~ slice      shop/imported-isrlchlhrq-ac321fb1-1  IPv4 of blue, 1 in 1 out\n";
     assert!(said.contains(slice), "{said}");
@@ -115,7 +112,7 @@ async fn condition_that_turns_bad_is_an_event_on_the_export_once() {
     let members = Members::in_step(&["10.0.0.1"]).await;
     assert_eq!(events(&members.blue), Vec::<String>::new());
     let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
-    exported_at(&members.green, other, &["10.1.0.1"], YOUNG);
+    exported_at(&members.green, other, &["10.1.0.1"], LATER);
     members.blue.put(Export::new("shop", "lost").created(CREATED).into());
 
     for _ in 0..3 {

@@ -1,7 +1,6 @@
 //! Cloud Map that is behind. An invocation that reads the exporter itself changes imports while the operations in
 //! Cloud Map are under way, and endpoints stay in imports while Cloud Map does not show where they are registered.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
@@ -10,11 +9,10 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    AHEAD, Members, exported, exported_at, imported, in_full, part, pods, service, sources, web,
-    writes,
+    AHEAD, Members, exported, exported_at, imported, in_full, obstacles, pods, service, web, writes,
 };
-use crate::run::{report, sync};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::run::{report, sync, sync_of};
+use testbed::cloud_map::Behaviour;
 use testbed::function::invoke_until;
 use testbed::gate::Gate;
 use testbed::kubernetes::KubernetesServer;
@@ -25,11 +23,9 @@ async fn ahead() -> Members {
     let members = Members::with_web(&["10.0.0.1"]).await;
     exported(&members.green, web(), &["10.1.0.1"]);
     members.converge().await;
-    let operation_delay = Duration::from_hours(1);
-    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_hours(1));
     pods(&members.blue, "web", &["10.0.0.2"]);
-    let new = service("new");
-    exported(&members.green, new, &["10.1.0.2"]);
+    exported(&members.green, service("new"), &["10.1.0.2"]);
     let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");
     let has_new = |it| !imported(it, "new").is_empty();
     let both = [&members.blue, &members.green];
@@ -55,8 +51,8 @@ impl Members {
     }
 }
 
-fn of_web(blue: &str) -> BTreeMap<String, BTreeSet<String>> {
-    sources([("blue", &[blue]), ("green", &["10.1.0.1:8080"])])
+fn of_web(blue: &str) -> String {
+    format!("blue {blue}, green 10.1.0.1:8080")
 }
 
 fn assert_imported(members: &Members, of_blue: &str) {
@@ -67,8 +63,7 @@ fn assert_imported(members: &Members, of_blue: &str) {
 
 /// Another function for both, which only imports.
 async fn importer(members: &Members) -> Function {
-    let settings = [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "import")];
-    members.fleet.function_with(&settings).await.with_clock(members.clock.clock())
+    members.serving("blue,green", &[("MULTI_CLUSTER", "import")]).await
 }
 
 fn notes(cluster: &KubernetesServer) -> usize {
@@ -96,8 +91,7 @@ async fn another_function_takes_back_no_change_of_which_the_operation_is_under_w
     sync(&importer(&members).await).await;
 
     assert_imported(&members, "10.0.0.2:8080");
-    let new = sources([("green", &["10.1.0.2:8080"])]);
-    assert_eq!(imported(&members.blue, "new"), new);
+    assert_eq!(imported(&members.blue, "new"), "green 10.1.0.2:8080");
     assert_eq!([&members.blue, &members.green].map(uid), before);
 }
 
@@ -131,8 +125,7 @@ async fn message_about_another_cluster_takes_back_no_type_of_which_the_operation
     exported(&members.green, web().spec("clusterIP", "None"), &["10.1.0.1"]);
     exported_at(&members.blue, web(), &["10.0.0.1"], "2026-02-01T00:00:00Z");
     members.converge().await;
-    let operation_delay = Duration::from_hours(1);
-    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_hours(1));
     members.green.unexport("shop", "web");
     let ips = || {
         let import = |it: &KubernetesServer| it.service_import("shop", "web").expect("an import");
@@ -151,7 +144,7 @@ async fn message_about_another_cluster_takes_back_no_type_of_which_the_operation
 async fn record_that_still_says_empty_takes_nothing_back_where_no_endpoint_can_be_seen() {
     let members = Members::in_step(&["10.0.0.1"]).await;
     let cloud_map = &members.fleet.cloud_map;
-    let records = cloud_map.find_service("clusterset.shop-set", "blue").expect("records");
+    let records = cloud_map.service_id("clusterset.shop-set", "blue");
     for (id, mut record) in cloud_map.instances(&records) {
         if id != "cluster" {
             record.insert("cloud-map-sync/empty".to_owned(), "true".to_owned());
@@ -162,7 +155,7 @@ async fn record_that_still_says_empty_takes_nothing_back_where_no_endpoint_can_b
 
     sync(&members.serving("green", &used).await).await;
 
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
 }
 
 impl Members {
@@ -178,14 +171,13 @@ impl Members {
     }
 
     fn assert_all_stand(&self, why: &str) {
-        let web = sources([("blue", &["10.0.0.1:8080"]), ("amber", &["10.2.0.1:8080"])]);
-        assert_eq!(imported(&self.green, "web"), web, "{why}");
-        assert_eq!(imported(&self.green, "cart"), sources([("blue", &["10.0.0.7:8080"])]), "{why}");
         assert_eq!(
-            imported(&self.green, "mail"),
-            sources([("amber", &["10.2.0.9:8080"])]),
+            imported(&self.green, "web"),
+            "amber 10.2.0.1:8080, blue 10.0.0.1:8080",
             "{why}"
         );
+        assert_eq!(imported(&self.green, "cart"), "blue 10.0.0.7:8080", "{why}");
+        assert_eq!(imported(&self.green, "mail"), "amber 10.2.0.9:8080", "{why}");
     }
 }
 
@@ -197,11 +189,8 @@ async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
     let narrow = members.serving("green", &narrow).await;
     members.green.forget_requests();
 
-    for payload in [
-        json!({ "action": "sync" }),
-        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" }),
-        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "mail" }),
-    ] {
+    for payload in [json!({ "action": "sync" }), sync_of("green", "web"), sync_of("green", "mail")]
+    {
         let report = report(&narrow, &payload).await;
         members.assert_all_stand(&in_full(&report));
     }
@@ -218,7 +207,7 @@ async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
 #[tokio::test]
 async fn export_without_a_record_ends_with_its_service() {
     let members = Members::of_others().await;
-    let mail = members.fleet.cloud_map.find_service("shop", "mail").expect("a service");
+    let mail = members.fleet.cloud_map.service_id("shop", "mail");
     members.fleet.cloud_map.remove_service(&mail);
 
     let report = report(&members.function, &json!({ "action": "sync" })).await;
@@ -236,13 +225,13 @@ async fn last_endpoint_leaves_also_if_its_service_is_deleted_before_another_func
     let whole = json!({ "action": "sync" });
     pods(&members.blue, "cart", &[]);
     report(&blue_alone, &whole).await;
-    let cart = members.fleet.cloud_map.find_service("shop", "cart").expect("a service");
+    let cart = members.fleet.cloud_map.service_id("shop", "cart");
     members.fleet.cloud_map.remove_service(&cart);
 
     let empty = report(&green_alone, &whole).await;
 
     assert!(empty.ok, "{}", in_full(&empty));
-    assert_eq!(imported(&members.green, "cart"), sources([]));
+    assert_eq!(imported(&members.green, "cart"), "");
     assert!(members.green.service_import("shop", "cart").is_some());
     // Before the endpoint comes, the record says that there may be some.
     pods(&members.blue, "cart", &["10.0.0.8"]);
@@ -273,17 +262,15 @@ async fn endpoints_and_exports_that_are_not_counted_yet_stay() {
 #[tokio::test]
 async fn first_message_in_another_cloud_map_writes_no_record_there() {
     let members = Members::of_others().await;
-    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
-    let records = records.expect("the records of green");
+    let records = members.fleet.cloud_map.service_id("clusterset.shop-set", "green");
     members.fleet.cloud_map.withdraw(&records, "cluster");
     let process = members.serving("green", &[]).await;
     members.fleet.cloud_map.forget_calls();
 
     for service in ["other", "web"] {
-        let payload = json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": service });
+        let payload = sync_of("green", service);
         let report = report(&process, &payload).await;
-        let obstacles = &part(&report, "green").obstacles;
-        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+        assert_eq!(obstacles(&report, "green"), ["UnfamiliarRegistry"], "{}", in_full(&report));
     }
 
     assert_eq!(members.fleet.cloud_map.writes(), 0);
@@ -304,7 +291,7 @@ async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
     }
 
     let new = imported(&members.blue, "new");
-    assert_eq!(new, sources([("blue", &["10.0.0.8:8080"])]));
+    assert_eq!(new, "blue 10.0.0.8:8080");
     let of_import = |it: &String| it.contains("imports") || it.contains("endpointslices");
     let written: Vec<String> = writes(&members.green).into_iter().filter(of_import).collect();
     assert_eq!(written, [""; 0]);
@@ -333,8 +320,7 @@ async fn endpoint_that_came_after_cloud_map_was_read_stays() {
     };
     let (report, ()) = tokio::join!(report(&green_alone, &whole), meanwhile);
 
-    let web =
-        sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"]), ("amber", &["10.2.0.1:8080"])]);
+    let web = "amber 10.2.0.1:8080, blue 10.0.0.1:8080 10.0.0.2:8080";
     assert_eq!(imported(&members.green, "web"), web, "{}", in_full(&report));
     assert!(members.green.service_import("shop", "new").is_some(), "{}", in_full(&report));
     members.converge().await;
@@ -347,12 +333,11 @@ async fn import_keeps_its_ip_while_it_is_unknown_whether_another_cluster_exports
         let members = Members::of_others().await;
         let cloud_map = &members.fleet.cloud_map;
         members.amber("cart", &["10.2.0.7"]);
-        let cart = cloud_map.find_service("shop", "cart").expect("a service");
+        let cart = cloud_map.service_id("shop", "cart");
         if may_read {
-            cloud_map.behave(Behaviour { uncounted: "shop", ..Behaviour::default() });
+            cloud_map.adjust(|it| it.uncounted = "shop");
         } else {
-            let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&cart);
-            cloud_map.inject(denied.always());
+            cloud_map.deny_in(&cart, "ListInstances");
         }
         let ips =
             || members.green.service_import("shop", "cart").map(|it| it["spec"]["ips"].clone());
@@ -362,8 +347,8 @@ async fn import_keeps_its_ip_while_it_is_unknown_whether_another_cluster_exports
         let whole = json!({ "action": "sync" });
         let report = report(&members.function, &whole).await;
 
-        let of_amber = sources([("amber", &["10.2.0.7:8080"])]);
-        let now = if may_read { of_amber.clone() } else { sources([]) };
+        let of_amber = "amber 10.2.0.7:8080";
+        let now = if may_read { of_amber } else { "" };
         assert_eq!(imported(&members.green, "cart"), now, "{}", in_full(&report));
         cloud_map.heal();
         cloud_map.behave(Behaviour::default());

@@ -5,8 +5,9 @@ use cloud_map_sync::model::{ClusterId, Family, ServiceRef};
 use serde_json::Value;
 
 use super::play::{Case, denied};
-use super::rbac::{case, message_about};
+use super::rbac::case;
 use crate::multi_cluster::{exported_at, foreign_slice};
+use crate::queue::batch_about;
 use crate::worlds::faults::situation::{BOOKS, GREEN_BOOKS, GREEN_MAIL, Situation};
 use testbed::kubernetes::{ClusterIp, KubernetesServer, Right};
 
@@ -101,7 +102,7 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("list", "serviceexports", MCS), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "serviceexports", MCS),
-            told("own pods, by a message", own_pods, || message_about("books")),
+            told("own pods, by a message", own_pods, || batch_about("blue", "books")),
             "shop/books",
         ),
         case(("patch", "serviceexports/status", MCS), exported_by_blue(), "shop/news"),
@@ -109,13 +110,13 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("list", "namespaces", ""), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "namespaces", ""),
-            told("an export by a message", exported_by_blue, || message_about("news")),
+            told("an export by a message", exported_by_blue, || batch_about("blue", "news")),
             "namespace shop",
         ),
         case(("list", "serviceimports", MCS), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "serviceimports", MCS),
-            told("own pods, by a message", own_pods, || message_about("books")),
+            told("own pods, by a message", own_pods, || batch_about("blue", "books")),
             "shop/books",
         ),
         case(("create", "serviceimports", MCS), exported_by_green(), "news"),

@@ -9,7 +9,7 @@ use super::{assert_same, queue, route_53, settings};
 use crate::worlds::faults::situation::{API, PAY, PROD, READER, Situation, WEB, shop};
 use crate::worlds::play::Scene;
 use crate::worlds::world::Reference;
-use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
+use testbed::cloud_map::{FaultKind, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
@@ -122,9 +122,8 @@ fn emptied() -> Situation {
 fn unread() -> Case {
     let case = Case::of_call("ListInstances", one_more(), "prod.local/web");
     let deny = |scene: &Scene| {
-        let web = scene.fleet.cloud_map.find_service("prod.local", "web").expect("a service");
-        let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&web);
-        scene.fleet.cloud_map.inject(denied.always());
+        let web = scene.fleet.cloud_map.service_id("prod.local", "web");
+        scene.fleet.cloud_map.deny_in(&web, "ListInstances");
     };
     Case { deny: Box::new(deny), ..case }
 }
@@ -226,7 +225,7 @@ async fn note_on_a_cloud_map_service_that_is_denied() {
             fleet.web("web", "prod", &pods);
             fleet.web("cart", "prod", &["10.0.2.1"]);
         }
-        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
+        fleet.cloud_map.deny(operation);
 
         let report = crate::run::sync(&function).await;
 
@@ -284,7 +283,7 @@ async fn explanation_without_the_right_to_discover_says_so() {
     let behaviour =
         testbed::cloud_map::Behaviour { discovery_on_any_host: true, ..Default::default() };
     fleet.cloud_map.behave(behaviour);
-    fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
+    fleet.cloud_map.deny("DiscoverInstances");
     let ask =
         json!({ "action": "explain", "cluster": "blue", "namespace": "shop", "service": "web" });
 

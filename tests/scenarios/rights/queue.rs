@@ -6,7 +6,6 @@ use crate::fleet::{Fleet, web_of};
 use crate::logged::invoke_logged;
 use testbed::ROLE_ARN;
 use testbed::function::event;
-use testbed::kubernetes::{Fault, FaultKind};
 use testbed::sqs::Failure;
 
 pub const RIGHTS: [&str; 4] =
@@ -62,7 +61,7 @@ async fn message_that_may_not_be_postponed_returns_by_itself() {
     let queue = fleet.sandbox.queue("own");
     queue.send(&json!({ "namespace": "shop", "service": "web" }).to_string());
     let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;
-    fleet.cluster.fail(Fault::always("/", FaultKind::Status(500)));
+    fleet.cluster.refuse("/", 500);
     let messages = queue.receive();
 
     let (answer, lines) = invoke_logged(&function, &queue.event(&messages)).await;

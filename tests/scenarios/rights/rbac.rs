@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::play::{Case, denied, one_more};
 use super::{assert_same, clusterset};
-use crate::queue::{batch, message};
+use crate::queue::batch_about;
 use crate::worlds::faults::situation::{CART, PAY, Situation, shop};
 use crate::worlds::play::Scene;
 use testbed::kubernetes::Right;
@@ -70,12 +70,6 @@ pub fn case(
     (right, case)
 }
 
-/// A message about a Service of `blue`.
-pub fn message_about(service: &str) -> Value {
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
-    batch(&[message("of-it", &body)])
-}
-
 /// A server that does not serve `EndpointSlices`.
 fn of_endpoints() -> Situation {
     let before = |scene: &mut Scene| {
@@ -90,7 +84,7 @@ fn of_endpoints() -> Situation {
 fn cases() -> Vec<(Right, Case)> {
     let about_web = Situation {
         name: "one pod more, by a message",
-        cause: || message_about("web"),
+        cause: || batch_about("blue", "web"),
         ..one_more()
     };
     vec![

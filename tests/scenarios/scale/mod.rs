@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{give_pods, refs};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_of, failures};
 use simulation::calls::{Fleet, Names, Process, Round};
 use simulation::deployment::{Deployment, SHARE, Time};
 use testbed::cloud_map::{Behaviour, Quotas};
@@ -122,7 +122,7 @@ async fn replaced_pod_has_the_calls_of_the_formula() {
         let world = World::start(fleet).await;
         let process = world.function(false, UNLIMITED).await;
         let body = json!({ "cluster": name(0), "namespace": "shop", "service": "web-0" });
-        let payload = batch(&[message("one", &body)]);
+        let payload = batch_of(&[body]);
         invoke(&process, &payload).await;
         let addresses: Vec<String> =
             (2..=fleet.endpoints + 1).map(|pod| format!("10.0.0.{pod}")).collect();

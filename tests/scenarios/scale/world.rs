@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::simulation::calls::{Calls, Fleet, Names, Process, Round};
 use crate::fleet::{OWNER, annotated, give_pods, refs};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_of, failures};
 use crate::run::sync;
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind};
+use testbed::cloud_map::{CloudMap, NamespaceKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::KubernetesServer;
 use testbed::sqs::Queue;
@@ -66,7 +66,7 @@ impl World {
             (0..self.fleet.clusters).map(|it| self.sandbox.cluster_arn(&name(it))).collect();
         for registry in &self.registries {
             registry.watch_over(OWNER, &refs(&arns));
-            registry.behave(Behaviour { discovery_on_any_host: true, ..Behaviour::default() });
+            registry.adjust(|it| it.discovery_on_any_host = true);
         }
         for (index, cluster) in self.clusters.iter().enumerate() {
             let registry = &self.registries[index % self.fleet.accounts];
@@ -162,7 +162,7 @@ impl World {
     /// An invocation with one message.
     async fn deliver(&self, process: &Function, body: &str, round: Round) {
         let body: Value = serde_json::from_str(body).expect("JSON");
-        let payload = batch(&[message("one", &body)]);
+        let payload = batch_of(&[body]);
         let answer = match round.process {
             Process::New => {
                 let new = self.function(round.fan_out, UNLIMITED).await;

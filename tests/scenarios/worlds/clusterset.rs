@@ -200,7 +200,7 @@ impl Clusterset {
 
     /// Makes the endpoints of `amber` what they are from now on, as AWS's controller does.
     pub fn set_amber(&mut self, fleet: &Fleet, now: BTreeSet<u8>) {
-        let service = fleet.cloud_map.find_service(SHOP, EXPORTED[0]).expect("its service");
+        let service = fleet.cloud_map.service_id(SHOP, EXPORTED[0]);
         for pod in now.difference(&self.amber) {
             let address = address(2, *pod);
             let mut attributes: BTreeMap<_, _> = amber_attributes(&address).into();

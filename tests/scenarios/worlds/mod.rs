@@ -32,7 +32,6 @@
 
 mod clusterset;
 pub mod faults;
-mod messages;
 mod moves;
 mod oracle;
 pub mod play;

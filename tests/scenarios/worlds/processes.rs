@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::play::Scene;
 use super::world::{AMBER, CLUSTERS};
-use crate::queue::{batch, failures, message};
+use crate::queue::{batch_of, failures, take_bodies};
 use testbed::Sandbox;
 use testbed::clock::{StandInClock, tokio_clock};
 use testbed::function::{Answer, TIMEOUT, event, invoke_until};
@@ -166,9 +166,8 @@ impl Scene {
         let run = spawn_local(async move {
             let schedule = event("schedule-eventbridge-scheduler");
             drop(Box::pin(processes[first].invoke(&schedule, TIMEOUT)).await);
-            for (number, handed_on) in queue.take_all().into_iter().enumerate() {
-                let body = serde_json::from_str(&handed_on.body).expect("JSON");
-                let batch = batch(&[message("0", &body)]);
+            for (number, body) in take_bodies(&queue).into_iter().enumerate() {
+                let batch = batch_of(&[body]);
                 let process = &processes[(first + number + 1) % PROCESSES];
                 drop(Box::pin(process.invoke(&batch, TIMEOUT)).await);
             }

@@ -1,12 +1,14 @@
 //! The verbs with which tests change a cluster: its Services and pods, its access entries, the APIs that it serves and
 //! its faults.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::super::gate::Gate;
 use super::resource::{EVENTS, RESOURCES, Resource, SERVICES};
 use super::world::{place_of, resource_of};
-use super::{Fault, KubernetesServer, Pod, Right};
+use super::{Fault, FaultKind, KubernetesServer, Pod, Right};
 
 impl KubernetesServer {
     /// Creates or replaces a Service; the controllers follow.
@@ -75,6 +77,21 @@ impl KubernetesServer {
     /// Injects a fault.
     pub fn fail(&self, fault: Fault) {
         self.world().faults.push(fault);
+    }
+
+    /// Answers every request below the path with a `Status` of that code.
+    pub fn refuse(&self, path: &str, status: u16) {
+        self.fail(Fault::always(path, FaultKind::Status(status)));
+    }
+
+    /// The same for one method.
+    pub fn refuse_method(&self, method: &str, path: &str, status: u16) {
+        self.fail(Fault::always(path, FaultKind::Status(status)).of_method(method));
+    }
+
+    /// Takes connections and answers nothing.
+    pub fn be_silent(&self) {
+        self.fail(Fault::always("/", FaultKind::Slow(Duration::from_hours(1))));
     }
 
     /// Holds requests at a gate from now on.

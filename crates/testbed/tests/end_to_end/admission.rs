@@ -21,126 +21,51 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("hostname", names()),
         ("namespace", namespaces()),
-        (
-            "ttl",
-            texts(&[
-                "0",
-                "15",
-                "+5",
-                "007",
-                "2147483647",
-                " 60 ",
-                "2147483648",
-                "-1",
-                "",
-                "1.5",
-                "99999999999999999999",
-                "x",
-                "1_0",
-            ]),
-        ),
-        ("routing-policy", texts(&["MULTIVALUE", "WEIGHTED", " WEIGHTED", "weighted", ""])),
+        ("ttl", texts("0;15;+5;007;2147483647; 60 ;2147483648;-1;;1.5;99999999999999999999;x;1_0")),
+        ("routing-policy", texts("MULTIVALUE;WEIGHTED; WEIGHTED;weighted;")),
         ("port", ports()),
-        ("claim", texts(&["shared", "exclusive", "Shared", ""])),
-        ("publish", texts(&["true", "false", "no", ""])),
-        ("max-instances", texts(&["1", "1000", "+7", "0", "1001", "x", "", "00005", "12345"])),
+        ("claim", texts("shared;exclusive;Shared;")),
+        ("publish", texts("true;false;no;")),
+        ("max-instances", texts("1;1000;+7;0;1001;x;;00005;12345")),
         ("attributes", attributes()),
-        ("health", texts(&["custom", "membership", "route53"])),
-        ("terminating", texts(&["drop", "keep-serving", "keep"])),
-        ("when-none-ready", texts(&["keep", "empty", ""])),
+        ("health", texts("custom;membership;route53")),
+        ("terminating", texts("drop;keep-serving;keep")),
+        ("when-none-ready", texts("keep;empty;")),
     ]
 }
 
 fn names() -> Vec<String> {
-    let mut names = texts(&[
-        "web",
-        " web ",
-        "web, www",
-        "Web_1",
-        "db.prod.internal",
-        "a-b",
-        "_x",
-        "",
-        " ",
-        ".",
-        "_",
-        "a._b._",
-        "-a",
-        "a-",
-        "a..b",
-        "a b",
-        "é",
-        "a/b",
-        "web,",
-        "web,,www",
-        "a.-b.c",
-    ]);
+    let mut names = texts(
+        "web; web ;web, www;Web_1;db.prod.internal;a-b;_x;; ;.;_;a._b._;-a;a-;a..b;a b;é;a/b;web,;\
+         web,,www;a.-b.c",
+    );
     names.extend([long("a", 63), long("a", 64), format!("{}.{}", long("a", 63), long("b", 63))]);
     names.extend([62, 63].map(|last| format!("{}.{}.c", long("a", 63), long("b", last))));
     names
 }
 
 fn ports() -> Vec<String> {
-    let mut ports = texts(&[
-        "http",
-        "80",
-        "http, 9090",
-        "080",
-        "0",
-        "65536",
-        "",
-        "http,",
-        "HTTP",
-        "a b",
-        "é",
-        "123456",
-        "00000000000080",
-    ]);
+    let mut ports = texts("http;80;http, 9090;080;0;65536;;http,;HTTP;a b;é;123456;00000000000080");
     ports.extend([20, 21].map(|count| vec!["80"; count].join(",")));
     ports
 }
 
 fn namespaces() -> Vec<String> {
-    let mut namespaces = texts(&[
-        "prod.local",
-        "ns-abc",
-        " prod ",
-        "a b",
-        "",
-        "é",
-        "arn:aws:iam::1:role/x",
-        "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1",
-    ]);
+    let mut namespaces = texts(
+        "prod.local;ns-abc; prod ;a b;;é;arn:aws:iam::1:role/x;\
+         arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1",
+    );
     namespaces.extend([long("n", 1024), long("n", 1025)]);
     namespaces
 }
 
 fn attributes() -> Vec<String> {
-    let mut attributes = texts(&[
-        "team=shop",
-        "team=a,tier=",
-        "url=http://a=b",
-        " a=1 , b=2 ",
-        "team",
-        "",
-        "=a",
-        "te am=a",
-        "a=1,a=2",
-        "AWS_A=1,team,b=2,REGION=x",
-        "AWS_INSTANCE_IPV4=1",
-        "aws_instance_ipv4=1",
-        "Aws_team=1,aws-team=1",
-        "ECS_SERVICE_NAME=1",
-        "REGION=1",
-        "REGION2=1",
-        "AVAILABILITY_ZONE=a",
-        "cloud-map-sync/owner=1",
-        "k= x",
-        "k=é",
-        "k=a\tb",
-        "a=1,",
-        "kéy=a",
-    ]);
+    let mut attributes = texts(
+        "team=shop;team=a,tier=;url=http://a=b; a=1 , b=2 ;team;;=a;te am=a;a=1,a=2;\
+         AWS_A=1,team,b=2,REGION=x;AWS_INSTANCE_IPV4=1;aws_instance_ipv4=1;Aws_team=1,aws-team=1;\
+         ECS_SERVICE_NAME=1;REGION=1;REGION2=1;AVAILABILITY_ZONE=a;cloud-map-sync/owner=1;k= x;k=é;\
+         k=a\tb;a=1,;kéy=a",
+    );
     attributes.extend([long("k", 255) + "=x", long("k", 256) + "=x"]);
     attributes.extend([1024, 1025].map(|length| format!("k={}", long("v", length))));
     let many = |last: usize| (1..=last).map(|it| format!("{it}=x")).collect::<Vec<_>>().join(",");
@@ -151,8 +76,9 @@ fn attributes() -> Vec<String> {
     attributes
 }
 
-fn texts(all: &[&str]) -> Vec<String> {
-    all.iter().map(|it| (*it).to_owned()).collect()
+/// Values, with a semicolon between each and the next.
+fn texts(all: &str) -> Vec<String> {
+    all.split(';').map(str::to_owned).collect()
 }
 
 fn long(letter: &str, length: usize) -> String {

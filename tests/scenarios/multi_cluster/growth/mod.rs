@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::in_full;
 use super::many::Many;
 use crate::fleet::Fleet;
-use crate::queue::{batch, failures, message};
-use crate::run::sync;
+use crate::queue::{batch_of, failures, take_bodies};
+use crate::run::synced;
 use figures::{Calls, Clusterset, OTHER_REQUESTS, forced};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::Quotas;
@@ -48,12 +47,10 @@ async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &s
             world.export(member, export);
         }
     }
-    let report = sync(&world.many.function).await;
-    assert!(report.ok, "{}", in_full(&report));
+    synced(&world.many.function).await;
     world.many.forget();
     // It has nothing to hold, so messages need not look for instances, and knows the namespaces that the first one made.
-    let report = sync(&world.many.function).await;
-    assert!(report.ok, "{}", in_full(&report));
+    synced(&world.many.function).await;
     assert_eq!(world.many.cloud_map(), by_name(size.in_step()), "{size:?}");
     world
 }
@@ -89,12 +86,9 @@ impl World {
     /// Hands messages to the function in one batch. Returns the calls, and the messages that it sent.
     async fn hand_over(&self, bodies: &[Value]) -> (BTreeMap<String, usize>, Vec<Value>) {
         self.many.forget();
-        let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
-        let answer = invoke(&self.many.function, &batch(&records.collect::<Vec<_>>())).await;
+        let answer = invoke(&self.many.function, &batch_of(bodies)).await;
         assert_eq!(failures(&answer), [""; 0], "{:?}", answer.report);
-        let sent = self.queue.take_all().into_iter();
-        let sent = sent.map(|message| serde_json::from_str(&message.body).expect("JSON"));
-        (self.many.cloud_map(), sent.collect())
+        (self.many.cloud_map(), take_bodies(&self.queue))
     }
 }
 
@@ -113,9 +107,8 @@ async fn converged_full_sync_costs_what_the_formula_says() {
         let (many, size) = (&world.many, world.size);
         many.forget();
 
-        let report = sync(&many.new_function().await).await;
+        synced(&many.new_function().await).await;
 
-        assert!(report.ok, "{}", in_full(&report));
         assert_eq!(many.cloud_map(), by_name(size.in_step()), "{size:?}");
         for member in 0..size.members {
             let asked = many.asked(member);

@@ -10,7 +10,7 @@ use super::super::clusterset::Exporter;
 use super::super::play::Scene;
 use super::super::world::{Claim, Endpoint, Reference, Service};
 use crate::fleet::attributes;
-use crate::queue::{batch, message};
+use crate::queue::{batch, message, scope};
 use testbed::cloud_map::ServiceKind;
 use testbed::kubernetes::{Headless, Pod};
 
@@ -159,8 +159,7 @@ impl Situation {
     /// Messages about two Services, which the queue delivers again if they are failed back.
     pub fn message() -> Self {
         let cause = || {
-            let body =
-                |service| json!({ "cluster": "blue", "namespace": "shop", "service": service });
+            let body = |service| scope("blue", service);
             batch(&[message("of-web", &body("web")), message("of-cart", &body("cart"))])
         };
         Self { cause, name: "message", ..Self::rolling_replacement() }

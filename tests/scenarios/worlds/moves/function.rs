@@ -13,7 +13,7 @@ use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
 use crate::drift::change_of;
-use crate::queue::{batch, message};
+use crate::queue::batch_of;
 use cloud_map_sync::model::SignedDuration;
 use testbed::clock;
 
@@ -60,7 +60,7 @@ fn messages(flows: Flows) -> impl Strategy<Value = Move> {
     (0..PROCESSES, bodies(flows), time()).prop_map(|(process, bodies, time)| {
         let sentence = format!("process {process} gets {} with {time} s", listed(&bodies));
         Move::new(sentence, move |scene| {
-            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
+            scene.deliver(process, batch_of(&bodies), Duration::from_secs(time));
         })
     })
 }
@@ -90,7 +90,7 @@ fn drift() -> impl Strategy<Value = Move> {
             let Some(id) = ids.get(service % ids.len().max(1)) else { return };
             let at = clock::now() - SignedDuration::from_secs(late);
             let bodies = vec![change_of(file, id, at); copies];
-            scene.deliver(process, messages_of(&bodies), Duration::from_secs(time));
+            scene.deliver(process, batch_of(&bodies), Duration::from_secs(time));
         })
     })
 }
@@ -104,7 +104,7 @@ fn overlap(flows: Flows) -> impl Strategy<Value = Move> {
         Move::new(sentence, move |scene| {
             let payloads = causes.each_ref().map(|bodies| match &bodies[..] {
                 [] => json!({ "action": "sync" }),
-                bodies => messages_of(bodies),
+                bodies => batch_of(bodies),
             });
             scene.overlap(payloads, turns.clone());
         })
@@ -114,11 +114,6 @@ fn overlap(flows: Flows) -> impl Strategy<Value = Move> {
 fn listed(bodies: &[Value]) -> String {
     let all: Vec<String> = bodies.iter().map(ToString::to_string).collect();
     if all.is_empty() { "a full sync".to_owned() } else { all.join(" and ") }
-}
-
-fn messages_of(bodies: &[Value]) -> Value {
-    let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
-    batch(&records.collect::<Vec<_>>())
 }
 
 fn bodies(flows: Flows) -> impl Strategy<Value = Vec<Value>> {

@@ -124,10 +124,9 @@ fn second_namespace() -> impl Strategy<Value = Move> {
                 false => cloud_map.namespace(first.name, first.kind),
             };
             if has_names {
-                let records = vec![(A, 60)];
                 let kind = match number {
                     0 => ServiceKind::Http,
-                    _ => ServiceKind::Dns { records, custom_health: false },
+                    _ => ServiceKind::of_records(&[A]),
                 };
                 for name in &NAMES[1..] {
                     cloud_map.service(&id, name, kind.clone());
@@ -264,9 +263,7 @@ fn service_is_made_again() -> impl Strategy<Value = Move> {
             scene.unsettle_name(key.1);
             scene.fleet.cloud_map.remove_service(&service);
             let is_dns = there.name.contains('.') && !records.is_empty();
-            let records = records.iter().map(|it| (*it, 60)).collect();
-            let kind = ServiceKind::Dns { records, custom_health: false };
-            let kind = if is_dns { kind } else { ServiceKind::Http };
+            let kind = if is_dns { ServiceKind::of_records(&records) } else { ServiceKind::Http };
             scene.fleet.cloud_map.service(&there.id, key.1, kind);
         })
     })

@@ -96,10 +96,7 @@ fn right_is_taken_away() -> impl Strategy<Value = Move> {
             format!("the function loses the right to {}", rights.join(" and ")),
             move |scene| {
                 for right in rights {
-                    scene
-                        .fleet
-                        .cloud_map
-                        .inject(Fault::on(right, FaultKind::AccessDenied).always());
+                    scene.fleet.cloud_map.deny(right);
                 }
             },
         )

@@ -14,7 +14,7 @@ use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, SHOP, World};
 use super::guard::SIGHTING;
 use crate::fleet::Attributes;
-use crate::multi_cluster::{CLUSTERSET, condition, imported};
+use crate::multi_cluster::{CLUSTERSET, condition, imported_from};
 use testbed::kubernetes::KubernetesServer;
 
 /// A port of a Service: its name and number.
@@ -121,7 +121,7 @@ impl Ledger {
         for (place, kept) in self.kept.iter_mut().enumerate() {
             for (name, title) in EXPORTED.into_iter().enumerate() {
                 let now: BTreeSet<String> = if place < CLUSTERS.len() {
-                    imported(scene.cluster(place), title).into_values().flatten().collect()
+                    imported_from(scene.cluster(place), title).into_values().flatten().collect()
                 } else {
                     of(&there, name).clone()
                 };
@@ -143,7 +143,7 @@ impl Ledger {
     fn look_at_amber(&mut self, scene: &Scene, has_record: [bool; 2]) -> Result<(), String> {
         let is_elsewhere = scene.world.settings.clusters.contains(OTHER_REGION);
         let unknown = (0..CLUSTERS.len()).filter(|it| is_elsewhere || !has_record[*it]);
-        let amber = |it: usize| imported(scene.cluster(it), EXPORTED[0]).remove(AMBER);
+        let amber = |it: usize| imported_from(scene.cluster(it), EXPORTED[0]).remove(AMBER);
         let unknown = unknown.map(|it| (it, amber(it).unwrap_or_default())).collect();
         for (cluster, was) in std::mem::replace(&mut self.unknown, unknown) {
             let now = self.unknown.get(&cluster).unwrap_or(&was);
@@ -180,7 +180,7 @@ impl Ledger {
         let mut clusters = (0..CLUSTERS.len()).map(|it| scene.cluster(it));
         self.has_amber = clusters.all(|it| {
             it.service_import(SHOP, EXPORTED[0]).is_none()
-                || imported(it, EXPORTED[0]).contains_key(AMBER)
+                || imported_from(it, EXPORTED[0]).contains_key(AMBER)
         });
         Ok(())
     }
@@ -436,7 +436,7 @@ fn affinities(exporters: &[Exports<'_>]) -> Vec<&'static str> {
 // Import: there is one while a cluster exports the name, with the type of the oldest export. One with an IP leads to
 // those that have its port; a headless one has each endpoint with its own.
 fn import(cluster: &KubernetesServer, name: &str, exporters: &[Exports<'_>]) -> Result<(), String> {
-    let (import, there) = (cluster.service_import(SHOP, name), imported(cluster, name));
+    let (import, there) = (cluster.service_import(SHOP, name), imported_from(cluster, name));
     same(&import.is_some(), &!exporters.is_empty(), "whether it exists")?;
     let (Some(import), Some(first)) = (import, exporters.first()) else {
         return same(&there, &BTreeMap::new(), "endpoints without an import");
@@ -629,7 +629,7 @@ impl Stood {
         let imports = all.filter_map(|place| {
             let (cluster, name) = (scene.cluster(place.0), EXPORTED[place.1]);
             cluster.service_import(SHOP, name)?;
-            Some((place, imported(cluster, name)))
+            Some((place, imported_from(cluster, name)))
         });
         let own = [0, 1].map(|cluster| own_records(scene, cluster));
         let noted = own.each_ref().map(|it| it.values().any(|it| it.contains_key(SIGHTING)));
