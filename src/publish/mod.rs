@@ -93,17 +93,15 @@ pub async fn publish(
 ) -> Result<(ClusterReport, Claimed, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync, Task::Adopt);
     let is_whole = *selection == Selection::Everything && task.is_sync();
-    let in_two_parts = match options.mode {
-        Mode::Sync if is_whole => Box::pin(publish_in_two_parts(world, options)).await?,
-        _ => None,
-    };
-    let (observed, published) = if let Some(both) = in_two_parts {
-        both
+    let (mut observed, mut made) = if is_whole && options.mode == Mode::Sync {
+        Box::pin(observe_in_two_parts(world, options)).await?
     } else {
-        let observed = observe_in_time(world, selection, options.deadline).await?;
-        let published = Execution::of_cluster(task, world, options).carry_out(&observed).await;
-        (observed, published)
+        (observe_in_time(world, selection, options.deadline).await?, FirstPart::default())
     };
+    let plan = plan_all(task, &mut observed, &mut made);
+    let execution = Execution::of_cluster(task, world, options);
+    let execution = Execution { made: Some(&made), ..execution };
+    let published = execution.carry_out_plan(&observed, plan).await;
     // An adoption removes nothing, so there is no loss to hold.
     if task.is_sync() {
         world.note_what_is_held(&observed, published.report.guard.is_some());
@@ -283,35 +281,27 @@ pub enum Failed {
     },
 }
 
-/// Makes Cloud Map match a cluster in two parts; `None` if this process cannot tell what comes first.
+/// Reads everything, and meanwhile makes the first part, if this process can tell what that is.
 ///
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely.
-async fn publish_in_two_parts(
+async fn observe_in_two_parts(
     world: &World<'_>,
     options: Options,
-) -> Result<Option<(Observation, Published)>, Failed> {
+) -> Result<(Observation, FirstPart), Failed> {
     let deadline = options.deadline;
     let first = deadline.until_stop(Box::pin(world.observe_first())).await;
-    let first = first.map_err(observe::Error::from)??;
-    let Some(First { lack, cluster }) = first else { return Ok(None) };
-    let rest = Box::pin(world.observe_all(&Selection::Everything, Some(cluster)));
+    let First { lack, cluster } = first.map_err(observe::Error::from)??;
+    let rest = Box::pin(world.observe_all(&Selection::Everything, cluster));
     let (made, observed) =
         tokio::join!(Box::pin(add(world, lack, options)), deadline.until_stop(rest));
-    let mut observed = match observed.map_err(observe::Error::from).and_then(|observed| observed) {
-        Ok(observed) => observed,
-        Err(error) => {
-            return Err(match report_of(world, made) {
-                Some(made) => Failed::Rest { error, made: Box::new(made) },
-                None => error.into(),
-            });
-        }
-    };
-    let (plan, made) = plan_all(&mut observed, made);
-    let execution = Execution::of_cluster(Task::Sync, world, options);
-    let execution = Execution { made: Some(&made), ..execution };
-    let published = execution.carry_out_plan(&observed, plan).await;
-    Ok(Some((observed, published)))
+    match observed.map_err(observe::Error::from).and_then(|observed| observed) {
+        Ok(observed) => Ok((observed, made)),
+        Err(error) => Err(match report_of(world, made) {
+            Some(made) => Failed::Rest { error, made: Box::new(made) },
+            None => error.into(),
+        }),
+    }
 }
 
 /// Makes the additions. If what they rest on cannot be read, the read of all says so.
@@ -326,21 +316,20 @@ async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPa
     FirstPart::new(results, &observed.registry)
 }
 
-/// The plan of the whole sync. A change of the first part that it lacks is seen as it is: the cluster has changed
-/// since.
-fn plan_all(observed: &mut Observation, mut made: FirstPart) -> (Plan, FirstPart) {
-    if made.is_empty() {
-        return (Task::Sync.plan(observed), made);
+/// The plan of the task, after a first part of it if there was one. A change of that which the plan lacks is seen as it is:
+/// the cluster has changed since.
+fn plan_all(task: Task<'_>, observed: &mut Observation, made: &mut FirstPart) -> Plan {
+    if !made.is_empty() {
+        made.undo_in(&mut observed.registry);
+        observed.decide(&Selection::Everything);
     }
-    made.undo_in(&mut observed.registry);
-    observed.decide(&Selection::Everything);
-    let plan = Task::Sync.plan(observed);
+    let plan = task.plan(observed);
     if !made.supersede_by(&plan) {
-        return (plan, made);
+        return plan;
     }
     made.note_superseded(observed);
     observed.decide(&Selection::Everything);
-    (Task::Sync.plan(observed), made)
+    task.plan(observed)
 }
 
 /// The report of a sync that ended after its first part; `None` if that changed nothing.

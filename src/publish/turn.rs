@@ -299,7 +299,7 @@ impl Shell<'_> {
         if change.stage() == Stage::Register && pace.read.elapsed() >= FRESH {
             pace.read = Instant::now();
             let services = self.turn.observation.desired_of(pace.services.iter());
-            let read = self.execution.read_endpoints(services).await;
+            let read = Box::pin(self.execution.read_endpoints(services)).await;
             pace.wanted = read
                 .map(|read| self.turn.registrations_on(read))
                 .map_err(|error| Outcome::failed(chain(&error)));

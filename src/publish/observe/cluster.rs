@@ -46,16 +46,12 @@ impl World<'_> {
             }
         };
         let mut observation = self.observation(selection, desired?, registry?);
-        if observation.lacks_namespace() {
-            self.look_for_namespaces(&mut observation).await?;
-        }
-        observation.expect_namespaces();
-        let mut named = observation.claimed_namespaces();
+        self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
+        let named = observation.claimed_namespaces();
         self.registry.read_shared(&mut observation.registry, &named).await?;
-        if self.ascertain_namespaces(&mut observation, &named).await? {
-            named = observation.claimed_namespaces();
-            self.registry.read_shared(&mut observation.registry, &named).await?;
-        }
+        self.find_namespaces(&mut observation, &named).await?;
+        let others = &observation.claimed_namespaces() - &named;
+        self.registry.read_shared(&mut observation.registry, &others).await?;
         self.read_counted_as_empty(&mut observation).await;
         Ok(observation.decided(selection))
     }
@@ -73,28 +69,18 @@ impl World<'_> {
         Ok(observation.decided(selection))
     }
 
-    /// Looks for the namespaces of an observation again if one of these may be gone: its name may have another id now.
-    /// Returns whether it did.
-    pub(super) async fn ascertain_namespaces(
+    /// Updates the namespaces of an observation to those that exist now, with the services of new ones, if one that is
+    /// claimed is missing or one of these may be gone: its name may have another id now.
+    async fn find_namespaces(
         &self,
         observation: &mut Observation,
         ids: &BTreeSet<String>,
-    ) -> Result<bool, Error> {
-        let may_be_gone = self.registry.may_be_gone(ids);
-        if may_be_gone {
-            self.look_for_namespaces(observation).await?;
-            observation.expect_namespaces();
-        }
-        Ok(may_be_gone)
-    }
-
-    /// Updates the namespaces of an observation to those that exist now, with the services of new ones.
-    pub(super) async fn look_for_namespaces(
-        &self,
-        observation: &mut Observation,
     ) -> Result<(), Error> {
-        self.registry.look_for_namespaces(&mut observation.registry).await?;
-        self.leave_records_out(&mut observation.registry);
+        if observation.lacks_namespace() || self.registry.may_be_gone(ids) {
+            self.registry.look_for_namespaces(&mut observation.registry).await?;
+            self.leave_records_out(&mut observation.registry);
+        }
+        observation.expect_namespaces();
         Ok(())
     }
 
@@ -143,17 +129,17 @@ impl World<'_> {
     }
 
     /// Reads the cluster, and the names that this process knows under which Cloud Map seems to lack instances of it. A
-    /// process that knows none asks discovery, which may only show that nothing is missing. Returns `None` if all of Cloud
-    /// Map is as soon read.
+    /// process that knows none asks discovery, which may only show that nothing is missing. It reads nothing if all of
+    /// Cloud Map is as soon read.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read, or the namespaces.
-    pub async fn observe_first(&self) -> Result<Option<First>, Error> {
+    pub async fn observe_first(&self) -> Result<First, Error> {
         let places = self.registry.memory.places(&self.owner, &Selection::Everything);
         if places.is_none() {
             self.registry.first_namespaces().await?;
             if self.registry.memory.mirror().all_and_unseen(None).0 <= FEW {
-                return Ok(None);
+                return Ok(First::default());
             }
         }
         let read = Instant::now();
@@ -177,13 +163,13 @@ impl World<'_> {
             Lack { observation: Observation { extent: Extent::Part, ..narrow }, scope }
         });
         let desired = std::mem::take(&mut seen.desired);
-        let mut first = First { lack, cluster: ReadCluster { desired, read } };
+        let mut first = First { lack, cluster: Some(ReadCluster { desired, read }) };
         // The mirror's copy is as large as Cloud Map.
         drop(seen);
         if let Some(Lack { observation, scope }) = &mut first.lack {
             self.registry.read_instances(&mut observation.registry, &scope.keys).await;
         }
-        Ok(Some(first))
+        Ok(first)
     }
 
     /// Reads the names that only a list shows, which the read of all has begun. Those that it does not show do not exist,
@@ -275,10 +261,7 @@ impl World<'_> {
         mut observation: Observation,
         selection: &Selection,
     ) -> Result<Observation, Error> {
-        if observation.lacks_namespace() {
-            self.look_for_namespaces(&mut observation).await?;
-        }
-        observation.expect_namespaces();
+        self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
         let mut read = BTreeSet::new();
         let places = self.registry.memory.places(&self.owner, selection);
         // A new process does not know in which services an ended export had instances.
@@ -304,7 +287,7 @@ impl World<'_> {
             observation = observed;
             self.registry.read_services(&mut observation.registry, &keys).await?;
             let ids = keys.iter().map(|key| key.namespace.clone()).collect();
-            self.ascertain_namespaces(&mut observation, &ids).await?;
+            self.find_namespaces(&mut observation, &ids).await?;
             keys.clear();
         };
         // A change of a service itself is not decided on its remembered entry.
@@ -415,10 +398,11 @@ const STANDS: Duration = Duration::from_secs(5);
 const FEW: usize = 200;
 
 /// The beginning of a full sync.
+#[derive(Default)]
 pub struct First {
     /// What Cloud Map seems to lack; `None` if it is nothing.
     pub lack: Option<Lack>,
-    pub cluster: ReadCluster,
+    pub cluster: Option<ReadCluster>,
 }
 
 /// The Services that lack registrations, and the names to read before these are made.

@@ -147,7 +147,7 @@ impl SharedRegistry {
             // No record exports these names, and lists of services are scarce.
             keys.retain(|key| known.contains(key) || self.may_exist(key));
         }
-        let now = self.memory.mirror().take_moment();
+        let now = self.take_moment();
         let since = if served.overlays.is_empty() { now } else { self.began };
         self.services_at_least(&mut registry, &keys, since).await?;
         served.leave_other_records_out(&mut registry, clusterset);
@@ -214,7 +214,7 @@ impl SharedRegistry {
             }
             None if records.iter().any(|key| !registry.services.contains_key(key)) => {
                 // A member may have joined since.
-                let now = self.memory.mirror().take_moment();
+                let now = self.take_moment();
                 for (key, service) in self.list_services(namespaces.iter(), now).await? {
                     registry.services.entry(key).or_insert(service);
                 }
@@ -249,7 +249,8 @@ impl SharedRegistry {
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
     fn may_exist(&self, key: &ServiceKey) -> bool {
         let mirror = self.memory.mirror();
-        mirror.listed(key).is_some() || mirror.recent_services(&key.namespace, self.now).is_none()
+        mirror.listed(key).is_some()
+            || mirror.recent_services(&key.namespace, self.began.at).is_none()
     }
 
     /// The services of the records of all members, without instances, and whether they were listed now.
@@ -261,7 +262,7 @@ impl SharedRegistry {
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
-        let recent = |it: &&Namespace| self.memory.mirror().recent_services(&it.id, self.now);
+        let recent = |it: &&Namespace| self.memory.mirror().recent_services(&it.id, self.began.at);
         if let Some(known) = all.iter().map(recent).collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
             let has = |member: &ClusterId| known.values().any(|it| it.name == member.as_str());
@@ -269,7 +270,7 @@ impl SharedRegistry {
                 return Ok((known, false));
             }
         }
-        let now = self.memory.mirror().take_moment();
+        let now = self.take_moment();
         Ok((self.list_services(all.into_iter(), now).await?, true))
     }
 
@@ -278,7 +279,7 @@ impl SharedRegistry {
     fn leave_importers_out(&self, registry: &mut Registry, served: &Served) -> bool {
         let all = registry.services.len();
         registry.services.retain(|key, service| {
-            let record = self.memory.cluster_record(key, self.now);
+            let record = self.memory.cluster_record(key, self.began.at);
             served.has(&service.name)
                 || !record.is_some_and(|it| ClusterRecord::says_only_imports(&it))
         });
@@ -308,14 +309,10 @@ impl SharedRegistry {
         });
         let read = stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
         registry.services = read.collect().await;
-        // A service that is remembered may be gone, or the call may not be allowed.
+        // One that is remembered may be gone, or the call may not be allowed.
         let failed = registry.services.iter().filter(|(_, it)| it.unreadable.is_some());
         let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
-        if !failed.is_empty() {
-            registry.services.retain(|key, _| !failed.contains(key));
-            self.read_services(registry, &failed).await?;
-        }
-        Ok(())
+        self.read_services(registry, &failed).await
     }
 }
 

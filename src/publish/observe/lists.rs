@@ -21,7 +21,7 @@ use tokio::try_join;
 
 use super::SharedRegistry;
 use super::budget::PAGE;
-use super::mirror::{LeftList, Moment, Services, Start};
+use super::mirror::{LeftList, Moment, Services};
 use super::registry::Failure;
 use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread, Urgency};
 use crate::clusterset::record;
@@ -67,19 +67,19 @@ impl SharedRegistry {
             };
             self.list(listed, self.began, filled).await
         };
-        let began = self.memory.mirror().take_moment();
+        let began = self.take_moment();
         // What a sync does first, and its turns, do not wait for these.
         let cloud_map = self.cloud_map.with(Urgency::Rest);
         let reads = cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
         let keep = async |(of, reading): (Unread, Reading)| {
-            let kept = self.memory.mirror().keep_read(&of, reading, (began, self.now));
+            let kept = self.memory.mirror().keep_read(&of, reading, began);
             (kept == Reading::Gone).then_some(of)
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
         let ((), gone) = try_join!(lists, gone.map(Ok))?;
         // The list that showed them may have ended later.
         for of in &gone {
-            self.memory.mirror().keep_read(of, Reading::Gone, (began, self.now));
+            self.memory.mirror().keep_read(of, Reading::Gone, began);
         }
         Ok(self.services_of(&namespaces.iter().map(|it| it.id.clone()).collect()))
     }
@@ -142,7 +142,7 @@ impl SharedRegistry {
     pub(super) fn lists_by_turns(&self) -> bool {
         *self.by_turns.get_or_init(|| {
             let mut mirror = self.memory.mirror();
-            let by_turns = self.budget.is_exceeded_by(mirror.lists_and_services(self.now));
+            let by_turns = self.budget.is_exceeded_by(mirror.lists_and_services(self.began.at));
             if by_turns {
                 mirror.list_created();
             }
@@ -154,7 +154,7 @@ impl SharedRegistry {
     fn costs_less_together(&self, namespaces: usize) -> bool {
         let lists = self.memory.mirror();
         let (services, unseen) = lists.all_and_unseen(self.account.get().map(String::as_str));
-        !lists.is_denied(self.now) && costs_less_together(namespaces, services, unseen)
+        !lists.is_denied(self.began.at) && costs_less_together(namespaces, services, unseen)
     }
 
     /// Reads the pages of a list of a namespace, or of all, those of this run if the lists go by turns. Returns the start
@@ -162,8 +162,8 @@ impl SharedRegistry {
     async fn read_list(
         &self,
         of: Option<&Namespace>,
-        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), ListProblem>,
-    ) -> Result<Option<Start>, ListProblem> {
+        on_page: &impl AsyncFn(Vec<ListedService>, Moment) -> Result<(), ListProblem>,
+    ) -> Result<Option<Moment>, ListProblem> {
         let by_turns = self.lists_by_turns();
         let left = self.memory.mirror().left.get(&of.map(|it| it.id.clone())).cloned();
         let left = left.filter(|_| by_turns);
@@ -182,21 +182,21 @@ impl SharedRegistry {
         of: Option<&Namespace>,
         left: Option<LeftList>,
         by_turns: bool,
-        on_page: &impl AsyncFn(Vec<ListedService>, Start) -> Result<(), ListProblem>,
-    ) -> Result<Option<Start>, ListProblem> {
+        on_page: &impl AsyncFn(Vec<ListedService>, Moment) -> Result<(), ListProblem>,
+    ) -> Result<Option<Moment>, ListProblem> {
         let list = of.map(|it| it.id.clone());
         let is_first = self.memory.mirror().has_no_list();
         // It is listed after all others, which may leave no page.
         let mut has_page = of.is_some_and(|it| self.is_of_other(it));
         let (start, from) = left.unzip();
-        let start = start.unwrap_or_else(|| (self.memory.mirror().take_moment(), self.now));
+        let start = start.unwrap_or_else(|| self.take_moment());
         let mut pages = pin!(self.cloud_map.services(of, from).map_err(ListProblem::List)?);
         loop {
             if by_turns && !std::mem::take(&mut has_page) && !self.budget.spend_page(is_first) {
                 return Ok(None);
             }
             // A list that goes on began in an earlier run.
-            let at = (self.memory.mirror().take_moment(), self.now);
+            let at = self.take_moment();
             let page = pages.try_next().await.map_err(ListProblem::List)?;
             let Some(page) = page else { return Ok(Some(start)) };
             on_page(page.services, at).await?;
@@ -213,7 +213,7 @@ impl SharedRegistry {
         namespace: &Namespace,
         tell: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(), Failure> {
-        let on_page = async |listed: Vec<ListedService>, at: Start| {
+        let on_page = async |listed: Vec<ListedService>, at: Moment| {
             for ListedService { service, .. } in listed {
                 let key = ServiceKey::new(namespace, &service.name);
                 self.memory.mirror().keep_entry(&key, &service, at);
@@ -225,7 +225,7 @@ impl SharedRegistry {
             Ok(ended) => ended,
             Err(ListProblem::List(error) | ListProblem::Service(error)) => match error.class {
                 // A remembered namespace that is gone.
-                Class::NotFound => Some((self.memory.mirror().take_moment(), self.now)),
+                Class::NotFound => Some(self.take_moment()),
                 _ => return Err(Arc::new(error)),
             },
         };
@@ -244,7 +244,7 @@ impl SharedRegistry {
         let known = &self.memory.mirror().namespaces_of_services();
         let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
         let (wanted, account) = (&wanted.collect::<BTreeMap<_, _>>(), self.account.get());
-        let on_page = async |listed: Vec<ListedService>, at: Start| {
+        let on_page = async |listed: Vec<ListedService>, at: Moment| {
             let own = listed.into_iter().filter(|listed| {
                 account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref()
             });
@@ -298,7 +298,7 @@ impl SharedRegistry {
     /// Logs why the namespaces are listed one by one; if that is denied, not again for a while.
     pub(super) fn note_problem(&self, error: &Error) {
         if error.class == Class::Denied {
-            self.memory.mirror().note_denial(self.now);
+            self.memory.mirror().note_denial(self.began.at);
         }
         let error = chain(error);
         tracing::info!(
@@ -317,8 +317,8 @@ impl SharedRegistry {
         let created = CloudMapService { instance_count: 1, ..created };
         let key = ServiceKey::new(&namespace, name.as_str());
         let mut mirror = self.memory.mirror();
-        let began = mirror.take_moment();
-        mirror.note_created(key, created, (began, self.now));
+        let began = mirror.take_moment(self.began.at);
+        mirror.note_created(key, created, began);
     }
 }
 

@@ -26,7 +26,7 @@ use crate::publish::plan::Missing;
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
     pub(super) async fn some_namespaces(&self) -> Result<Namespaces, Failure> {
-        let remembered = self.memory.mirror().recent_namespaces(self.now);
+        let remembered = self.memory.mirror().recent_namespaces(self.began.at);
         match remembered {
             Some(namespaces) => Ok(namespaces),
             None => self.list_namespaces().await,
@@ -44,12 +44,12 @@ impl SharedRegistry {
         if let Some(namespaces) = self.memory.mirror().namespaces_since(self.began) {
             return Ok(namespaces);
         }
-        let began = self.memory.mirror().take_moment();
+        let began = self.take_moment();
         let listed = self.cloud_map.namespaces().await.map_err(Arc::new)?;
         let only = |it: &Namespace| {
             self.only.is_empty() || self.only.iter().any(|reference| matches(reference, it))
         };
-        Ok(self.memory.mirror().keep_namespaces(listed, only, (began, self.now)))
+        Ok(self.memory.mirror().keep_namespaces(listed, only, began))
     }
 
     /// The next invocation lists the namespaces: with those that are remembered it would read the services of new ones
@@ -101,7 +101,7 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        let now = self.memory.mirror().take_moment();
+        let now = self.take_moment();
         self.services_at_least(registry, keys, now).await
     }
 
@@ -194,10 +194,10 @@ impl SharedRegistry {
         keys: &BTreeSet<ServiceKey>,
         since: Moment,
     ) -> Result<(), Failure> {
-        if self.memory.mirror().is_denied(self.now) {
+        if self.memory.mirror().is_denied(self.began.at) {
             return Ok(());
         }
-        let began = self.memory.mirror().take_moment();
+        let began = self.take_moment();
         let reads = keys.iter().filter_map(|key| {
             let known = self.memory.mirror().arn_of_old(key, since);
             let arn = known.or_else(|| self.results.services.existing(key))?;
@@ -207,7 +207,7 @@ impl SharedRegistry {
         while let Some((key, read)) = reads.next().await {
             match read {
                 Ok(Some((id, service))) if id == key.namespace => {
-                    self.memory.mirror().keep_entry(key, &service, (began, self.now));
+                    self.memory.mirror().keep_entry(key, &service, began);
                 }
                 Ok(_) => self.memory.mirror().drop_entry(key),
                 Err(error) if error.class == Class::Denied => self.note_problem(&error),
@@ -299,7 +299,7 @@ impl SharedRegistry {
             return keys;
         }
         let namespaces = self.some_namespaces().await.unwrap_or_default();
-        let start = (self.memory.mirror().take_moment(), self.now);
+        let start = self.take_moment();
         for (id, namespace, service) in services {
             let Some(namespace) = namespaces.get(&namespace) else { continue };
             let key = ServiceKey::new(namespace, &service.name);

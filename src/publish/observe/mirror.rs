@@ -24,29 +24,30 @@ const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
 /// A denied GetService is not tried again for this time.
 const DENIAL_STANDS: SignedDuration = SignedDuration::from_hours(1);
 
-/// A point in the order of all reads and questions of a process. Clocks may show one time for two of them.
+/// The start of a read or a question of a process, with its place in the order of all of them: clocks may show one time for
+/// two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u64);
-
-/// The start of a read.
-pub(super) type Start = (Moment, Timestamp);
+pub struct Moment {
+    place: u64,
+    pub at: Timestamp,
+}
 
 /// A list that a run has left: its start, and the token of the next page.
-pub(super) type LeftList = (Start, String);
+pub(super) type LeftList = (Moment, String);
 
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
-    last_moment: Moment,
+    last_place: u64,
     namespaces: Option<ReadNamespaces>,
     /// All namespaces of the last list by id, with those that are not read.
     counts: BTreeMap<String, Count>,
     /// When the services of a namespace were listed last, by its id.
-    lists: BTreeMap<String, Start>,
+    lists: BTreeMap<String, Moment>,
     /// The lists that are gone on with, of a namespace by its id or of all.
     pub left: BTreeMap<Option<String>, LeftList>,
     services: BTreeMap<ServiceKey, Entry>,
     /// The services that this process has created since the lists of their namespaces.
-    created: BTreeMap<ServiceKey, (CloudMapService, Start)>,
+    created: BTreeMap<ServiceKey, (CloudMapService, Moment)>,
     /// The namespaces, by id, of the services that are in none of these lists, by ARN.
     elsewhere: BTreeMap<String, (String, Moment)>,
     denied: Option<Timestamp>,
@@ -67,20 +68,12 @@ pub(super) struct Entry {
     /// Its entry in the last list, without instances.
     listed: CloudMapService,
     /// The start of the read of its page.
-    seen: Start,
-    /// The last read of its instances, and of their health if that was read.
-    read: Option<LastRead>,
+    seen: Moment,
+    /// The last read of its instances, with its start, and of their health if that was read.
+    read: Option<(Moment, Reading)>,
     health: KnownHealth,
     /// Whether the instances have probably changed since: by this process, or a message is about them.
     is_outdated: bool,
-}
-
-/// A read of instances, with its start.
-#[derive(Debug)]
-struct LastRead {
-    began: Moment,
-    at: Timestamp,
-    reading: Reading,
 }
 
 /// The services of one namespace.
@@ -94,9 +87,9 @@ struct Count {
 
 impl Mirror {
     /// A new moment, after all that were taken before.
-    pub fn take_moment(&mut self) -> Moment {
-        self.last_moment.0 += 1;
-        self.last_moment
+    pub fn take_moment(&mut self, at: Timestamp) -> Moment {
+        self.last_place += 1;
+        Moment { place: self.last_place, at }
     }
 
     /// The namespaces, if they were listed recently.
@@ -116,7 +109,7 @@ impl Mirror {
         &mut self,
         all: Vec<ListedNamespace>,
         is_read: impl Fn(&Namespace) -> bool,
-        (listed, at): Start,
+        listed: Moment,
     ) -> Namespaces {
         let count = |ListedNamespace { namespace, services }: &ListedNamespace| {
             (namespace.id.clone(), Count { owner: namespace.owner.clone(), services: *services })
@@ -127,7 +120,7 @@ impl Mirror {
         self.services.retain(|key, _| counts.contains_key(&key.namespace));
         let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
         let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
-        let (stand_until, read) = (at + NAMESPACES_STAND, namespaces.clone());
+        let (stand_until, read) = (listed.at + NAMESPACES_STAND, namespaces.clone());
         self.namespaces = Some(ReadNamespaces { listed, stand_until, namespaces: read });
         namespaces
     }
@@ -151,8 +144,8 @@ impl Mirror {
 
     /// The list of the services of a namespace has come to its end: those that it lacks are gone. Their number replaces
     /// Cloud Map's count, which may be older.
-    pub fn end_list(&mut self, namespace: &str, start: Start) {
-        let gone = self.entries_of(namespace).filter(|(_, entry)| entry.seen.0 < start.0);
+    pub fn end_list(&mut self, namespace: &str, start: Moment) {
+        let gone = self.entries_of(namespace).filter(|(_, entry)| entry.seen < start);
         for key in gone.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.services.remove(&key);
         }
@@ -161,13 +154,13 @@ impl Mirror {
             count.services = Some(services);
         }
         self.elsewhere.retain(|_, (id, _)| id != namespace);
-        self.created.retain(|key, (_, (at, _))| key.namespace != namespace || *at > start.0);
+        self.created.retain(|key, (_, at)| key.namespace != namespace || *at > start);
         self.lists.insert(namespace.to_owned(), start);
     }
 
     /// Whether a list that began then, and has come to its end, shows as many services of a namespace as it must.
-    pub fn has_all(&self, namespace: &str, start: Start) -> bool {
-        let shown = self.entries_of(namespace).filter(|(_, entry)| entry.seen.0 >= start.0);
+    pub fn has_all(&self, namespace: &str, start: Moment) -> bool {
+        let shown = self.entries_of(namespace).filter(|(_, entry)| entry.seen >= start);
         let expected = self.counts.get(namespace).and_then(|count| count.services);
         expected.is_some_and(|expected| shown.count() >= expected)
     }
@@ -178,7 +171,7 @@ impl Mirror {
     }
 
     /// Keeps the entry of a service, and its instances if it has the same ARN as before.
-    pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Start) {
+    pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         let listed = service.without_reads();
         let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
         let entry = before.unwrap_or_else(|| Entry {
@@ -204,7 +197,7 @@ impl Mirror {
     }
 
     /// A service is about to be read.
-    pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Start) {
+    pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         if self.services.get(key).is_none_or(|entry| entry.listed.arn != service.arn) {
             self.keep_entry(key, service, seen);
         }
@@ -212,13 +205,13 @@ impl Mirror {
 
     /// The ARN of a service, if its entry is older than a moment.
     pub fn arn_of_old(&self, key: &ServiceKey, since: Moment) -> Option<String> {
-        let entry = self.services.get(key).filter(|entry| entry.seen.0 < since)?;
+        let entry = self.services.get(key).filter(|entry| entry.seen < since)?;
         Some(entry.listed.arn.clone())
     }
 
     /// Keeps a read of instances that began at a moment or later. What is as it was before stays where it is, so that two
     /// reads of all take no more memory than one.
-    pub fn keep_read(&mut self, of: &Unread, reading: Reading, (began, at): Start) -> Reading {
+    pub fn keep_read(&mut self, of: &Unread, reading: Reading, began: Moment) -> Reading {
         let Some(entry) = self.services.get_mut(&of.key) else { return reading };
         if entry.listed.arn != of.arn {
             return reading;
@@ -227,13 +220,13 @@ impl Mirror {
             self.services.remove(&of.key);
             return reading;
         }
-        let before = entry.read.take().map(|before| before.reading);
+        let before = entry.read.take().map(|(_, before)| before);
         let reading = before.filter(|before| *before == reading).unwrap_or(reading);
         // The next list may be one of a later run.
-        if let Some(number) = reading.number().filter(|_| began > entry.seen.0) {
+        if let Some(number) = reading.number().filter(|_| began > entry.seen) {
             entry.listed.instance_count = number.try_into().unwrap_or(u32::MAX);
         }
-        entry.read = Some(LastRead { began, at, reading: reading.clone() });
+        entry.read = Some((began, reading.clone()));
         entry.is_outdated = false;
         reading
     }
@@ -251,11 +244,12 @@ impl Mirror {
     /// is, and this process has not changed them.
     pub fn seems_unchanged(&self, key: &ServiceKey, listed: &CloudMapService) -> bool {
         let entry = self.services.get(key).filter(|entry| entry.listed.arn == listed.arn);
-        let Some((entry, read)) = entry.and_then(|entry| Some((entry, entry.read.as_ref()?)))
+        let Some((entry, (_, reading))) =
+            entry.and_then(|entry| Some((entry, entry.read.as_ref()?)))
         else {
             return false;
         };
-        let number = read.reading.number();
+        let number = reading.number();
         number.is_none_or(|number| !entry.is_outdated && number == listed.held())
     }
 
@@ -266,14 +260,14 @@ impl Mirror {
     /// that another party deregistered under one of the last names would never be registered again.
     pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
         // A list of this run that shows instances may still come.
-        let may_have_any = |read: &LastRead| read.reading.number() != Some(0);
+        let may_have_any = |(_, reading): &(Moment, Reading)| reading.number() != Some(0);
         let is_due =
             |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(may_have_any);
         let (mut left, mut read) = (calls, Vec::new());
         for (key, entry) in self.services.iter().filter(|(_, entry)| is_due(entry)) {
             let calls = pages(&entry.listed);
             match &entry.read {
-                Some(LastRead { began, .. }) => read.push((*began, key, calls)),
+                Some((began, _)) => read.push((*began, key, calls)),
                 None => left = left.saturating_sub(calls),
             }
         }
@@ -288,8 +282,7 @@ impl Mirror {
 
     /// The last read of the instances of a service, if it began at or after a moment.
     pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<&Reading> {
-        let read = self.services.get(key)?.read.as_ref();
-        Some(&read.filter(|read| read.began >= since)?.reading)
+        self.services.get(key)?.reading_since(since)
     }
 
     /// The services that were ever seen of those with these ids.
@@ -316,7 +309,7 @@ impl Mirror {
 
     /// The start of the last list of the services of a namespace.
     pub fn listed_at(&self, namespace: &str) -> Option<Moment> {
-        self.lists.get(namespace).map(|(began, _)| *began)
+        self.lists.get(namespace).copied()
     }
 
     /// Whether the services of a namespace were listed at or after a moment.
@@ -337,8 +330,8 @@ impl Mirror {
 
     /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
     pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
-        let (_, listed) = self.lists.get(namespace)?;
-        let stands = now.duration_since(*listed) < MEMBERS_STAND;
+        let listed = self.lists.get(namespace)?;
+        let stands = now.duration_since(listed.at) < MEMBERS_STAND;
         stands.then(|| self.listed_services(namespace))
     }
 
@@ -351,8 +344,8 @@ impl Mirror {
     }
 
     /// Keeps a service that this process has created, under the id of its namespace.
-    pub fn note_created(&mut self, key: ServiceKey, service: CloudMapService, at: Start) {
-        self.elsewhere.insert(service.arn.clone(), (key.namespace.clone(), at.0));
+    pub fn note_created(&mut self, key: ServiceKey, service: CloudMapService, at: Moment) {
+        self.elsewhere.insert(service.arn.clone(), (key.namespace.clone(), at));
         self.created.insert(key, (service, at));
     }
 
@@ -364,12 +357,12 @@ impl Mirror {
     }
 
     /// Keeps the namespace of a service of the list of all.
-    pub fn keep_elsewhere(&mut self, arn: String, namespace: String, (began, _): Start) {
+    pub fn keep_elsewhere(&mut self, arn: String, namespace: String, began: Moment) {
         self.elsewhere.insert(arn, (namespace, began));
     }
 
     /// The list of all services has come to its end: those that it lacks are gone.
-    pub fn end_list_of_all(&mut self, (start, _): Start) {
+    pub fn end_list_of_all(&mut self, start: Moment) {
         let lists = &self.lists;
         self.elsewhere.retain(|_, (id, began)| *began >= start && !lists.contains_key(id));
     }
@@ -423,11 +416,16 @@ impl Mirror {
 }
 
 impl Entry {
+    /// The last read of the instances, if it began at or after a moment.
+    fn reading_since(&self, since: Moment) -> Option<&Reading> {
+        self.read.as_ref().filter(|(began, _)| *began >= since).map(|(_, reading)| reading)
+    }
+
     /// The service, with the instances if they were read at or after a moment.
     fn since(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
-        if let Some(read) = self.read.as_ref().filter(|read| read.began >= since) {
-            read.reading.clone().fill(&mut service);
+        if let Some(reading) = self.reading_since(since) {
+            reading.clone().fill(&mut service);
         }
         service
     }
@@ -436,16 +434,16 @@ impl Entry {
     /// entry is older than the moment, or the read, the time of the older one is that of its read.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
-        if let Some(LastRead { began, at, reading }) = &self.read
+        if let Some((began, reading)) = &self.read
             && (*began >= since || service.instance_count > 0 || reading.number() == Some(0))
         {
             reading.clone().fill(&mut service);
             if *began < since {
-                (service.read_before, service.health) = (Some(*at), self.health.clone());
+                (service.read_before, service.health) = (Some(began.at), self.health.clone());
             }
         }
-        if self.seen.0 < since {
-            let at = service.read_before.map_or(self.seen.1, |at| at.min(self.seen.1));
+        if self.seen < since {
+            let at = service.read_before.map_or(self.seen.at, |at| at.min(self.seen.at));
             service.read_before = Some(at);
         }
         service
@@ -470,11 +468,11 @@ mod tests {
         let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-web".to_owned();
         let service = CloudMapService::created(arn.clone(), "web", ServiceKind::Http);
         let key = key("web");
-        let began = mirror.take_moment();
-        mirror.see(&key, &service, (began, Timestamp::UNIX_EPOCH));
+        let began = mirror.take_moment(Timestamp::UNIX_EPOCH);
+        mirror.see(&key, &service, began);
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
         let reading = Reading::Instances { instances, registered_by };
-        mirror.keep_read(&Unread::new(&key, &service), reading, (began, Timestamp::UNIX_EPOCH));
+        mirror.keep_read(&Unread::new(&key, &service), reading, began);
         assert!(mirror.seems_unchanged(&key, &service));
 
         let found = mirror.keys_of_ids(|id| id == "srv-web");
@@ -492,13 +490,13 @@ mod tests {
         let (mut mirror, at) = (Mirror::default(), Timestamp::UNIX_EPOCH);
         let service =
             |name: &str| CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
-        let before = (mirror.take_moment(), at);
+        let before = mirror.take_moment(at);
         for name in ["gone", "stays"] {
             mirror.keep_entry(&key(name), &service(name), before);
         }
-        let start = (mirror.take_moment(), at);
+        let start = mirror.take_moment(at);
         mirror.keep_entry(&key("stays"), &service("stays"), start);
-        let created = (mirror.take_moment(), at);
+        let created = mirror.take_moment(at);
         mirror.note_created(key("early"), service("early"), before);
         mirror.note_created(key("new"), service("new"), created);
         assert_eq!(mirror.unlisted("ns-1"), Some(1));
@@ -511,8 +509,8 @@ mod tests {
         let known: Vec<String> =
             mirror.listed_services("ns-1").into_keys().map(|it| it.name).collect();
         assert_eq!(known, ["new", "stays"]);
-        assert_eq!(mirror.arn_of_old(&key("stays"), created.0), Some("stays".to_owned()));
-        assert_eq!(mirror.arn_of_old(&key("stays"), start.0), None);
+        assert_eq!(mirror.arn_of_old(&key("stays"), created), Some("stays".to_owned()));
+        assert_eq!(mirror.arn_of_old(&key("stays"), start), None);
     }
 
     fn key(name: &str) -> ServiceKey {
@@ -523,7 +521,7 @@ mod tests {
     fn list(mirror: &mut Mirror, name: &str, (instance_count, is_read): (u32, bool)) {
         let service = CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
         let service = CloudMapService { instance_count, instances: None, ..service };
-        let seen = (mirror.take_moment(), Timestamp::UNIX_EPOCH);
+        let seen = mirror.take_moment(Timestamp::UNIX_EPOCH);
         mirror.keep_entry(&key(name), &service, seen);
         if is_read {
             let reading = Reading::Failed { error: String::new(), is_denied: true };
@@ -552,7 +550,7 @@ mod tests {
         let mut mirror = Mirror::default();
         list(&mut mirror, "new", (0, false));
         let of = Unread::new(&key("new"), &mirror.listed(&key("new")).expect("an entry"));
-        let began = (mirror.services[&key("new")].seen.0, Timestamp::UNIX_EPOCH);
+        let began = mirror.services[&key("new")].seen;
         let instances = [("i-1".to_owned(), Attributes::new())].into_iter().collect();
         let registered_by = BTreeSet::new();
         mirror.keep_read(&of, Reading::Instances { instances, registered_by }, began);
@@ -564,7 +562,7 @@ mod tests {
         let mut mirror = Mirror::default();
         for (seen, is_unreadable) in [((1, true), true), ((0, false), false)] {
             list(&mut mirror, "web", seen);
-            let now = mirror.take_moment();
+            let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
             let known = mirror.services_of_any_age(&["ns-1".to_owned()].into(), now);
             assert_eq!(known[&key("web")].unreadable.is_some(), is_unreadable);
         }

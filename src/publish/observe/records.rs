@@ -38,7 +38,7 @@ impl World<'_> {
             self.registry.began
         } else {
             registry.namespaces = self.registry.some_namespaces().await?;
-            self.registry.memory.mirror().take_moment()
+            self.registry.take_moment()
         };
         let name = record::namespace(&member.clusterset);
         let reference = NamespaceReference::NameOrId(name.clone());
@@ -117,7 +117,7 @@ impl SharedRegistry {
         service: &mut CloudMapService,
         ids: &BTreeSet<String>,
     ) {
-        let own = self.memory.cluster_record(key, self.now);
+        let own = self.memory.cluster_record(key, self.began.at);
         let mut ids = ids.clone();
         match &own {
             None => _ = ids.insert(CLUSTER_RECORD.to_owned()),
@@ -144,13 +144,13 @@ impl SharedRegistry {
 
     /// The record of a member about itself is read again when it is needed.
     pub fn forget_cluster_record(&self, key: &ServiceKey) {
-        self.memory.keep_cluster_record(key, None, self.now);
+        self.memory.keep_cluster_record(key, None, self.began.at);
     }
 
     fn remember_member(&self, key: &ServiceKey, service: &CloudMapService) {
         if let Some(records) = &service.instances {
             let record = records.get(CLUSTER_RECORD);
-            self.memory.keep_cluster_record(key, record, self.now);
+            self.memory.keep_cluster_record(key, record, self.began.at);
         }
     }
 }

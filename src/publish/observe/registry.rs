@@ -43,8 +43,6 @@ pub struct SharedRegistry {
     /// The memory of the process about it.
     pub(super) memory: Arc<Memory>,
     /// The start of the invocation.
-    pub(super) now: Timestamp,
-    /// The same among the reads of the process.
     pub(super) began: Moment,
     pub(super) budget: Budget,
     /// Whether a list of all services takes longer than the invocation has time for, once that is known.
@@ -80,7 +78,7 @@ impl SharedRegistry {
         memory: Arc<Memory>,
         (now, limit): (Timestamp, Option<ReadLimit>),
     ) -> Self {
-        let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment());
+        let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment(now));
         Self {
             cloud_map,
             only,
@@ -88,7 +86,6 @@ impl SharedRegistry {
             seen,
             shared: Mutex::default(),
             memory,
-            now,
             began,
             budget: Budget::new(limit),
             by_turns: OnceLock::new(),
@@ -100,6 +97,11 @@ impl SharedRegistry {
             asked: std::sync::Mutex::default(),
             claims: std::sync::Mutex::default(),
         }
+    }
+
+    /// The start of a read or a question.
+    pub(super) fn take_moment(&self) -> Moment {
+        self.memory.mirror().take_moment(self.began.at)
     }
 
     /// The changes that Cloud Map has refused to this process.
@@ -238,7 +240,7 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        let (now, new) = (self.memory.mirror().take_moment(), missing(registry, keys));
+        let (now, new) = (self.take_moment(), missing(registry, keys));
         self.look_up(registry, &new, now).await?;
         self.read_instances(registry, keys).await;
         self.cloud_map.read_tags(registry, &new).await;
@@ -247,7 +249,7 @@ impl SharedRegistry {
 
     /// Reads the instances of the services under `keys` into `registry`.
     pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let now = self.memory.mirror().take_moment();
+        let now = self.take_moment();
         self.at_least(registry, keys, now).await;
     }
 
@@ -259,11 +261,11 @@ impl SharedRegistry {
         keys: &BTreeSet<ServiceKey>,
         since: Moment,
     ) {
-        let began = self.memory.mirror().take_moment();
+        let began = self.take_moment();
         let unread = keys.iter().filter_map(|key| {
             let service = registry.services.get_mut(key)?;
             let mut mirror = self.memory.mirror();
-            mirror.see(key, service, (began, self.now));
+            mirror.see(key, service, began);
             match mirror.read_since(key, since) {
                 Some(reading) => reading.clone().fill(service),
                 None => return Some(Unread::new(key, service)),
@@ -273,7 +275,7 @@ impl SharedRegistry {
         let unread: Vec<Unread> = unread.collect();
         let mut reads = pin!(self.cloud_map.instances_of(stream::iter(unread)));
         while let Some((of, reading)) = reads.next().await {
-            let reading = self.memory.mirror().keep_read(&of, reading, (began, self.now));
+            let reading = self.memory.mirror().keep_read(&of, reading, began);
             reading.enter(&of.key, &mut registry.services);
         }
     }
@@ -329,7 +331,7 @@ pub struct Memory {
 pub(super) struct Known {
     /// The record of each member about itself, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
-    places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
+    places: BTreeMap<Owner, BTreeSet<(ServiceRef, ServiceKey)>>,
     /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
     pub(super) ours: BTreeSet<String>,
     /// The tags of services that may not be read, and that are not ours by them, by ARN.
@@ -380,7 +382,7 @@ impl Memory {
         let known = self.known();
         let places = known.places.get(owner)?.iter();
         let places = places.filter(|(service, _)| selected.contains(service));
-        Some(places.flat_map(|(_, keys)| keys).cloned().collect())
+        Some(places.map(|(_, key)| key.clone()).collect())
     }
 
     /// Replaces the memory of a cluster, except for its entries under the `unread` keys. Without these it adds to it, if
@@ -393,31 +395,24 @@ impl Memory {
     ) {
         let mut known = self.known();
         if let Some(unread) = unread {
-            known.places.entry(owner.clone()).or_default().retain(|_, keys| {
-                keys.retain(|key| unread.contains(key));
-                !keys.is_empty()
-            });
+            known.places.entry(owner.clone()).or_default().retain(|(_, key)| unread.contains(key));
         }
-        let Some(all) = known.places.get_mut(owner) else { return };
-        places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
+        if let Some(all) = known.places.get_mut(owner) {
+            all.extend(places);
+        }
     }
 
     /// Calls a function with every place of every cluster that this process has seen.
     pub(super) fn for_each_place(&self, mut see: impl FnMut(&Owner, &ServiceRef, &ServiceKey)) {
-        for (owner, services) in &self.known().places {
-            for (service, keys) in services {
-                for key in keys {
-                    see(owner, service, key);
-                }
-            }
+        for (owner, places) in &self.known().places {
+            places.iter().for_each(|(service, key)| see(owner, service, key));
         }
     }
 
     /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
     pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
         let known = self.known();
-        let keys = known.places.values().flat_map(BTreeMap::values).flatten();
-        keys.map(|key| key.namespace.clone()).collect()
+        known.places.values().flatten().map(|(_, key)| key.namespace.clone()).collect()
     }
 
     /// Whether a full sync found a moment ago that no removal is held in a cluster.

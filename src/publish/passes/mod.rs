@@ -1,4 +1,4 @@
-//! The passes of a sync, as a pure state machine: outcomes in, next changes out. `apply` makes the changes and does the
+//! The passes of a sync, as a pure state machine: outcomes in, next changes out. `turn` makes the changes and does the
 //! reads of a [`Step`]; the property tests do the same on a Cloud Map in memory.
 //!
 //! ```text

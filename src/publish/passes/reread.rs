@@ -65,9 +65,7 @@ impl Turn<'_> {
     fn reread(&self) -> RereadScope {
         let others = [&self.contested, &self.outdated, &self.refused].into_iter().flatten();
         let open = self.open.iter().chain(others);
-        let (services, is_part) = (&self.services, self.is_part);
-        let services = self.observation.services_of_turn(services, open.clone(), is_part);
-        RereadScope::of(&self.observation.holders, &services, open)
+        self.observation.scope_of_turn(&self.services, open, self.is_part)
     }
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
@@ -230,16 +228,17 @@ impl Turn<'_> {
 }
 
 impl Observation {
-    /// The Services that a turn of these changes is about. In a targeted sync these include the Services with instances
-    /// under the names that it registers, since one of these may be displaced.
-    pub(super) fn services_of_turn<'a>(
+    /// The data that these changes of a turn rest on. In a targeted sync it includes the Services with instances under the
+    /// names that it registers, since one of these may be displaced.
+    pub(super) fn scope_of_turn<'a>(
         &self,
         services: &BTreeSet<ServiceRef>,
-        changes: impl Iterator<Item = &'a Change>,
+        changes: impl Iterator<Item = &'a Change> + Clone,
         is_part: bool,
-    ) -> BTreeSet<ServiceRef> {
-        let registered = changes.filter(|it| is_part && it.stage() == Stage::Register);
+    ) -> RereadScope {
+        let registered = changes.clone().filter(|it| is_part && it.stage() == Stage::Register);
         let displaced = registered.flat_map(|change| self.marked_services(&change.place().key));
-        services.iter().cloned().chain(displaced).collect()
+        let services: BTreeSet<ServiceRef> = services.iter().cloned().chain(displaced).collect();
+        RereadScope::of(&self.holders, &services, changes)
     }
 }

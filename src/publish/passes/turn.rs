@@ -73,8 +73,7 @@ impl<'a> Turn<'a> {
             (None, Observation { extent, judged, ..observation.clone() })
         } else {
             let all = changes.values().flatten();
-            let concerned = observation.services_of_turn(&services, all.clone(), is_part);
-            let scope = RereadScope::of(&observation.holders, &concerned, all);
+            let scope = observation.scope_of_turn(&services, all, is_part);
             let narrow = scope.narrow(observation);
             (Some(scope.keys), narrow)
         };

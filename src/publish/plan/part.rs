@@ -124,13 +124,14 @@ impl RereadScope {
     /// under its old name, and whether they may be made depends on its instances under the new one: so all names that it
     /// holds are read. Nor are its own endpoints: an instance that it gives up may be wanted by a Service that shares the
     /// name, and would be deregistered and registered again.
-    pub fn of<'a>(
+    pub fn of<'s, 'a>(
         holders: &Holders,
-        services: impl IntoIterator<Item = &'a ServiceRef>,
+        services: impl IntoIterator<Item = &'s ServiceRef>,
         changes: impl Iterator<Item = &'a Change> + Clone,
     ) -> Self {
         let marked = changes.clone().filter_map(Change::loses);
-        let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
+        let services: BTreeSet<ServiceRef> =
+            services.into_iter().cloned().chain(marked.cloned()).collect();
         let changed = changes.map(|change| change.place().key.clone());
         let held = services.iter().flat_map(|service| {
             let claims = holders.claims(service).into_iter().flatten();
