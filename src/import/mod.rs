@@ -171,8 +171,8 @@ impl Importing<'_> {
         } else if self.own_record == OwnRecord::Refused {
             exports.sources.restrain(Read::additions);
         }
-        let (importing, is_held, failure, kept_ips) = (self, false, None, usize::MAX);
-        Ok(ImportRun { importing, name, present, exports, is_held, failure, kept_ips })
+        let (importing, failure, kept_ips) = (self, None, usize::MAX);
+        Ok(ImportRun { importing, name, present, exports, failure, kept_ips })
     }
 
     /// The state of a namespace, as far as it is known by now.
@@ -193,14 +193,16 @@ impl Importing<'_> {
         held: Option<(usize, Arc<GuardStatus>)>,
     ) -> (ServiceRef, ImportOutcome) {
         let left_out = std::mem::take(&mut import.exports.left_out);
+        let is_held = held.is_some();
         let guard = held.map(|(endpoints, status)| {
             import.hold();
             Reason::Guard { endpoints, status }
         });
-        if import.is_held || families != self.kubernetes.service_families() {
+        if is_held || families != self.kubernetes.service_families() {
             endpoints = import.tally(&BTreeSet::new()).endpoints;
         }
         let mut outcome = ImportOutcome { endpoints, ..import.run().await };
+        outcome.exists |= is_held;
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
         outcome.held_back.extend(left_out.into_iter().filter(|_| is_active).chain(guard));
@@ -214,8 +216,6 @@ struct ImportRun<'a> {
     name: ServiceRef,
     present: Present,
     exports: sources::MergedName,
-    /// Whether the guard holds what would leave it.
-    is_held: bool,
     /// The change that failed in this run.
     failure: Option<FailedWrite>,
     /// The number of its IPs for which the next derived Service asks.
@@ -228,11 +228,10 @@ impl ImportRun<'_> {
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, member, writes, now, deadline, .. } = *self.importing;
         let merged = self.exports.named.merged.as_ref();
-        let exists = merged.is_some() || self.is_held;
+        let exists = merged.is_some();
         let merged = merged.filter(|it| it.service.clusters.contains(&member.cluster)).cloned();
         let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|it| it.ips.clone());
-        let mut remarks = Vec::new();
         // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
         let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
         loop {
@@ -250,7 +249,7 @@ impl ImportRun<'_> {
             }
             let present = &mut self.present;
             let mut applied = apply(kubernetes, &self.name, present, plan.changes, deadline).await;
-            let has_foreign = self.add_foreign(&mut applied, &mut remarks);
+            let has_foreign = self.add_foreign(&mut applied, &mut outcome.held_back);
             let planned_for = (families.as_slice(), &refused, state);
             let has_learnt = self.learn(&mut applied, planned_for).await || has_foreign;
             outcome.is_outdated =
@@ -267,7 +266,7 @@ impl ImportRun<'_> {
                 }
             }
             outcome.unreadable = applied.unreadable.map(|it| it.to_string());
-            outcome.held_back = plan.held_back.into_iter().chain(remarks).collect();
+            outcome.held_back.splice(..0, plan.held_back);
             outcome.notices.extend(former_ips.and_then(|former| self.notice_of_ips(&former)));
             return outcome;
         }
@@ -339,7 +338,7 @@ impl ImportRun<'_> {
 
     /// Takes over an object of another owner that has the name of one to be created, so that the next plan knows it. One
     /// of ours is of an overlapping run: it is newer than the exports that this one read.
-    fn add_foreign(&mut self, applied: &mut Applied, remarks: &mut Vec<Reason>) -> bool {
+    fn add_foreign(&mut self, applied: &mut Applied, held_back: &mut Vec<Reason>) -> bool {
         let Some((kind, object)) = applied.taken.take() else { return false };
         let metadata = Metadata::read(&object);
         if self.importing.owner.owns(&metadata) {
@@ -349,7 +348,7 @@ impl ImportRun<'_> {
         if kind == Kind::EndpointSlice {
             // It is in the way of nothing, since the next number is free. No later plan repeats this line.
             let object = ObjectRef::of(&self.name, kind, &metadata.name);
-            remarks.push(Reason::ForeignObject { object, manager: metadata.manager });
+            held_back.push(Reason::ForeignObject { object, manager: metadata.manager });
         }
         true
     }
@@ -364,7 +363,6 @@ impl ImportRun<'_> {
     fn hold(&mut self) {
         let families = self.importing.kubernetes.service_families();
         self.exports.sources = self.on_basis(&families, plan::hold);
-        self.is_held = true;
     }
 
     fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {

@@ -17,12 +17,11 @@ use crate::model::{
 };
 
 /// The derived Service of an import.
-pub(super) struct Derived<'a> {
+pub(super) struct Derived {
     pub name: String,
     /// The families of the import's IPs, in their order. Empty if the cluster has none of them: a Service of an earlier
     /// time stays, for the clients that have its IPs.
     pub families: Vec<Family>,
-    present: Option<&'a DerivedService>,
     /// The import's IPs that a new Service asks for, in the order of its families.
     kept_ips: Vec<IpAddr>,
     /// The names that ports have until the end of the transition, by their new names.
@@ -33,9 +32,9 @@ pub(super) struct Derived<'a> {
     pub(super) last: ServiceSpec,
 }
 
-impl<'a> Derived<'a> {
+impl Derived {
     /// `None` if the import has no use for one.
-    pub(super) fn of(basis: &Basis<'a>, service: &ClustersetService) -> Option<Self> {
+    pub(super) fn of(basis: &Basis<'_>, service: &ClustersetService) -> Option<Self> {
         if service.kind == ImportType::Headless {
             return None;
         }
@@ -56,12 +55,12 @@ impl<'a> Derived<'a> {
         let former_names = former_names.collect();
         let name = id::derived_service(basis.service);
         let kept_ips = kept_ips(basis, &name, &last.families);
-        Some(Self { name, families, present, kept_ips, former_names, transition, last })
+        Some(Self { name, families, kept_ips, former_names, transition, last })
     }
 
     /// The import's IPs, unless the API server assigns some of them in this run.
-    pub(super) fn known_ips(&self) -> Option<Vec<IpAddr>> {
-        let Some(present) = self.present else {
+    pub(super) fn known_ips(&self, basis: &Basis<'_>) -> Option<Vec<IpAddr>> {
+        let Some(present) = &basis.present.derived else {
             let are_all = self.kept_ips.len() == self.families.len();
             return are_all.then(|| self.kept_ips.clone());
         };
@@ -74,7 +73,9 @@ impl<'a> Derived<'a> {
     pub(super) fn changes(&self, basis: &Basis<'_>) -> Vec<Change> {
         let object = || basis.object(Kind::Service, &self.name);
         let labels = basis.owner.label();
-        let Some(present) = self.present else { return vec![self.creation(object(), &labels)] };
+        let Some(present) = &basis.present.derived else {
+            return vec![self.creation(object(), &labels)];
+        };
         let before = change::only(&present.metadata.labels, labels.keys().map(String::as_str));
         let [before, transition, last] = [
             json_of(&before, &present.spec),

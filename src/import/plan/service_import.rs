@@ -38,7 +38,7 @@ pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
 pub(super) fn changes(
     basis: &Basis<'_>,
     service: &ClustersetService,
-    derived: Option<&Derived<'_>>,
+    derived: Option<&Derived>,
 ) -> Vec<Change> {
     let metadata = wanted_metadata(basis, service, derived);
     // If this cluster has none of the exported families, it states them: another plan, for which no export can be read,
@@ -47,7 +47,7 @@ pub(super) fn changes(
     let families = with_ips.map_or(&service.families, |it| &it.families).clone();
     let spec = ClustersetService { families, ..service.clone() };
     let families_to_write = |present: &[IpAddr]| {
-        let is_wrong = |it: &&Derived<'_>| it.known_ips().is_none_or(|ips| ips != present);
+        let is_wrong = |it: &&Derived| it.known_ips(basis).is_none_or(|ips| ips != present);
         with_ips.filter(is_wrong).map(|it| it.families.clone())
     };
     let update = |content| Change::patch(Stage::UpdateImport, object(basis), content);
@@ -107,7 +107,7 @@ fn is_reserved(key: &str) -> bool {
 fn wanted_metadata(
     basis: &Basis<'_>,
     service: &ClustersetService,
-    derived: Option<&Derived<'_>>,
+    derived: Option<&Derived>,
 ) -> Metadata {
     let Properties { mut labels, mut annotations, .. } = service.properties.clone();
     labels.retain(|key, value| !is_reserved(key) && is_label(key, value));

@@ -29,7 +29,7 @@ type Groups<'a> = BTreeMap<(ClusterId, Family), Vec<&'a Slice>>;
 pub(super) fn changes(
     basis: &Basis<'_>,
     service: &ClustersetService,
-    derived: Option<&Derived<'_>>,
+    derived: Option<&Derived>,
 ) -> Vec<Change> {
     let mut wanted = wanted(basis, service, derived);
     let with_ports = wanted.values().flat_map(BTreeMap::values);
@@ -107,7 +107,7 @@ type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
 pub(super) fn wanted(
     basis: &Basis<'_>,
     service: &ClustersetService,
-    derived: Option<&Derived<'_>>,
+    derived: Option<&Derived>,
 ) -> ByCluster {
     let families = match service.kind {
         ImportType::ClusterSetIp => {

@@ -18,7 +18,7 @@ use crate::model::{ClusterId, ExportedPort, Family, Timestamp, join};
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {
     pub basis: &'a Basis<'a>,
-    pub derived: Option<&'a Derived<'a>>,
+    pub derived: Option<&'a Derived>,
     /// The addresses of the whole import.
     pub everywhere: &'a AddressCounts,
     pub cluster: &'a ClusterId,
