@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use super::{
-    Change, DeregisterReason, Difference, Identity, Observation, Present, Reason, ServiceNote,
-    WantedInstances, assign_shared, beyond_limits, carry_over, describe,
+    Change, DeregisterReason, Difference, Identity, Observation, Present, Reason, WantedInstances,
+    assign_shared, beyond_limits, carry_over, describe,
 };
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
 
@@ -23,7 +23,7 @@ pub fn compare(
     let mut compared: Vec<Comparison> = all.iter().map(|it| comparing.of_holder(it)).collect();
     comparing.add_unrequested(&mut compared);
     let finished = all.into_iter().zip(compared).map(|(wanted, comparison)| {
-        (wanted.holder.clone(), Box::new(comparison.finish(wanted, &present, place)))
+        (wanted.holder.clone(), Box::new(comparison.finish(wanted, &present)))
     });
     finished.collect()
 }
@@ -202,14 +202,10 @@ fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
 /// The differences between a Cloud Map service and the claim and endpoints of one holder of the name.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// The change of the Cloud Map service itself.
-    of_service: Option<Change>,
     /// The changes of instances by id, except removals. If Cloud Map is in step, there are none.
     instances: BTreeMap<String, Change>,
     /// The instances that no endpoint requests, each with the reason for its removal.
     pub surplus: BTreeMap<String, DeregisterReason>,
-    /// A remark on the service for the report.
-    pub note: Option<ServiceNote>,
     /// The number of instances that are as requested.
     pub unchanged: usize,
     /// The number of instances of the holder that stay registered.
@@ -229,8 +225,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Adds the changes and remarks that concern the whole Cloud Map service.
-    fn finish(mut self, wanted: WantedInstances, present: &Present, place: &Place) -> Self {
+    /// Adds the reasons that concern all instances.
+    fn finish(mut self, wanted: WantedInstances, present: &Present) -> Self {
         if wanted.keeps_last_set() {
             self.held_back.push(Reason::NoneReady { kept: self.unchanged });
         }
@@ -239,9 +235,6 @@ impl Comparison {
         }
         let unreadable = present.health_unreadable().cloned();
         self.held_back.extend(unreadable.map(Reason::HealthUnreadable));
-        let place = place.clone();
-        self.of_service = wanted.update.map(|update| Change::UpdateService { place, update });
-        self.note = wanted.note;
         self.held_back.extend(wanted.held_back);
         self
     }
@@ -270,7 +263,7 @@ impl Comparison {
     /// The changes except removals. They are not copied, since a second copy would be the largest part of the memory of a
     /// first sync.
     pub fn take_changes(&mut self) -> impl Iterator<Item = Change> + use<> {
-        take(&mut self.of_service).into_iter().chain(take(&mut self.instances).into_values())
+        take(&mut self.instances).into_values()
     }
 }
 

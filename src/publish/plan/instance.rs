@@ -174,10 +174,12 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-// Readiness as health. By default only ready endpoints are registered. With `health: custom` all endpoints are, except for
-// terminating ones: a registration contains the health at its time, and later changes are reported to Cloud Map's custom
-// health check, which is not part of the attributes. Such a check can only be added when a Cloud Map service is created; in
-// services without one the default applies.
+// Readiness as health. By default only ready endpoints are registered. With `health: custom` all endpoints are, except
+// for terminating ones: a registration contains the health at its time, and later changes are reported to Cloud Map's
+// custom health check, which is not part of the attributes.
+//
+// A custom health check can only be added when a Cloud Map service is created; in services without one the default
+// applies.
 
 /// The health with which an endpoint is registered; `None` if it is not.
 pub fn health_of(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {

@@ -143,6 +143,7 @@ impl Plan {
                     let mut compared = compare(observation, key, wanted);
                     for service in asking {
                         if let Some(comparison) = compared.get_mut(service) {
+                            self.add_settings(observation, &place, service, comparison);
                             self.add_comparison(&place, service, comparison);
                         }
                     }
@@ -161,7 +162,6 @@ impl Plan {
     fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &mut Comparison) {
         let unchanged = self.unchanged.entry(place.clone()).or_default();
         unchanged.ours += comparison.unchanged;
-        unchanged.notes.extend(comparison.note.clone());
         self.changes.entry(holder.clone()).or_default().extend(comparison.take_changes());
         for reason in comparison.reasons() {
             self.hold_back(holder, place, reason.clone());

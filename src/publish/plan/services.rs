@@ -180,8 +180,8 @@ impl Observation {
 const DEFAULT_TTL: u32 = 60;
 
 impl Plan {
-    /// Adds the creation of each missing service to the changes of the oldest holder of the name that registers an instance
-    /// in it.
+    /// Adds the creation of each missing service to the changes of the oldest holder of the name that registers an
+    /// instance in it.
     pub(super) fn create_services(&mut self, observation: &Observation) {
         let registers = |it: &&Change| it.stage() == Stage::Register;
         let places = self.changes.values().flatten().filter(registers).map(Change::place);

@@ -1,4 +1,4 @@
-//! Differences between an existing service and its holder's annotations. The TTL of its records is repaired if the
+//! Differences between an existing service and its holders' annotations. The TTL of its records is repaired if the
 //! service has our tag, and reported otherwise. All other settings are fixed when a service is created, and are only
 //! reported.
 //!
@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Observation, Plan, Reason, ServiceNote, Stage};
+use super::{Change, Comparison, Observation, Plan, Reason, ServiceNote, Stage};
 use crate::model::{
     Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKey,
     ServiceKind, ServiceRef, ServiceUpdate, Tags, seconds,
@@ -23,7 +23,7 @@ pub fn depends_on_tags(service: &CloudMapService, own: Option<u32>, owner: &Owne
 ///
 /// # Errors
 /// Returns the reason if the service must stay as it is.
-pub fn update(
+fn update(
     service: &CloudMapService,
     own: Option<u32>,
     owner: &Owner,
@@ -58,7 +58,7 @@ pub fn update(
 }
 
 /// The settings of a service that are fixed and differ from the annotations of its holder.
-pub fn remarks(
+fn remarks(
     service: &CloudMapService,
     namespace: NamespaceKind,
     claims: &Claims,
@@ -144,6 +144,39 @@ impl Observation {
 }
 
 impl Plan {
+    /// Compares an existing service with the annotations of a holder of its name: the oldest one decides.
+    pub fn add_settings(
+        &mut self,
+        observation: &Observation,
+        place: &Place,
+        holder: &ServiceRef,
+        comparison: &mut Comparison,
+    ) {
+        let Observation { registry, desired, holders, owner, rules, .. } = observation;
+        let (key, held_back) = (&place.key, &mut comparison.held_back);
+        let other = holders.holder(key).filter(|oldest| *oldest != holder);
+        let service = registry.services.get(key).zip(desired.claims(holder));
+        if let Some((service, claims)) = service {
+            let namespace = registry.namespaces.get(&key.namespace).into_iter();
+            held_back.extend(namespace.flat_map(|it| remarks(service, it.kind, claims)));
+            let (update, note) = update(service, claims.ttl, owner).unwrap_or_else(|reason| {
+                held_back.push(reason);
+                (None, None)
+            });
+            match update {
+                Some(_) if rules.lacks_dns_rights => held_back.push(Reason::DnsNotAllowed),
+                Some(update) if other.is_none() => {
+                    let place = place.clone();
+                    self.add(holder.clone(), Change::UpdateService { place, update });
+                }
+                _ => {}
+            }
+            let note = note.filter(|_| other.is_none());
+            self.unchanged.entry(place.clone()).or_default().notes.extend(note);
+        }
+        held_back.extend(other.and_then(|it| observation.overridden_settings(key, holder, it)));
+    }
+
     /// Updates the services that the cluster's claims have left to what the other clusters ask for.
     pub fn update_left(&mut self, observation: &Observation) {
         for (key, service, marked) in observation.left_by_claims() {

@@ -1,19 +1,18 @@
-//! The instances that the holders of a name want in its Cloud Map service, with the changes of the service itself: derived
-//! from the claim and the endpoints of each Service. If there is no capacity for all, the present ones have priority.
+//! The instances that the holders of a name want in its Cloud Map service, derived from the claim and the endpoints of
+//! each Service. If there is no capacity for all, the present ones have priority.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::ttl::{remarks, update};
 use super::{
-    Identity, InstanceTemplate, Observation, Reason, ServiceNote, SetBy, hash_of, health_of,
-    initial_health, new_id, reported_health, set_initial_health,
+    Identity, InstanceTemplate, Observation, Reason, SetBy, hash_of, health_of, initial_health,
+    new_id, reported_health, set_initial_health,
 };
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, PublishedService,
-    ServiceKey, ServiceKind, ServiceRef, ServiceUpdate,
+    Attributes, Claims, Endpoint, Health, HealthSource, PublishedService, ServiceKey, ServiceKind,
+    ServiceRef,
 };
 
 /// The instances that a Cloud Map service should have for one holder of the name.
@@ -22,10 +21,6 @@ pub struct WantedInstances<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
     pub template: InstanceTemplate<'a>,
-    /// The changes of an existing Cloud Map service.
-    pub update: Option<ServiceUpdate>,
-    /// A remark on the Cloud Map service for the report.
-    pub note: Option<ServiceNote>,
     /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
     /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
@@ -169,27 +164,6 @@ impl WantedInstances<'_> {
         }
         self.held_back.extend(held_back);
     }
-
-    /// Compares the service itself with the annotations of its holder.
-    fn add_settings(
-        &mut self,
-        service: &CloudMapService,
-        key: &ServiceKey,
-        observation: &Observation,
-    ) {
-        let claims = self.template.claims;
-        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
-            self.held_back.extend(remarks(service, namespace.kind, claims));
-        }
-        match update(service, claims.ttl, &observation.owner) {
-            Ok((Some(_), note)) if self.refused.is_some() => {
-                self.note = note;
-                self.held_back.extend(self.refused.clone());
-            }
-            Ok((update, note)) => (self.update, self.note) = (update, note),
-            Err(reason) => self.held_back.push(reason),
-        }
-    }
 }
 
 impl Observation {
@@ -225,8 +199,6 @@ impl Observation {
         let is_refused = matches!(kind, ServiceKind::Dns(_)) && self.rules.lacks_dns_rights;
         let mut wanted = WantedInstances {
             holder: holder.clone(),
-            update: None,
-            note: None,
             instances: BTreeMap::new(),
             owned_by_sharer: BTreeSet::new(),
             unclear: BTreeSet::new(),
@@ -238,14 +210,6 @@ impl Observation {
         };
         if claims.publish {
             wanted.add_endpoints(self, has_check);
-        }
-        let oldest = &holders[0];
-        if let Some(service) = existing {
-            wanted.add_settings(service, key, self);
-        }
-        if holder != oldest {
-            (wanted.update, wanted.note) = (None, None);
-            wanted.held_back.extend(self.overridden_settings(key, holder, oldest));
         }
         Ok(wanted)
     }
