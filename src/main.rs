@@ -68,11 +68,9 @@ async fn invoke(
     let qualifier = lambda::qualifier(&context);
     let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
     let (function, now) = (&context.env_config.function_name, SystemTime::now());
-    let of_report = reply.report.as_ref();
-    let of_report =
-        of_report.map(|report| metrics::write(report, metrics, function, now, &mut io::stdout()));
-    let queued = metrics::write_queued(&reply.queued, function, now, &mut io::stdout());
-    for error in of_report.into_iter().chain([queued]).filter_map(Result::err) {
+    let (report, queued) = (reply.report.as_ref(), &reply.queued);
+    let written = metrics::write(report, queued, metrics, function, now, &mut io::stdout());
+    if let Err(error) = written {
         tracing::error!("metrics are not written: {}", chain(&error));
     }
     reply.into_body().map_err(|error| diagnostic(error.kind(), &error))

@@ -75,8 +75,8 @@ pub async fn invoke_logged(function: &Function, payload: &Value) -> (Answer, Vec
     let answer = invoke(function, payload).instrument(lambda::span(&context)).await;
     drop(logging);
     if let Some(report) = &answer.report {
-        metrics::write(report, metrics::WrittenMetrics::All, FUNCTION, SystemTime::now(), &mut log)
-            .expect("memory");
+        let (all, time) = (metrics::WrittenMetrics::All, SystemTime::now());
+        metrics::write(Some(report), &[], all, FUNCTION, time, &mut log).expect("memory");
     }
     (answer, log.take().lines().map(str::to_owned).collect())
 }

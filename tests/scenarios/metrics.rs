@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::metrics;
+use cloud_map_sync::report::metrics::{self, WrittenMetrics};
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
@@ -65,7 +65,8 @@ async fn with_fan_out_each_cluster_has_a_zero_when_it_is_queued_and_a_one_when_i
 
     assert_eq!(queued, ["arn:aws:eks:eu-central-1:111122223333:cluster/blue"]);
     let mut output = Vec::new();
-    metrics::write_queued(&queued, "sync", SystemTime::UNIX_EPOCH, &mut output).expect("memory");
+    let (all, time) = (WrittenMetrics::All, SystemTime::UNIX_EPOCH);
+    metrics::write(None, &queued, all, "sync", time, &mut output).expect("memory");
     let zero: Value = serde_json::from_slice(&output).expect("JSON");
     assert_eq!((&zero["FullSyncEnded"], &zero["cluster"]), (&0.into(), &queued[0].as_str().into()));
     for (cluster, is_there, ended) in

@@ -74,7 +74,8 @@ pub async fn report(function: &Function, payload: &Value) -> Report {
 pub fn documents(report: &Report) -> Vec<Value> {
     let mut output = Vec::new();
     metrics::write(
-        report,
+        Some(report),
+        &[],
         metrics::WrittenMetrics::All,
         "sync",
         SystemTime::UNIX_EPOCH,

@@ -79,44 +79,31 @@ impl<T> Metric<T> {
     }
 }
 
-/// Writes the metrics of an invocation of `function`. A plan has none, since it is not a run.
+/// Writes the metrics of an invocation of `function`: those of its report, and that a full sync of each of the `queued`
+/// clusters was queued (`FAN_OUT`). A run of theirs that dies writes nothing, so this 0 is what remains. A plan has no
+/// metrics, since it is not a run.
 ///
 /// # Errors
 /// Returns an error if `output` cannot be written to.
 pub fn write(
-    report: &Report,
+    report: Option<&Report>,
+    queued: &[String],
     written: WrittenMetrics,
     function: &str,
     time: SystemTime,
     output: &mut impl io::Write,
 ) -> Result<(), IoStreamError> {
-    if report.mode == Mode::Plan {
-        return Ok(());
+    for cluster in queued {
+        let dimensions = [(FUNCTION, function), (CLUSTER, cluster.as_str())];
+        write_document(time, &dimensions, &QUEUED, &(), output)?;
     }
+    let Some(report) = report.filter(|report| report.mode != Mode::Plan) else { return Ok(()) };
     // A cleanup is no run of a cluster.
     for cluster in report.clusters.iter().filter(|_| !report.cleanup) {
         let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
         write_document(time, &dimensions, written.of_cluster(), cluster, output)?;
     }
     write_document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
-}
-
-/// Writes that a full sync of each of these clusters was queued (`FAN_OUT`). A run of theirs that dies writes nothing,
-/// so this 0 is what remains.
-///
-/// # Errors
-/// Returns an error if `output` cannot be written to.
-pub fn write_queued(
-    clusters: &[String],
-    function: &str,
-    time: SystemTime,
-    output: &mut impl io::Write,
-) -> Result<(), IoStreamError> {
-    for cluster in clusters {
-        let dimensions = [(FUNCTION, function), (CLUSTER, cluster.as_str())];
-        write_document(time, &dimensions, &QUEUED, &(), output)?;
-    }
-    Ok(())
 }
 
 struct Document<'a> {
@@ -458,7 +445,7 @@ mod tests {
     fn written_as(written: WrittenMetrics, report: &Report) -> Vec<Value> {
         let mut output = Vec::new();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_252_502);
-        write(report, written, "sync", time, &mut output).expect("memory");
+        write(Some(report), &[], written, "sync", time, &mut output).expect("memory");
         let text = String::from_utf8(output).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
