@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 
 use super::clusters::{Selections, ToPurge, UnknownCluster, arn_unknown};
+use super::run::Run;
 use super::{Error, Function, Reply, log};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, ClusterName, Command, Scope};
@@ -55,11 +56,15 @@ impl Function {
             check_region(command, cluster.label(), &cluster.region)?;
         }
         let plan = self.invocation(false, deadline);
+        let query = async || {
+            let registries = self.registries_of(self.selected_clusters(&selections), None).await;
+            Run { function: self, invocation: &plan, registries }
+        };
         let invocation = match command.action {
-            Action::Status => return Ok(self.status(&plan, &selections, command.created).await),
-            Action::Doctor => return Ok(self.doctor(&plan, &selections).await),
-            Action::Explain => return self.explain(&plan, &selections, command).await,
-            Action::Plan | Action::Purge | Action::Cleanup => plan,
+            Action::Status => return Ok(query().await.status(&selections, command.created).await),
+            Action::Doctor => return Ok(query().await.doctor(&selections).await),
+            Action::Explain => return query().await.explain(&selections, command).await,
+            Action::Plan | Action::Purge | Action::Cleanup => self.invocation(false, deadline),
             Action::Sync => self.invocation(true, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {
@@ -73,55 +78,6 @@ impl Function {
         let is_open = command.action == Action::Plan && self.settings.rules.allow_every_name();
         let remark = is_open.then(|| "NAME_POLICY allows every Service every name".into());
         Ok(Reply::to_direct(Report { scope, remark, ..report }))
-    }
-
-    async fn status(
-        &self,
-        invocation: &Invocation<'_>,
-        selections: &Selections,
-        created: bool,
-    ) -> Reply {
-        let selected: Vec<&Cluster> = self.selected_clusters(selections).collect();
-        let label = async |cluster: &Cluster| match self.arn_of(cluster).await {
-            Ok(arn) => arn.to_string(),
-            // Its instances count as those of another cluster then.
-            Err(error) => format!("{} ({})", cluster.label(), arn_unknown(&error)),
-        };
-        let mut clusters = join_all(selected.iter().map(|cluster| label(cluster))).await;
-        // An entry with the name of a cluster may stand beside one with its ARN.
-        let mut seen = BTreeSet::new();
-        clusters.retain(|cluster| seen.insert(cluster.clone()));
-        let registries = self.registries_of(selected, None).await;
-        Reply::to_query(invocation.status(clusters, &registries, created).await)
-    }
-
-    async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
-        let registries = self.registries_of(self.selected_clusters(selections), None).await;
-        let mut checkups = Vec::new();
-        for cluster in self.selected_clusters(selections) {
-            let registry = &registries[&self.clients.registry_of(cluster)];
-            let checks = invocation.check_cluster(cluster, registry).await;
-            checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
-        }
-        Reply::to_query(Checkup::new(checkups))
-    }
-
-    async fn explain(
-        &self,
-        invocation: &Invocation<'_>,
-        selections: &Selections,
-        command: &Command,
-    ) -> Result<Reply, Error> {
-        let scope = &command.scope;
-        let (namespace, name) = (scope.namespace.clone(), scope.service.clone());
-        let service = ServiceRef::new(namespace.unwrap_or_default(), name.unwrap_or_default());
-        let Some(cluster) = self.selected_clusters(selections).next() else {
-            let configured = self.configured().labels();
-            return Err(UnknownCluster::NotNamed { configured }.into());
-        };
-        let registries = self.registries_of([cluster], None).await;
-        let registry = &registries[&self.clients.registry_of(cluster)];
-        Ok(Reply::to_query(invocation.explain(cluster, registry, &service).await?))
     }
 
     async fn purge(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
@@ -154,6 +110,42 @@ impl Function {
         selections: &Selections,
     ) -> impl Iterator<Item = &Cluster> {
         selections.iter().map(|(index, _)| &self.settings.clusters[index])
+    }
+}
+
+impl Run<'_> {
+    async fn status(&self, selections: &Selections, created: bool) -> Reply {
+        let label = async |cluster: &Cluster| match self.function.arn_of(cluster).await {
+            Ok(arn) => arn.to_string(),
+            // Its instances count as those of another cluster then.
+            Err(error) => format!("{} ({})", cluster.label(), arn_unknown(&error)),
+        };
+        let selected = self.function.selected_clusters(selections);
+        let mut clusters = join_all(selected.map(label)).await;
+        // An entry with the name of a cluster may stand beside one with its ARN.
+        let mut seen = BTreeSet::new();
+        clusters.retain(|cluster| seen.insert(cluster.clone()));
+        Reply::to_query(self.invocation.status(clusters, &self.registries, created).await)
+    }
+
+    async fn doctor(&self, selections: &Selections) -> Reply {
+        let mut checkups = Vec::new();
+        for cluster in self.function.selected_clusters(selections) {
+            let checks = self.invocation.check_cluster(cluster, self.registry(cluster)).await;
+            checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
+        }
+        Reply::to_query(Checkup::new(checkups))
+    }
+
+    async fn explain(&self, selections: &Selections, command: &Command) -> Result<Reply, Error> {
+        let Scope { namespace, service, .. } = command.scope.clone();
+        let service = ServiceRef::new(namespace.unwrap_or_default(), service.unwrap_or_default());
+        let Some(cluster) = self.function.selected_clusters(selections).next() else {
+            let configured = self.function.configured().labels();
+            return Err(UnknownCluster::NotNamed { configured }.into());
+        };
+        let answer = self.invocation.explain(cluster, self.registry(cluster), &service).await?;
+        Ok(Reply::to_query(answer))
     }
 }
 

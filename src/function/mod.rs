@@ -108,34 +108,27 @@ impl Function {
         deadline: Deadline,
     ) -> Reply {
         let before = self.clients.traffic();
-        let mut reply = Box::pin(self.handle(qualifier, payload, deadline)).await;
-        if let Some(report) = &mut reply.report {
-            report.traffic = self.clients.traffic().since(before);
-        }
-        reply
-    }
-
-    async fn handle(&self, qualifier: Option<&str>, payload: &Value, deadline: Deadline) -> Reply {
-        let invocation = match event::read(payload) {
-            Ok(invocation) => invocation,
-            Err(error) => return Reply::refused(error.into()),
-        };
-        match invocation {
-            event::Payload::Schedule => self.run_schedule(deadline).await,
-            event::Payload::Queue(messages) => {
+        let mut reply = match event::read(payload) {
+            Err(error) => Reply::refused(error.into()),
+            Ok(event::Payload::Schedule) => Box::pin(self.run_schedule(deadline)).await,
+            Ok(event::Payload::Queue(messages)) => {
                 let receipts = own_queue::receipts(&messages);
-                let (report, failed) = self.sync_messages(messages, deadline).await;
+                let (report, failed) = Box::pin(self.sync_messages(messages, deadline)).await;
                 let failed = self.returning(&receipts, failed);
                 self.postpone(&receipts, &failed, deadline).await;
                 Reply::to_queue(report, failed)
             }
-            event::Payload::AuditLog(messages) => {
-                Reply::to_schedule(self.sync_messages(messages, deadline).await.0)
+            Ok(event::Payload::AuditLog(messages)) => {
+                Reply::to_schedule(Box::pin(self.sync_messages(messages, deadline)).await.0)
             }
-            event::Payload::Direct(command) => {
+            Ok(event::Payload::Direct(command)) => {
                 Box::pin(self.direct(&command, qualifier, deadline)).await
             }
+        };
+        if let Some(report) = &mut reply.report {
+            report.traffic = self.clients.traffic().since(before);
         }
+        reply
     }
 
     async fn run_schedule(&self, deadline: Deadline) -> Reply {

@@ -257,14 +257,14 @@ fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Displ
 }
 
 /// A run over clusters, with the Cloud Maps that it reads.
-struct Run<'a> {
-    function: &'a Function,
-    invocation: &'a Invocation<'a>,
-    registries: Registries,
+pub(super) struct Run<'a> {
+    pub(super) function: &'a Function,
+    pub(super) invocation: &'a Invocation<'a>,
+    pub(super) registries: Registries,
 }
 
 impl Run<'_> {
-    fn registry(&self, cluster: &Cluster) -> &SharedRegistry {
+    pub(super) fn registry(&self, cluster: &Cluster) -> &SharedRegistry {
         &self.registries[&self.function.clients.registry_of(cluster)]
     }
 

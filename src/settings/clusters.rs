@@ -163,8 +163,9 @@ fn parse_cluster(entry: ClusterEntry, region: Option<&str>) -> Result<Cluster, S
     };
     let (arn, name, region) = identify(&object.cluster, region)?;
     let role = |arn: Option<String>| {
-        let role = arn.map(|arn| Role { arn, external_id: object.external_id.clone() });
-        role.map(check_role).transpose()
+        let external_id = object.external_id.clone();
+        let arn = arn.map(|it| super::parse(&it, role_arn, "not the ARN of a role")).transpose()?;
+        Ok::<_, String>(arn.map(|arn| Role { arn, external_id }))
     };
     let of_region = "the name of a Region, such as eu-central-1";
     let parse_region = |text: &str| is_region(text).then(|| text.to_owned());
@@ -215,11 +216,9 @@ fn identify(
     Ok((None, text.to_owned(), region.to_owned()))
 }
 
-fn check_role(role: Role) -> Result<Role, String> {
-    let well_formed = role.arn.starts_with("arn:aws")
-        && role.arn.contains(":role/")
-        && role.arn.bytes().all(|byte| byte.is_ascii_graphic());
-    if well_formed { Ok(role) } else { Err(format!("{:?} is not the ARN of a role", role.arn)) }
+fn role_arn(text: &str) -> Option<String> {
+    let is_role = text.starts_with("arn:aws") && text.contains(":role/");
+    (is_role && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| text.to_owned())
 }
 
 /// The parsed value of a field, if the object has it.

@@ -181,10 +181,7 @@ impl Clustersets<'_> {
 
 async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {
     let of_us = owner.selector();
-    for kind in [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice] {
-        if kubernetes.has_objects(kind, &of_us).await.unwrap_or_default() {
-            return true;
-        }
-    }
-    false
+    let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice];
+    let has = async |kind| kubernetes.has_objects(kind, &of_us).await.unwrap_or_default();
+    stream::iter(kinds).any(has).await
 }
