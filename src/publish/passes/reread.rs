@@ -17,7 +17,7 @@ impl Turn<'_> {
     /// The scope of the read before the next pass; `None` if no pass follows.
     pub(super) fn next_read(&mut self) -> Option<RereadScope> {
         let may_go_on = self.may_go_on();
-        let is_refused = !self.has_met_changes() && !self.refused.is_empty();
+        let is_refused = self.contested.is_empty() && !self.refused.is_empty();
         if !may_go_on && !is_refused {
             return None;
         }
@@ -28,13 +28,8 @@ impl Turn<'_> {
         (may_go_on && self.has_more_to_do()).then(|| self.reread())
     }
 
-    /// Whether others have changed what the turn is about, so that it is planned again.
-    fn has_met_changes(&self) -> bool {
-        !self.contested.is_empty() || !self.outdated.is_empty()
-    }
-
     fn may_go_on(&self) -> bool {
-        if self.has_met_changes() {
+        if !self.contested.is_empty() {
             return !self.rechecked && self.pass < CONTESTED_PASSES;
         }
         let renames = !self.observation.registry.capacity.is_empty();
@@ -56,14 +51,14 @@ impl Turn<'_> {
     fn has_more_to_do(&self) -> bool {
         let may_be_due = |change: &Change| change.waits_for().is_none();
         let first = self.pass == 1 && self.refused.is_empty();
-        self.has_met_changes()
+        !self.contested.is_empty()
             || self.progress && self.observation.registry.capacity.has_freed()
             || self.open.iter().any(|change| first || self.progress || may_be_due(change))
     }
 
     /// The scope that the open changes rest on.
     fn reread(&self) -> RereadScope {
-        let others = [&self.contested, &self.outdated, &self.refused].into_iter().flatten();
+        let others = [&self.contested, &self.refused].into_iter().flatten();
         let open = self.open.iter().chain(others);
         self.observation.scope_of_turn(&self.services, open, self.is_part)
     }
@@ -73,7 +68,6 @@ impl Turn<'_> {
         let mut plan = self.task.plan(&read);
         self.observation = read;
         self.note_found();
-        self.outdated.clear();
         let open: Vec<Change> = self.take_open();
         // A plan between the passes may not judge again, and says nothing of the guard's note then.
         self.observation.keep_notes(&open, &mut plan);

@@ -38,10 +38,9 @@ pub struct Turn<'a> {
     pub open: Vec<Change>,
     /// The Cloud Map services that this turn created.
     pub(super) created: BTreeSet<ServiceKey>,
-    /// The changes that conflicted with another writer.
+    /// The changes that conflicted with another writer, and registrations that were left out since their endpoints have
+    /// changed.
     pub(super) contested: Vec<Change>,
-    /// Registrations that were left out, since their endpoints have changed.
-    pub(super) outdated: Vec<Change>,
     /// Registrations for which Cloud Map had no capacity.
     pub(super) refused: Vec<Change>,
     /// The Cloud Map services that may have other settings than this process remembers, with the pass that found it.
@@ -88,7 +87,6 @@ impl<'a> Turn<'a> {
             observation,
             open,
             contested: Vec::new(),
-            outdated: Vec::new(),
             refused: Vec::new(),
             doubted: BTreeMap::new(),
             pass: 1,
@@ -187,8 +185,7 @@ impl<'a> Turn<'a> {
             }
             Effect::HeldBack(reason) => self.settle(change, Err(reason)),
             Effect::Is(outcome) => self.settle(change, Ok(outcome)),
-            Effect::Contested => self.contested.push(change),
-            Effect::Outdated => self.outdated.push(change),
+            Effect::Contested | Effect::Outdated => self.contested.push(change),
             Effect::Created(arn) => {
                 self.note_created(&change, arn);
                 self.created.insert(change.place().key.clone());

@@ -1,5 +1,5 @@
 //! Services that share a name, in their turns: the changes of the others that each waits for, the Services that take
-//! one turn together, and the capacity that one leaves to another.
+//! one turn together, the capacity that one leaves to another, and the end of a turn with changes that are left.
 
 use insta::assert_snapshot;
 
@@ -8,8 +8,9 @@ use super::world::{
     Kubernetes, World, foreign, named, ours, own, pod, service, tagged, tell, with,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
-use crate::model::{Health, KnownHealth, ServiceRef};
-use crate::publish::plan::{Holders, Rules, ServiceLimit, in_turns};
+use crate::model::{Health, KnownHealth, Outcome, Selection, ServiceRef};
+use crate::publish::passes::{Effect, Step, Turn};
+use crate::publish::plan::{Holders, Rules, ServiceLimit, Task, in_turns, plan};
 
 #[test]
 fn a_sync_of_one_of_them_leaves_the_instances_of_the_other_alone() {
@@ -175,4 +176,25 @@ fn last_instance_of_a_sharer_stays_until_the_pod_of_both_is_found() {
     shop/old: rewrite http/web a: cloud-map-sync/service gone -> old
     shop/young: deregister http/web b: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
+}
+
+/// Its endpoint changed before it was made, and the turn ends before it is planned again.
+#[test]
+fn registration_that_was_left_out_is_reported() {
+    let world = World::of(old(&["10.0.0.1"])).dns("web", []);
+    let failed = Outcome::failed("the cluster does not answer");
+    for read in [None, Some(&failed)] {
+        let observed = world.observed(&Selection::Everything);
+        let mut turn = Turn::of(Task::Sync, &observed, plan(&observed).changes, None);
+        let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
+        changes.into_iter().for_each(|change| turn.record(change, Effect::Outdated));
+        if let Some(outcome) = read {
+            assert!(matches!(turn.next(true), Step::Read(_)));
+            turn.fail(outcome);
+        }
+        assert!(matches!(turn.next(read.is_some()), Step::Done));
+        let settled = turn.into_results().applied;
+        let outcomes: Vec<_> = settled.into_iter().map(|it| it.outcome).collect();
+        assert_eq!(outcomes, [Ok(read.cloned().unwrap_or_else(Outcome::out_of_time))]);
+    }
 }
