@@ -72,8 +72,7 @@ async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothin
 
 #[tokio::test]
 async fn adoption_that_cloud_map_refuses_leaves_ours_beside_the_instance() {
-    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
     let service = fleet.cloud_map.service_id("prod.local", "web");
     fleet.put(&service, "hand-1", &hand_made("10.0.1.1"));
     fleet.cloud_map.allow_adoption(&[(&service, "hand-1")]);

@@ -10,7 +10,6 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::queue::{batch_of, take_bodies};
 use crate::run::{report, writes};
-use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 
 use testbed::function::{event, invoke};
@@ -35,8 +34,7 @@ impl World {
         fleet.web("web", "prod", &["10.0.1.1"]);
         fleet.web("gone", "prod", &["10.0.3.1"]);
         web_of(&green, "api", "prod", &["10.0.2.1"]);
-        let queue = fleet.sandbox.queue("own");
-        queue.allow(ROLE_ARN);
+        let queue = fleet.sandbox.own_queue();
         let world = Self { fleet, green, queue, clock: StandInClock::new() };
         world.round(&world.function(&[]).await).await;
         world.fleet.cluster.delete_service("shop", "gone");
@@ -93,8 +91,7 @@ async fn empty_service_is_deleted_by_the_cleanup_alone_and_once() {
     assert!(!world.exists("gone") && world.exists("web") && world.exists("api"));
 
     world.fleet.cloud_map.forget_calls();
-    let again = clean_up(&function).await;
-    assert_eq!(again.to_string(), "cleaned up: nothing to do\n");
+    assert_eq!(clean_up(&function).await.to_string(), "cleaned up: nothing to do\n");
     assert_eq!(world.fleet.cloud_map.writes(), 0);
 }
 

@@ -82,8 +82,7 @@ async fn registry_that_cannot_be_reached_stops_only_the_clusters_that_are_kept_i
 
     let function = fleet.function_with(&[("CLUSTERS", &with("shared-secret").to_string())]).await;
     converge(&fleet, &function).await;
-    let service = far.service_id("prod", "web");
-    assert_eq!(far.instances(&service).len(), 1);
+    assert_eq!(far.instances(&far.service_id("prod", "web")).len(), 1);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
@@ -187,8 +186,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
     let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), "444455556666".to_owned());
     let identity = ClusterIdentity { name, region, account };
     let far = identity.arn();
-    let server = fleet.sandbox.add_cluster(identity, role).await;
-    web_of(&server, "web", "prod", &["10.0.2.1"]);
+    web_of(&fleet.sandbox.add_cluster(identity, role).await, "web", "prod", &["10.0.2.1"]);
     watch_over(fleet, &[own.clone(), far.clone()]);
     let entries = json!(["twin", { "cluster": far, "roleArn": role }]);
     (own, far, entries)
@@ -198,8 +196,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
 async fn full_syncs_of_two_clusters_of_one_name_are_queued_so_that_each_is_served() {
     let fleet = Fleet::start().await;
     let (_, _, entries) = twins(&fleet).await;
-    let queue = fleet.sandbox.queue("own");
-    queue.allow(ROLE_ARN);
+    let queue = fleet.sandbox.own_queue();
     let settings = [("CLUSTERS", entries.to_string()), ("FAN_OUT", queue.url().to_owned())];
     let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
     let function = fleet.function_with(&settings).await;
@@ -276,8 +273,7 @@ async fn cluster_of_another_account_and_region_is_read_with_its_role() {
         json!([{ "cluster": arn, "roleArn": READER, "externalId": external_id }]).to_string()
     };
 
-    let refused = fleet.function_with(&[("CLUSTERS", &with("wrong"))]).await;
-    let report = sync(&refused).await;
+    let report = sync(&fleet.function_with(&[("CLUSTERS", &with("wrong"))]).await).await;
     assert!(problem(&report, "far").contains("AssumeRole"), "{report}");
 
     let function = fleet.function_with(&[("CLUSTERS", &with("shared-secret"))]).await;

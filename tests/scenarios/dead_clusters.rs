@@ -47,8 +47,7 @@ impl World {
             web_of(&green, name, namespace, &addresses);
         }
         let world = Self { fleet, green, arn, clock: StandInClock::new() };
-        let function = world.function(&[]).await;
-        Box::pin(converge(&world.fleet, &function)).await;
+        Box::pin(converge(&world.fleet, &world.function(&[]).await)).await;
         world.fleet.cloud_map.forget_calls();
         world
     }
@@ -213,8 +212,7 @@ async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() 
     let mut of_far = world.fleet.ours("web", "10.0.4.1");
     of_far.insert("cloud-map-sync/cluster".into(), far.into());
     of_far.insert(NOTE.into(), "2026-01-01T00:00:00Z".into());
-    let cart = world.fleet.cloud_map.service_id("prod", "cart");
-    world.fleet.put(&cart, "of-far", &of_far);
+    world.fleet.put(&world.fleet.cloud_map.service_id("prod", "cart"), "of-far", &of_far);
 
     let both = [&blue, far, &world.arn].map(String::from).join(",");
     let report = sync(&world.function(&[WEEK, ("CLUSTERS", &both)]).await).await;

@@ -87,8 +87,7 @@ async fn registry_with_a_role_of_its_own_has_its_own_rights() {
 
     sync(&fleet.function_with(&[NO_RIGHTS, ("CLUSTERS", &clusters)]).await).await;
 
-    let service = far.service_id("prod.local", "web");
-    assert_eq!(far.instances(&service).len(), 1);
+    assert_eq!(far.instances(&far.service_id("prod.local", "web")).len(), 1);
 }
 
 #[tokio::test]

@@ -162,8 +162,7 @@ async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
 async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_to_write() {
     let fleet = fleet().await;
     fleet.cloud_map.deny("GetOperation");
-    let settings = [("DRY_RUN", "true")];
-    let checkup = doctor(&fleet, &settings).await;
+    let checkup = doctor(&fleet, &[("DRY_RUN", "true")]).await;
     let said = checkup.to_string();
     assert!(said.contains("prod needs up to 1 instances; the quota is 2000\n"), "{said}");
     assert!(checkup.ok && said.contains("  = cloud map  DRY_RUN is true: "), "{said}");

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, attributes};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, failures, message};
-use crate::run::{converge, sync, writes};
+use crate::run::{converge, counts, sync, writes};
 use testbed::ACCOUNT;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
@@ -94,10 +94,6 @@ pub fn change_of(file: &str, service: &str, time: Timestamp) -> Value {
     event
 }
 
-fn counts(calls: &[(&str, usize)]) -> BTreeMap<String, usize> {
-    calls.iter().map(|(call, count)| ((*call).to_owned(), *count)).collect()
-}
-
 fn dropped(answer: &Answer) -> Vec<String> {
     let report = answer.report.as_ref().expect("a report");
     report.dropped.iter().map(|it| format!("{} {}", it.message, it.reason)).collect()
@@ -112,7 +108,7 @@ async fn deregistered_address_is_registered_again_and_nothing_else_is_read() {
 
     assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
     let calls = [("GetOperation", 1), ("ListInstances", 1), ("RegisterInstance", 1)];
-    assert_eq!(scene.calls(), counts(&calls));
+    assert_eq!(scene.calls(), counts(calls));
 }
 
 #[tokio::test]
@@ -132,7 +128,7 @@ async fn cold_process_reads_the_service_that_it_does_not_know_and_nothing_else()
         ("ListNamespaces", 1),
         ("RegisterInstance", 1),
     ];
-    assert_eq!(scene.calls(), counts(&calls));
+    assert_eq!(scene.calls(), counts(calls));
 }
 
 #[tokio::test]
@@ -145,7 +141,7 @@ async fn what_a_cold_process_cannot_tell_waits_for_the_full_sync() {
     scene.deliver(&scene.event("sqs-drift-instance", &scene.id("web"))).await;
 
     let calls = [("GetService", 1), ("ListInstances", 1), ("ListNamespaces", 1)];
-    assert_eq!(scene.calls(), counts(&calls));
+    assert_eq!(scene.calls(), counts(calls));
     sync(&scene.function).await;
     assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
 }
@@ -159,7 +155,7 @@ async fn attribute_of_another_party_costs_a_look_and_one_of_ours_is_written_agai
     changed.extend(attributes(&[("team", "checkout")]));
     scene.fleet.put(&id, &instance, &changed);
     scene.deliver(&scene.event("sqs-drift-instance", &id)).await;
-    assert_eq!(scene.calls(), counts(&[("ListInstances", 1)]));
+    assert_eq!(scene.calls(), counts([("ListInstances", 1)]));
 
     scene.clock.advance(20 * SECOND);
     changed.extend(attributes(&[("AWS_INSTANCE_IPV4", "10.9.9.9")]));
@@ -199,7 +195,7 @@ async fn deleted_service_is_made_again_and_one_that_is_made_for_a_claim_is_fille
         ("ListTagsForResource", 1),
         ("RegisterInstance", 1),
     ];
-    assert_eq!(scene.calls(), counts(&calls));
+    assert_eq!(scene.calls(), counts(calls));
 }
 
 #[tokio::test]
@@ -211,7 +207,7 @@ async fn list_of_namespaces_is_read_again_after_one_came_or_went() {
     assert_eq!(scene.calls().get("ListNamespaces"), None, "it stands for five minutes");
 
     scene.deliver(&scene.event("sqs-drift-namespace", "")).await;
-    assert_eq!(scene.calls(), counts(&[]));
+    assert_eq!(scene.calls(), counts([]));
 
     scene.clock.advance(MINUTE);
     sync(&scene.function).await;
@@ -251,7 +247,7 @@ async fn late_and_doubled_events_are_seen_by_one_look() {
         let (answer, log) = invoke_logged(&scene.function, &payload).await;
         assert_eq!(failures(&answer), [""; 0]);
         assert!(!log.iter().any(|line| line.contains("another party")), "{log:?}");
-        assert_eq!(scene.calls(), counts(&[]));
+        assert_eq!(scene.calls(), counts([]));
     }
 }
 
@@ -297,7 +293,7 @@ async fn ten_thousand_ids_cost_twenty_reads() {
         let answer = invoke(&scene.function, &batch(&records)).await;
 
         assert_eq!((failures(&answer), dropped(&answer)), (vec![], vec![]));
-        assert_eq!(scene.calls(), counts(&[("GetService", 20)]));
+        assert_eq!(scene.calls(), counts([("GetService", 20)]));
         assert_eq!(writes(&scene.fleet), [""; 0]);
     }
 }
@@ -311,7 +307,7 @@ async fn what_is_of_no_cluster_costs_nothing() {
 
     for file in ["sqs-drift-instance", "sqs-drift-tags"] {
         scene.deliver(&scene.event(file, &ecs)).await;
-        assert_eq!(scene.calls(), counts(&[]), "{file}");
+        assert_eq!(scene.calls(), counts([]), "{file}");
     }
 }
 
@@ -398,6 +394,5 @@ async fn event_of_the_account_and_region_of_a_registry_is_looked_up_there_with_i
     assert_eq!(far.instances(&id).len(), 2);
     event["detail"]["requestParameters"]["serviceId"] = json!("srv-unknown");
     event["account"] = json!(ACCOUNT);
-    let answer = scene.deliver(&event).await;
-    assert_eq!(dropped(&answer), ["drift unknown_registry"]);
+    assert_eq!(dropped(&scene.deliver(&event).await), ["drift unknown_registry"]);
 }

@@ -75,8 +75,7 @@ async fn changed_instances_are_news_for_each_service_and_name() {
 async fn setting_leaves_out_news_or_all_events() {
     for (setting, warnings, news) in [("all", 1, 1), ("warnings", 1, 0), ("none", 0, 0)] {
         let fleet = two_claimants().await;
-        let settings = [("CLUSTERS", "blue"), ("EVENTS", setting)];
-        sync(&fleet.function_with(&settings).await).await;
+        sync(&fleet.function_with(&[("CLUSTERS", "blue"), ("EVENTS", setting)]).await).await;
         let counts = [told(&fleet).len(), of_type(&fleet, "Normal").len()];
         assert_eq!(counts, [warnings, news], "{setting}");
     }

@@ -140,8 +140,7 @@ async fn shared_name() -> Fleet {
 }
 
 async fn status(fleet: &Fleet, command: Value) -> Value {
-    let answer = invoke(&fleet.function().await, &command).await;
-    answer.response.expect("a status")
+    invoke(&fleet.function().await, &command).await.response.expect("a status")
 }
 
 #[tokio::test]

@@ -23,8 +23,7 @@ const HALF: (&str, &str) = ("QUOTA_SHARE", "0.5");
 
 /// The function with a queue of its own.
 async fn with_queue(fleet: &Fleet) -> (Function, Queue) {
-    let queue = fleet.sandbox.queue("own");
-    queue.allow(ROLE_ARN);
+    let queue = fleet.sandbox.own_queue();
     let url = queue.url().to_owned();
     (fleet.function_with(&[("FAN_OUT", &url), HALF]).await, queue)
 }

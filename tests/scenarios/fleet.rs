@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
 
+use crate::run::converged;
 use testbed::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use testbed::kubernetes::{ClusterIdentity, Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION, Sandbox};
@@ -51,6 +52,13 @@ impl Fleet {
         let fleet = Self::start().await;
         fleet.web(name, namespace, addresses);
         fleet
+    }
+
+    /// The same, with a process of the function that has registered it.
+    pub async fn in_step(name: &str, namespace: &str, addresses: &[&str]) -> (Self, Function) {
+        let fleet = Self::with_web(name, namespace, addresses).await;
+        let function = converged(&fleet).await;
+        (fleet, function)
     }
 
     /// With a second cluster, as [`Fleet::green`] makes it.

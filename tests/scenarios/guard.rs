@@ -31,21 +31,19 @@ const SHOPS: [&str; 4] = ["cart", "mail", "pay", "web"];
 
 impl Shops {
     async fn start() -> Self {
-        let fleet = Fleet::start().await;
-        Self::open(&fleet);
-        let clock = StandInClock::new();
-        let function = fleet.function().await.with_clock(clock.clock());
-        converge(&fleet, &function).await;
-        Self { fleet, clock, function }
+        Self::started(Fleet::start().await).await
     }
 
     /// The same world, registered into services that somebody else made.
     async fn start_in_services_of_others() -> Self {
         let fleet = Fleet::start().await;
         for name in SHOPS {
-            let kind = testbed::cloud_map::ServiceKind::Http;
-            fleet.cloud_map.service(&fleet.http, name, kind);
+            fleet.cloud_map.ensure_service("prod", name);
         }
+        Self::started(fleet).await
+    }
+
+    async fn started(fleet: Fleet) -> Self {
         Self::open(&fleet);
         let clock = StandInClock::new();
         let function = fleet.function().await.with_clock(clock.clock());
@@ -55,8 +53,7 @@ impl Shops {
 
     fn open(fleet: &Fleet) {
         for (index, name) in SHOPS.into_iter().enumerate() {
-            let addresses = addresses(index);
-            fleet.web(name, "prod", &addresses.each_ref().map(String::as_str));
+            fleet.web(name, "prod", &addresses(index).each_ref().map(String::as_str));
         }
     }
 
@@ -402,8 +399,7 @@ async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
         }
         shops.clock.advance(WAIT);
     }
-    let confirm = json!({ "action": "confirm", "cluster": "blue" });
-    report(&shops.function, &confirm).await;
+    report(&shops.function, &json!({ "action": "confirm", "cluster": "blue" })).await;
     assert_eq!(shops.registered(), 0);
 }
 

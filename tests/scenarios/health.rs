@@ -122,8 +122,7 @@ async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
     pods(&fleet, &[ready, ready]);
     let report = sync(&function).await;
     assert!(!report.ok && report.to_string().contains("InstanceNotFound"), "{report}");
-    let service = fleet.cloud_map.service_id("prod", "web");
-    fleet.cloud_map.health_is_known(&service);
+    fleet.cloud_map.health_is_known(&fleet.cloud_map.service_id("prod", "web"));
     converge(&fleet, &function).await;
     assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
 }

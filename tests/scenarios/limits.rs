@@ -25,8 +25,7 @@ fn addresses(from: usize, count: usize) -> Vec<String> {
 /// Gives a Service of `shop`, which claims its own name in `prod`, so many pods from a number on.
 fn give(fleet: &Fleet, service: &str, from: usize, count: usize) {
     fleet.service(annotated(service, "prod", service));
-    let addresses = addresses(from, count);
-    fleet.pods(service, &refs(&addresses));
+    fleet.pods(service, &refs(&addresses(from, count)));
 }
 
 /// A service of `prod` with so many tasks of ECS.
@@ -52,8 +51,7 @@ fn limit(fleet: &Fleet, instances_per_namespace: usize) {
 }
 
 fn ours(fleet: &Fleet, service: &str) -> BTreeSet<String> {
-    let instances = fleet.instances("prod", service).into_keys();
-    instances.filter(|id| id.starts_with("ip-")).collect()
+    fleet.instances("prod", service).into_keys().filter(|id| id.starts_with("ip-")).collect()
 }
 
 /// The changes in order, equal ones that follow one another counted.
@@ -206,8 +204,7 @@ fn refused(fleet: &Fleet) -> usize {
 
 #[tokio::test]
 async fn limit_that_also_refuses_a_pod_under_the_id_of_another_one_is_reported() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
     fleet.pods("web", &["10.0.1.2"]);
     let full = FaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
     fleet.cloud_map.inject(Fault::on("RegisterInstance", full).always());

@@ -103,8 +103,7 @@ async fn what_is_held_back_is_logged_when_it_begins_and_when_it_ends() {
     let settings = [("POLICY", "create-only")];
     let function = fleet.function_with(&settings).await;
     let invalid = FaultKind::Error(400, "InvalidInput", "Not like this");
-    let invalid = Fault::on("RegisterInstance", invalid).service(&refused);
-    fleet.cloud_map.inject(invalid.always());
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", invalid).service(&refused).always());
     let schedule = event("schedule-eventbridge-scheduler");
     let (_, first) = invoke_logged(&function, &schedule).await;
     assert_eq!(held_back(&first), ["InvalidInput"]);

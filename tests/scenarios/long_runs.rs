@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, refs};
 use crate::limits::like_the_real_one;
-use crate::run::{converge, converged, settled, sync};
+use crate::run::{converge, settled, sync};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -150,8 +150,7 @@ async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
     let (fleet, green) = Fleet::with_green().await;
     give_pods(&fleet, 20, 1);
     for service in 0..20 {
-        let name = format!("web-{service}");
-        fleet.cloud_map.service(&fleet.http, &name, ServiceKind::Http);
+        fleet.cloud_map.service(&fleet.http, &format!("web-{service}"), ServiceKind::Http);
     }
     for service in 0..5 {
         let name = format!("green-{service}");
@@ -185,8 +184,7 @@ async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
 
 #[tokio::test(start_paused = true)]
 async fn pod_that_comes_back_while_its_instance_is_deregistered_is_registered_in_the_same_run() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
     fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(2));
     fleet.pods("web", &[]);
     fleet.cloud_map.forget_calls();

@@ -11,7 +11,6 @@ use crate::fleet::Fleet;
 use crate::queue::batch_of;
 use crate::run;
 use crate::run::sync_of;
-use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, event, invoke};
@@ -55,8 +54,7 @@ async fn every_try_of_every_call_is_counted_and_so_is_what_cloud_map_throttles()
 async fn with_fan_out_each_cluster_has_a_zero_when_it_is_queued_and_a_one_when_its_run_was_good() {
     let fleet = Fleet::start().await;
     fleet.green().await;
-    let queue = fleet.sandbox.queue("own");
-    queue.allow(ROLE_ARN);
+    let queue = fleet.sandbox.own_queue();
     let clusters = r#"["blue", {"cluster": "green", "page": false}]"#;
     let settings = [("FAN_OUT", queue.url()), ("CLUSTERS", clusters)];
     let function = fleet.function_with(&settings).await;
@@ -111,8 +109,7 @@ async fn what_a_cluster_left_behind_is_counted() {
     fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
     let full = json!({ "action": "sync" });
-    let both = fleet.function().await;
-    assert_eq!(told(&both, &full).await["Orphans"], 0);
+    assert_eq!(told(&fleet.function().await, &full).await["Orphans"], 0);
     let green = fleet.function_with(&[("CLUSTERS", "green")]).await;
     assert_eq!(told(&green, &full).await["Orphans"], 2);
 }

@@ -104,8 +104,7 @@ async fn namespace_in_deletion_is_held_back_by_its_name_until_that_is_free() {
     let fleet = Fleet::start().await;
     let deleted_name_stays = Duration::from_secs(40);
     fleet.cloud_map.behave(Behaviour { deleted_name_stays, ..Behaviour::default() });
-    let old = fleet.cloud_map.namespace("team", NamespaceKind::Http);
-    fleet.cloud_map.remove_namespace(&old);
+    fleet.cloud_map.remove_namespace(&fleet.cloud_map.namespace("team", NamespaceKind::Http));
     fleet.web("web", "team", &["10.0.1.1"]);
     let function = creating(&fleet).await;
 
@@ -172,8 +171,7 @@ async fn namespace_that_has_another_id_now_is_looked_for_at_once() {
         fleet.web("web", "team", &["10.0.1.1"]);
         fleet.web("cart", "prod", &["10.0.1.2"]);
         let function = converged(&fleet).await;
-        let service = fleet.cloud_map.service_id("team", "web");
-        fleet.cloud_map.remove_service(&service);
+        fleet.cloud_map.remove_service(&fleet.cloud_map.service_id("team", "web"));
         fleet.cloud_map.remove_namespace(&old);
         assert_ne!(create(), old);
 
@@ -192,8 +190,7 @@ async fn what_is_created_has_the_tags_of_the_settings_beside_ours() {
     let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.web("cart", "team", &["10.0.1.2"]);
     let settings = [("CREATE_NAMESPACES", "true"), ("CREATE_TAGS", "team=shop, cost-center=4711")];
-    let function = fleet.function_with(&settings).await;
-    converge(&fleet, &function).await;
+    converge(&fleet, &fleet.function_with(&settings).await).await;
 
     let tags = [("cloud-map-sync/owner", OWNER), ("cost-center", "4711"), ("team", "shop")];
     let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();

@@ -9,8 +9,7 @@ use testbed::function::invoke;
 
 #[tokio::test]
 async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
     fleet.cloud_map.forget_calls();
     // While the new pod is being registered the old one comes back.
     let slow = FaultKind::Late(std::time::Duration::from_millis(400));

@@ -155,8 +155,7 @@ async fn purge_looks_into_every_cloud_map_of_the_settings_and_into_the_functions
 async fn region_of_the_function_spelled_out_is_no_second_cloud_map() {
     let (fleet, _) = shared_name().await;
     let blue = json!([{ "cluster": "blue", "registryRegion": REGION }]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &blue)]).await;
-    let report = purge(&function, "blue").await;
+    let report = purge(&fleet.function_with(&[("CLUSTERS", &blue)]).await, "blue").await;
     assert_eq!((report.clusters.len(), report.counts.deregistered), (1, 3), "{report}");
     assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::fleet::Fleet;
 use crate::queue::{batch_about, failed_messages, failures};
-use crate::run::{converge, converged, documents, held_back, said_of, settled, sync, synced};
+use crate::run::{converge, documents, held_back, said_of, settled, sync, synced};
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 use testbed::function::{event, invoke};
@@ -26,8 +26,7 @@ fn metric(report: &Report, name: &str) -> Value {
 
 #[tokio::test]
 async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again() {
-    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
     fleet.pods("web", &["10.0.1.1"]);
     let refused = FaultKind::OperationFails("INVALID_CHANGE_BATCH");
     fleet.cloud_map.inject(Fault::on("DeregisterInstance", refused));
@@ -89,8 +88,7 @@ async fn service_that_cannot_be_created_as_asked_is_held_back_and_its_endpoints_
 
 #[tokio::test]
 async fn any_other_call_that_is_invalid_is_a_failed_change() {
-    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod.local", &["10.0.1.1", "10.0.1.2"]).await;
     fleet.pods("web", &["10.0.1.1"]);
     fleet.annotate("web", "ttl", "15");
     for operation in ["DeregisterInstance", "UpdateService"] {

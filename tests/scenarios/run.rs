@@ -1,5 +1,6 @@
 //! Verbs that start the function, and what its report and its calls to Cloud Map say of a run.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use cloud_map_sync::function::Function;
@@ -133,4 +134,9 @@ pub fn writes(fleet: &Fleet) -> Vec<String> {
             format!("{} {name}", call.operation)
         })
         .collect()
+}
+
+/// So many calls by operation.
+pub fn counts<'a>(calls: impl IntoIterator<Item = (&'a str, usize)>) -> BTreeMap<String, usize> {
+    calls.into_iter().map(|(operation, count)| (operation.to_owned(), count)).collect()
 }

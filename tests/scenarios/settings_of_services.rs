@@ -60,8 +60,7 @@ async fn update_that_another_party_is_at_is_decided_again_on_what_that_brought()
     for (other, made) in [(15, 0), (30, 1)] {
         let fleet = drifted("15").await;
         fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(2));
-        let service = fleet.cloud_map.service_id("prod.local", "web");
-        fleet.cloud_map.begin_update(&service, other);
+        fleet.cloud_map.begin_update(&fleet.cloud_map.service_id("prod.local", "web"), other);
 
         let report = synced(&fleet.function().await).await;
 
@@ -103,8 +102,7 @@ async fn service_that_ecs_service_connect_manages_is_held_back() {
 
 /// `web` in `prod.local`, created by the function with a pod; the function knows it.
 async fn in_step() -> (Fleet, Function, String) {
-    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
     let web = fleet.cloud_map.service_id("prod.local", "web");
     (fleet, function, web)
 }
@@ -179,8 +177,7 @@ async fn what_another_process_registered_for_the_records_that_came_back_is_not_r
     for _ in 0..2 {
         sync(&function).await;
     }
-    let web = fleet.cloud_map.service_id("prod.local", "web");
-    make_again(&fleet, &web, RecordType::A);
+    make_again(&fleet, &fleet.cloud_map.service_id("prod.local", "web"), RecordType::A);
     let report = sync(&fleet.function().await).await;
     assert_eq!(report.counts.registered, 2, "{report}");
 

@@ -150,8 +150,7 @@ async fn list_without_its_member_is_no_empty_list() {
         ("ListServices", "Services"),
         ("ListInstances", "Instances"),
     ] {
-        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-        let function = converged(&fleet).await;
+        let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
         fleet.pods("web", &["10.0.1.2"]);
         fleet.cloud_map.forget_calls();
         fleet.cloud_map.inject(Fault::on(operation, FaultKind::Empty).always());
@@ -167,8 +166,7 @@ async fn list_without_its_member_is_no_empty_list() {
 
 #[tokio::test]
 async fn tags_without_their_member_are_no_missing_tags() {
-    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "ttl", "15");
     fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Empty).always());
     let report = sync(&function).await;
@@ -184,8 +182,7 @@ async fn answer_that_is_no_service_object_does_not_say_that_the_service_is_gone(
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"spec":{},"status":"Success"}"#,
         r#"[{"name":"web"},{}]"#,
     ] {
-        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-        let function = converged(&fleet).await;
+        let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
         let path = "/api/v1/namespaces/shop/services/web";
         fleet.cluster.fail(ClusterFault::always(path, ClusterFaultKind::Json(body)));
         assert_eq!(failed_messages(&function, "web").await, ["web"], "{body}");

@@ -11,7 +11,7 @@ use super::many::Many;
 use super::{Members, exported, imported, in_full, part, pods, service, web, writes};
 use crate::fleet::Fleet;
 use crate::queue::{batch_about, failures};
-use crate::run::{sync, synced};
+use crate::run::{counts, sync, synced};
 use testbed::cloud_map::Call;
 use testbed::function::invoke;
 use testbed::kubernetes::ClusterIp;
@@ -48,8 +48,9 @@ async fn pod_that_changed_costs_three_reads_there_and_three_reads_and_a_patch_in
         tell(&many.function, "web").await;
 
         // One of each member for its record; the source's own is compared with what it should be.
-        let calls = [("GetInstance", count), ("GetOperation", 1), ("ListInstances", 1)];
-        assert_eq!(many.cloud_map(), Many::of(&[&calls[..], &[("RegisterInstance", 1)]].concat()));
+        let reads = [("GetInstance", count), ("GetOperation", 1), ("ListInstances", 1)];
+        let calls = reads.into_iter().chain([("RegisterInstance", 1)]);
+        assert_eq!(many.cloud_map(), counts(calls));
         let of_annotations = ["GET endpointslices?service-name=web", "GET services/web"];
         let of_export = [of_annotations[0], of_annotations[1], "GET serviceexports/web"];
         let mut source = [&of_annotations[..], &of_export, &IMPORTED].concat();
@@ -70,7 +71,7 @@ async fn message_about_a_service_without_an_export_lists_nothing() {
     tell(&many.function, "plain").await;
 
     // One of each member for its record.
-    assert_eq!(many.cloud_map(), Many::of(&[("GetInstance", 2)]));
+    assert_eq!(many.cloud_map(), counts([("GetInstance", 2)]));
     let lists = many.asked(0).into_iter().filter(|it| !it.contains("plain"));
     // The name of the derived Service, and the namespace, since there is no import.
     assert_eq!(

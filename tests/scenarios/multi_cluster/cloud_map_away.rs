@@ -40,8 +40,7 @@ impl Members {
 
     /// A run beside which Cloud Map does not answer, in a new process.
     async fn away(&self, scope: &serde_json::Value) -> cloud_map_sync::report::Report {
-        let process = self.serving("blue,green", &[]).await;
-        report(&process, scope).await
+        report(&self.serving("blue,green", &[]).await, scope).await
     }
 }
 
@@ -128,8 +127,7 @@ async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
 #[tokio::test]
 async fn cluster_that_was_no_member_before_exports_and_imports_nothing() {
     let members = Members::with_web(&["10.0.0.1"]).await;
-    let blue_alone = members.serving("blue", &[]).await;
-    assert!(sync(&blue_alone).await.ok);
+    assert!(sync(&members.serving("blue", &[]).await).await.ok);
     members.no_answers();
     exported_at(&members.green, web(), &["10.1.0.1"], LATER);
 

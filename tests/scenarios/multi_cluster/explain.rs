@@ -30,8 +30,7 @@ async fn export_that_is_as_it_should_be_has_no_problems() {
             "no problems found",
         ]);
     }
-    let of_blue = explain(&members, "blue", "web").await;
-    of_blue.assert_says(&[
+    explain(&members, "blue", "web").await.assert_says(&[
         "= service    clusterIP is 10.96.0.",
         "shop/web",
         "= export     the instances of the export",
@@ -42,8 +41,7 @@ async fn export_that_is_as_it_should_be_has_no_problems() {
         "= export     Ready True (Exported)",
         "= export     Conflict False (NoConflicts)",
     ]);
-    let of_green = explain(&members, "green", "web").await;
-    of_green.assert_says(&[
+    explain(&members, "green", "web").await.assert_says(&[
         "= service    none of this name in this cluster",
         "= export     no ServiceExport of",
     ]);

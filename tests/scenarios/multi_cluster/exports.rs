@@ -130,8 +130,7 @@ async fn export_that_is_not_allowed_any_more_keeps_no_record_under_a_former_id()
     let report = sync(&function).await;
 
     sync(&members.serving("green", &[]).await).await;
-    let import = members.green.service_import("shop", "web");
-    assert_eq!(import, None, "{}", in_full(&report));
+    assert_eq!(members.green.service_import("shop", "web"), None, "{}", in_full(&report));
 }
 
 pub fn conditions(cluster: &KubernetesServer, name: &str) -> [String; 2] {
@@ -145,8 +144,7 @@ fn addresses(count: usize) -> Vec<String> {
 
 pub fn export_of_many(members: &Members, name: &str, count: usize) {
     let service = service(name);
-    let addresses = addresses(count);
-    exported(&members.blue, service, &refs(&addresses));
+    exported(&members.blue, service, &refs(&addresses(count)));
 }
 
 /// Makes a Service of any type into one of type ExternalName.

@@ -70,8 +70,7 @@ impl Members {
 
     fn amber_has_all(&self) {
         for (index, name) in NAMES.into_iter().enumerate() {
-            let addresses = eight(index);
-            self.amber(name, &refs(&addresses));
+            self.amber(name, &refs(&eight(index)));
         }
     }
 
@@ -164,8 +163,7 @@ async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
     let members = Members::start().await;
     for (index, name) in NAMES.into_iter().enumerate() {
         let service = service(name);
-        let addresses = eight(index);
-        exported(&members.blue, service, &refs(&addresses));
+        exported(&members.blue, service, &refs(&eight(index)));
     }
     members.converge().await;
     for name in NAMES {

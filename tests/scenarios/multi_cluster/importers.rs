@@ -101,8 +101,7 @@ async fn two_clusters_of_one_id_that_only_import_are_distinguished() {
 
     for payload in [whole(), json!({ "action": "sync", "cluster": "blue" })] {
         let report = report(&other, &payload).await;
-        let reasons = obstacles(&report, "blue");
-        assert_eq!(reasons, ["ClusterIdTaken"], "{}", in_full(&report));
+        assert_eq!(obstacles(&report, "blue"), ["ClusterIdTaken"], "{}", in_full(&report));
     }
 
     assert_eq!(writes(&members.blue), [""; 0]);
@@ -238,8 +237,7 @@ async fn export_stays_though_the_record_of_its_cluster_says_that_it_only_imports
     members.clock.advance(Duration::from_mins(2));
 
     for step in ["the record of green is read again", "it is remembered"] {
-        let of_blue = sync_of("blue", "web");
-        let report = report(&both, &of_blue).await;
+        let report = report(&both, &sync_of("blue", "web")).await;
         assert_eq!(imports(), before, "{step}: {}", in_full(&report));
     }
 }
@@ -247,8 +245,7 @@ async fn export_stays_though_the_record_of_its_cluster_says_that_it_only_imports
 #[tokio::test]
 async fn message_reads_no_record_of_a_cluster_that_only_imports() {
     let (members, _) = Members::of_an_importer().await;
-    let clusters = format!("[\"blue\", {}", &GREEN[1..]);
-    let both = members.serving(&clusters, &[]).await;
+    let both = members.serving(&format!("[\"blue\", {}", &GREEN[1..]), &[]).await;
     for _ in ["writes it", "reads it"] {
         assert!(report(&both, &whole()).await.ok);
     }
@@ -256,8 +253,7 @@ async fn message_reads_no_record_of_a_cluster_that_only_imports() {
     members.clock.advance(Duration::from_mins(4));
     for step in ["the record of blue is read again", "it is remembered"] {
         members.fleet.cloud_map.forget_calls();
-        let of_blue = sync_of("blue", "web");
-        let report = report(&both, &of_blue).await;
+        let report = report(&both, &sync_of("blue", "web")).await;
         assert!(report.ok, "{step}: {}", in_full(&report));
         let calls = members.fleet.cloud_map.calls();
         let of_green = calls.iter().filter(|it| it.service == records);

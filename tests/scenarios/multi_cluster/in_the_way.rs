@@ -247,8 +247,7 @@ async fn what_is_left_of_an_import_goes_once_it_is_known_that_no_cluster_exports
         members.converge().await;
         leave_unnamed(green, "web", left);
         blue.unexport("shop", "web");
-        let place = fleet.cloud_map.service_id("shop", "web");
-        fleet.cloud_map.deny_in(&place, "ListInstances");
+        fleet.cloud_map.deny_in(&fleet.cloud_map.service_id("shop", "web"), "ListInstances");
 
         let report = sync(&members.function).await;
 

@@ -118,8 +118,7 @@ async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_r
         let members = Members::with_web(&["10.0.0.1"]).await;
         members.green.bind_multi_cluster_roles(&["cloud-map-sync-import"]);
         let clusters = json!(["blue", { "cluster": "green", "multiCluster": "import" }]);
-        let function = members.serving(&clusters.to_string(), &[]).await;
-        sync(&function).await;
+        sync(&members.serving(&clusters.to_string(), &[]).await).await;
         assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
         if is_refused {
             let path = "/apis/multicluster.x-k8s.io/v1beta1/serviceimports";
@@ -210,8 +209,7 @@ impl Members {
 }
 
 fn stale(report: &Report) -> Vec<(&str, bool)> {
-    let stale = part(report, "blue").stale.iter();
-    stale.map(|it| (it.cluster_id.as_str(), it.expired)).collect()
+    part(report, "blue").stale.iter().map(|it| (it.cluster_id.as_str(), it.expired)).collect()
 }
 
 #[tokio::test]
@@ -264,8 +262,7 @@ async fn heartbeat_is_written_by_a_full_sync_when_it_is_five_minutes_old() {
 #[tokio::test]
 async fn endpoints_of_an_expired_member_leave_only_the_imports_that_others_serve() {
     let members = Members::with_exports().await;
-    let settings = [("EXPIRE_CLUSTERS_AFTER", "30m")];
-    let blue_alone = members.serving("blue", &settings).await;
+    let blue_alone = members.serving("blue", &[("EXPIRE_CLUSTERS_AFTER", "30m")]).await;
     members.clock.advance(Duration::from_mins(30));
     sync(&blue_alone).await;
     let both = "blue 10.0.0.1:8080, green 10.1.0.1:8080";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
 
-use super::{CLUSTERSET, writes};
+use super::{CLUSTERSET, serving, writes};
 use crate::fleet::{Fleet, refs};
 use crate::run::synced;
 use testbed::clock::StandInClock;
@@ -16,7 +16,7 @@ pub struct Many {
     pub clusters: Vec<KubernetesServer>,
     pub function: Function,
     clock: StandInClock,
-    settings: Vec<(String, String)>,
+    names: String,
 }
 
 impl Many {
@@ -47,34 +47,15 @@ impl Many {
         }
         let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
         fleet.cloud_map.watch_over(crate::fleet::OWNER, &refs(&arns));
-        let own = [
-            ("CLUSTERS", &*names.join(",")),
-            ("MULTI_CLUSTER", "on"),
-            ("CREATE_NAMESPACES", "true"),
-            ("QUOTA_SHARE", "1000"),
-        ];
-        let settings = own.iter().chain(settings);
-        let settings: Vec<(String, String)> =
-            settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         // What a process remembers for a minute must not depend on the speed of the machine.
-        let clock = StandInClock::new();
-        let function = Self::started(&fleet, &clock, &settings).await;
-        Self { fleet, clusters, function, clock, settings }
+        let (clock, names) = (StandInClock::new(), names.join(","));
+        let function = serving(&fleet, &clock, &names, settings).await;
+        Self { fleet, clusters, function, clock, names }
     }
 
-    async fn started(
-        fleet: &Fleet,
-        clock: &StandInClock,
-        settings: &[(String, String)],
-    ) -> Function {
-        let settings: Vec<(&str, &str)> =
-            settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        fleet.function_with(&settings).await.with_clock(clock.clock())
-    }
-
-    /// Another process of the function.
-    pub async fn new_function(&self) -> Function {
-        Self::started(&self.fleet, &self.clock, &self.settings).await
+    /// Another process of the function, with these settings besides.
+    pub async fn new_function(&self, settings: &[(&str, &str)]) -> Function {
+        serving(&self.fleet, &self.clock, &self.names, settings).await
     }
 
     /// Puts a Service with pods at these addresses into a member, and exports it.
@@ -113,10 +94,6 @@ impl Many {
     /// The calls to Cloud Map since then, by operation.
     pub fn cloud_map(&self) -> BTreeMap<String, usize> {
         self.fleet.cloud_map.counts()
-    }
-
-    pub fn of(calls: &[(&str, usize)]) -> BTreeMap<String, usize> {
-        calls.iter().map(|(operation, count)| ((*operation).to_owned(), *count)).collect()
     }
 
     /// The number of instances in a Cloud Map namespace.

@@ -17,8 +17,7 @@ use crate::drift::change_of;
 use crate::fan_out::queues;
 use crate::fleet::Fleet;
 use crate::queue::{batch, batch_of, failures, message, scope, take_bodies};
-use crate::run::sync;
-use testbed::ROLE_ARN;
+use crate::run::{counts, sync};
 use testbed::function::invoke;
 use testbed::kubernetes::{Export, Fault, FaultKind};
 use testbed::sqs::{Failure, Queue};
@@ -26,8 +25,7 @@ use testbed::sqs::{Failure, Queue};
 /// So many members, of which `c0` exports `shop/web` with one pod, all in step.
 async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
     let fleet = Fleet::start().await;
-    let queue = fleet.sandbox.queue("own");
-    queue.allow(ROLE_ARN);
+    let queue = fleet.sandbox.own_queue();
     let url = queue.url().to_owned();
     let many = Many::on(fleet, count, &["shop"], &[(setting, &url)]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
@@ -73,7 +71,7 @@ async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() 
     assert_eq!(imported(&many.clusters[2], "web"), new);
     assert_eq!((take_bodies(&queue), many.asked(0)), (vec![], vec![]), "it ends here");
     let reads = [("GetInstance", 3), ("ListInstances", 1)];
-    assert_eq!(many.cloud_map(), Many::of(&reads));
+    assert_eq!(many.cloud_map(), counts(reads));
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
     assert_eq!(take_bodies(&queue), [Value::Null; 0], "nothing has changed");
 }
@@ -104,8 +102,7 @@ async fn importer_that_does_not_answer_delays_a_change_unless_it_imports_by_mess
 
         let elapsed = start.elapsed().as_secs();
         assert!((seconds..seconds + 10).contains(&elapsed), "{setting}: {elapsed}");
-        let messages = take_bodies(&queue);
-        assert_eq!(messages.len(), usize::from(seconds == 0), "{setting}");
+        assert_eq!(take_bodies(&queue).len(), usize::from(seconds == 0), "{setting}");
     }
 }
 

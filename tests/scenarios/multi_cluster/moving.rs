@@ -158,8 +158,7 @@ async fn nothing_is_imported_into_a_cluster_whose_exports_belong_to_awss_control
     exported_at(&members.blue, service("api"), &["10.0.0.1"], LATER);
 
     let synced = sync(function).await;
-    let message = sync_of("blue", "api");
-    report(function, &message).await;
+    report(function, &sync_of("blue", "api")).await;
 
     assert_eq!(obstacle(&synced).0, "AnotherController", "{}", in_full(&synced));
     assert_eq!(amber.objects("serviceimports", ""), [Value::Null; 0]);

@@ -189,8 +189,7 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
     let many = with_a_silent_one().await;
     let change = async |address: &str| {
         pods(&many.clusters[0], "web", &[address]);
-        let web = sync_of("c0", "web");
-        run(&many, &web).await
+        run(&many, &sync_of("c0", "web")).await
     };
     assert!(change("10.0.0.2").await.0 >= 30);
 

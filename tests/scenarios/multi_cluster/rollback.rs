@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::moving::Moving;
 use super::{Members, exported, imported, in_full, pods, slices, web};
 use crate::fleet::{Attributes, annotated, attributes};
-use crate::run::{report, sync};
+use crate::run::{report, sync, sync_of};
 use testbed::clock::StandInClock;
 use testbed::kubernetes::{KubernetesServer, Pod};
 
@@ -62,8 +62,7 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
         clock.advance(Duration::from_hours(24 * 30));
         let synced = sync(&old).await;
         assert!(synced.ok && synced.orphans.is_empty(), "{}", in_full(&synced));
-        let payload = crate::run::sync_of("blue", "web");
-        let targeted = report(&old, &payload).await;
+        let targeted = report(&old, &sync_of("blue", "web")).await;
         assert!(targeted.ok, "{}", in_full(&targeted));
     }
 

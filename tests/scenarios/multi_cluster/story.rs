@@ -116,8 +116,7 @@ impl Members {
 #[tokio::test]
 async fn imports_of_new_members_do_not_wait_for_their_registrations() {
     let members = Members::with_web(&["10.0.0.1"]).await;
-    let new = ClusterIp::new("shop", "new").port("http", 8080);
-    exported(&members.green, new, &["10.1.0.1"]);
+    exported(&members.green, ClusterIp::new("shop", "new").port("http", 8080), &["10.1.0.1"]);
     let late = FaultKind::Late(Duration::from_hours(1));
     members.fleet.cloud_map.inject(Fault::on("RegisterInstance", late).after(2).times(10));
 

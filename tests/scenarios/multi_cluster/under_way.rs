@@ -191,8 +191,7 @@ async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
 
     for payload in [json!({ "action": "sync" }), sync_of("green", "web"), sync_of("green", "mail")]
     {
-        let report = report(&narrow, &payload).await;
-        members.assert_all_stand(&in_full(&report));
+        members.assert_all_stand(&in_full(&report(&narrow, &payload).await));
     }
 
     assert_eq!(writes(&members.green), [""; 0]);
@@ -268,8 +267,7 @@ async fn first_message_in_another_cloud_map_writes_no_record_there() {
     members.fleet.cloud_map.forget_calls();
 
     for service in ["other", "web"] {
-        let payload = sync_of("green", service);
-        let report = report(&process, &payload).await;
+        let report = report(&process, &sync_of("green", service)).await;
         assert_eq!(obstacles(&report, "green"), ["UnfamiliarRegistry"], "{}", in_full(&report));
     }
 
@@ -290,8 +288,7 @@ async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
         report(&members.function, payload).await;
     }
 
-    let new = imported(&members.blue, "new");
-    assert_eq!(new, "blue 10.0.0.8:8080");
+    assert_eq!(imported(&members.blue, "new"), "blue 10.0.0.8:8080");
     let of_import = |it: &String| it.contains("imports") || it.contains("endpointslices");
     let written: Vec<String> = writes(&members.green).into_iter().filter(of_import).collect();
     assert_eq!(written, [""; 0]);
@@ -344,8 +341,7 @@ async fn import_keeps_its_ip_while_it_is_unknown_whether_another_cluster_exports
         let before = ips();
         members.blue.unexport("shop", "cart");
 
-        let whole = json!({ "action": "sync" });
-        let report = report(&members.function, &whole).await;
+        let report = report(&members.function, &json!({ "action": "sync" })).await;
 
         let of_amber = "amber 10.2.0.7:8080";
         let now = if may_read { of_amber } else { "" };

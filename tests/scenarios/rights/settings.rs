@@ -27,8 +27,7 @@ async fn parameters_that_may_not_be_read_keep_the_function_from_starting() {
         assert!(said.contains(name) && refused.kind() == "UnreadableSettings", "{said}");
         assert_eq!(fleet.cloud_map.calls(), []);
         fleet.sandbox.aws().parameter_store.allow(name);
-        let function = fleet.function_with(&[("CLUSTERS", clusters)]).await;
-        converge(&fleet, &function).await;
+        converge(&fleet, &fleet.function_with(&[("CLUSTERS", clusters)]).await).await;
         assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
     }
 }

@@ -16,7 +16,7 @@ use testbed::cloud_map::{CloudMap, NamespaceKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::KubernetesServer;
 use testbed::sqs::Queue;
-use testbed::{REGION, ROLE_ARN, Sandbox};
+use testbed::{REGION, Sandbox};
 
 /// Of the registries, if there are several.
 const ACCOUNTS: [&str; 2] = ["444455556666", "777788889999"];
@@ -49,8 +49,7 @@ impl World {
         for account in ACCOUNTS {
             sandbox.role(&role(account), None);
         }
-        let queue = sandbox.queue("own");
-        queue.allow(ROLE_ARN);
+        let queue = sandbox.own_queue();
         let clusters = (0..fleet.clusters).map(|it| sandbox.kubernetes(&name(it))).collect();
         let clock = StandInClock::new();
         let world = Self { fleet, sandbox, clusters, registries, queue, clock };

@@ -16,7 +16,6 @@ use super::story::{Ending, Story};
 use super::world::{CLUSTERS, Namespace, SHOP, TEAM, World};
 use crate::fleet::Fleet;
 use crate::multi_cluster::writes;
-use testbed::ROLE_ARN;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::TIMEOUT;
@@ -157,8 +156,7 @@ impl Scene {
         if has_exported {
             world.clusterset.begin(&fleet, &green);
         }
-        let queue = fleet.sandbox.queue("own");
-        queue.allow(ROLE_ARN);
+        let queue = fleet.sandbox.own_queue();
         let mut scene = Self {
             world,
             fleet,

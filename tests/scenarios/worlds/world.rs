@@ -395,8 +395,7 @@ fn delete_slices(server: &KubernetesServer, service: &str) {
     for slice in server.objects("endpointslices", SHOP) {
         let metadata = &slice["metadata"];
         if metadata["labels"]["kubernetes.io/service-name"] == service {
-            let name = metadata["name"].as_str().expect("a name");
-            server.delete("endpointslices", SHOP, name);
+            server.delete("endpointslices", SHOP, metadata["name"].as_str().expect("a name"));
         }
     }
 }

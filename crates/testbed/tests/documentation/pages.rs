@@ -42,8 +42,7 @@ pub fn pages() -> BTreeMap<String, String> {
 
 /// The texts between backticks, without code blocks.
 pub fn quoted(text: &str) -> Vec<&str> {
-    let prose = text.split("```").step_by(2);
-    prose.flat_map(|it| it.split('`').skip(1).step_by(2)).collect()
+    text.split("```").step_by(2).flat_map(|it| it.split('`').skip(1).step_by(2)).collect()
 }
 
 /// The links of a page to files of the repository: the file, if it is another one, and the section.

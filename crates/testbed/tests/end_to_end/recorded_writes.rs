@@ -185,8 +185,7 @@ impl Recorded {
 
     /// Creates the object that the write has found, with its status.
     async fn prepare(&self, admin: &kube::Client) -> Result<(), kube::Error> {
-        let create = request("POST", self.collection(), JSON, &self.before);
-        admin.request::<Value>(create).await?;
+        admin.request::<Value>(request("POST", self.collection(), JSON, &self.before)).await?;
         if self.is_custom() && !self.before["status"].is_null() {
             let mut status = json!({"status": self.before["status"]});
             let mut path = format!("{}/status", self.object_path());
@@ -198,8 +197,7 @@ impl Recorded {
                 status["apiVersion"] = self.body["apiVersion"].clone();
                 status["kind"] = self.body["kind"].clone();
             }
-            let write = request("PATCH", &path, kind, &status);
-            admin.request::<Value>(write).await?;
+            admin.request::<Value>(request("PATCH", &path, kind, &status)).await?;
         }
         Ok(())
     }

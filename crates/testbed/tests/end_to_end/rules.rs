@@ -167,8 +167,7 @@ impl Story {
         assert_eq!(self.world.all_of_ours(), before);
         assert_eq!(self.sightings(), [guard["firstSeen"].as_str().expect("a time")]);
 
-        let confirm = json!({"action": "confirm", "cluster": blue().arn()});
-        let report = self.invoke(confirm).await;
+        let report = self.invoke(json!({"action": "confirm", "cluster": blue().arn()})).await;
         assert_eq!(
             (&report["ok"], &report["counts"]["deregistered"]),
             (&json!(true), &json!(before))

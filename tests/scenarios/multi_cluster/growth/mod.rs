@@ -15,9 +15,8 @@ use serde_json::{Value, json};
 use super::many::Many;
 use crate::fleet::Fleet;
 use crate::queue::{batch_of, failures, take_bodies};
-use crate::run::synced;
-use figures::{Calls, Clusterset, OTHER_REQUESTS, forced};
-use testbed::ROLE_ARN;
+use crate::run::{counts, synced};
+use figures::{Clusterset, OTHER_REQUESTS, forced};
 use testbed::cloud_map::Quotas;
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Pod};
@@ -33,8 +32,7 @@ const WORLDS: [(usize, usize, usize); 5] =
 /// Each member exports the same Services, and all of them are in step.
 async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &str) -> World {
     let fleet = Fleet::start().await;
-    let own = fleet.sandbox.queue("own");
-    own.allow(ROLE_ARN);
+    let own = fleet.sandbox.own_queue();
     let url = own.url().to_owned();
     let many = Many::on(fleet, members, &NAMESPACES, &[(queue, &url)]).await;
     for namespace in [&many.fleet.http, &many.fleet.dns] {
@@ -51,7 +49,7 @@ async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &s
     world.many.forget();
     // It has nothing to hold, so messages need not look for instances, and knows the namespaces that the first one made.
     synced(&world.many.function).await;
-    assert_eq!(world.many.cloud_map(), by_name(size.in_step()), "{size:?}");
+    assert_eq!(world.many.cloud_map(), counts(size.in_step()), "{size:?}");
     world
 }
 
@@ -96,10 +94,6 @@ fn address(member: usize, export: usize, pod: usize) -> String {
     format!("10.{member}.{export}.{pod}")
 }
 
-fn by_name(calls: Calls) -> BTreeMap<String, usize> {
-    calls.into_iter().map(|(operation, count)| (operation.to_owned(), count)).collect()
-}
-
 #[tokio::test(start_paused = true)]
 async fn converged_full_sync_costs_what_the_formula_says() {
     for world in WORLDS {
@@ -107,9 +101,9 @@ async fn converged_full_sync_costs_what_the_formula_says() {
         let (many, size) = (&world.many, world.size);
         many.forget();
 
-        synced(&many.new_function().await).await;
+        synced(&many.new_function(&[("QUEUE_URL", world.queue.url())]).await).await;
 
-        assert_eq!(many.cloud_map(), by_name(size.in_step()), "{size:?}");
+        assert_eq!(many.cloud_map(), counts(size.in_step()), "{size:?}");
         for member in 0..size.members {
             let asked = many.asked(member);
             assert_eq!(asked.len(), size.requests() + OTHER_REQUESTS, "{size:?} {asked:#?}");
@@ -136,13 +130,13 @@ async fn changed_pod_costs_what_the_formula_says_by_messages_or_not() {
 
         let (calls, messages) = world.add_pod().await;
 
-        assert_eq!(calls, by_name(size.changed_pod()), "{size:?}");
+        assert_eq!(calls, counts(size.changed_pod()), "{size:?}");
         let others = if setting == "FAN_OUT" || size.members > 8 { size.members - 1 } else { 0 };
         assert_eq!(messages.len(), others);
         if let [first, rest @ ..] = messages.as_slice() {
             for messages in [std::slice::from_ref(first), rest] {
                 let (calls, more) = world.hand_over(messages).await;
-                assert_eq!(calls, by_name(size.import_by_message()), "{size:?}");
+                assert_eq!(calls, counts(size.import_by_message()), "{size:?}");
                 assert_eq!(more, [Value::Null; 0]);
             }
         }
@@ -159,7 +153,7 @@ fn rates_of_the_formulas_are_those_of_an_account() {
     let size = Clusterset { members: 100, exports: 100, endpoints: 10, namespaces: 4 };
     for calls in [size.in_step(), size.first_sync()] {
         let (seconds, _) = forced(&calls, 1.0);
-        let stand_in = Quotas::of_an_account().forced_time(&by_name(calls));
+        let stand_in = Quotas::of_an_account().forced_time(&counts(calls));
         assert_eq!(Duration::from_secs_f64(seconds), stand_in);
     }
 }

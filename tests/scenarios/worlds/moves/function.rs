@@ -122,8 +122,7 @@ fn bodies(flows: Flows) -> impl Strategy<Value = Vec<Value>> {
     let count = names.len() + exported.len();
     let about = (0..CLUSTERS.len(), 0..=count, prop::bool::weighted(0.2));
     let body = move |(cluster, name, is_import): (usize, usize, bool)| {
-        let name = names.iter().chain(exported).nth(name);
-        body(cluster, name, is_import && flows.has_exported)
+        body(cluster, names.iter().chain(exported).nth(name), is_import && flows.has_exported)
     };
     vec(about.prop_map(body), 1..4)
 }

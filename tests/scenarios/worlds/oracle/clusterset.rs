@@ -110,8 +110,7 @@ impl Ledger {
         let conflicting = (0..EXPORTED.len()).filter(|it| has_two_numbers(clusterset, &own, *it));
         self.unsettled.extend(conflicting);
         self.ready = ready;
-        let exports = own.each_ref().map(exports_in);
-        let there = registered(scene, &exports, &self.ready);
+        let there = registered(scene, &own.each_ref().map(exports_in), &self.ready);
         let is_shown =
             |name: usize, it: &String| scene.shows_all() || of(&self.shown, name).contains(it);
         let of_name = |(name, it): (&usize, &BTreeSet<String>)| {

@@ -90,8 +90,7 @@ impl Tools {
 }
 
 async fn install() -> Option<Tools> {
-    let root = Path::new(testbed::ROOT);
-    let folder = root.join("target/deploy-tools");
+    let folder = Path::new(testbed::ROOT).join("target/deploy-tools");
     let usable = go("deploy_tools", &["list", "-m"]).stdout(Stdio::null()).status().await;
     if !usable.is_ok_and(|status| status.success()) {
         assert!(!is_ci(), "with CI=true nothing is skipped: tests/deploy_tools needs Go");

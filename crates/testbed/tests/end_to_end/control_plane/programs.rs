@@ -158,8 +158,7 @@ pub(super) fn write_kubeconfig(
     authority: &str,
     token: &str,
 ) -> PathBuf {
-    let content = user_kubeconfig(endpoint, authority, token).to_string();
-    write(folder, USER_KUBECONFIG, &content);
+    write(folder, USER_KUBECONFIG, &user_kubeconfig(endpoint, authority, token).to_string());
     folder.join(USER_KUBECONFIG)
 }
 

@@ -124,8 +124,7 @@ fn by_eksctl(terminal: &mut Terminal, cluster: &str) {
         "users": [{"name": "me", "user": user}],
         "contexts": [{"name": "me", "context": {"cluster": cluster, "user": "me"}}],
     });
-    let file = terminal.file("eksctl", &config.to_string());
-    terminal.set("KUBECONFIG", &file);
+    terminal.set("KUBECONFIG", &terminal.file("eksctl", &config.to_string()));
 }
 
 #[tokio::test]

@@ -202,7 +202,6 @@ async fn program_for_kubectl_completes_the_words() {
         .env("PATH", plugin.parent().expect("a folder"))
         .stdin(Stdio::null())
         .output();
-    let output = output.await.expect("sh runs it");
-    let said = String::from_utf8(output.stdout).expect("text");
+    let said = String::from_utf8(output.await.expect("sh runs it").stdout).expect("text");
     assert_eq!(said, "json\tThe function's response\n:4\n");
 }

@@ -33,8 +33,7 @@ async fn a_profile_brings_its_credentials_and_region() {
          aws_session_token = {}\n",
         key.id, key.secret, key.session_token
     );
-    let file = terminal.file(".aws/config", &profile);
-    terminal.set("AWS_CONFIG_FILE", &file);
+    terminal.set("AWS_CONFIG_FILE", &terminal.file(".aws/config", &profile));
     for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"] {
         terminal.unset(name);
     }
@@ -53,8 +52,7 @@ async fn a_profile_may_have_a_program_that_gives_out_credentials() {
     });
     let credentials = terminal.file("credentials.json", &credentials.to_string());
     let profile = format!("[profile work]\ncredential_process = cat {credentials}\n");
-    let file = terminal.file(".aws/config", &profile);
-    terminal.set("AWS_CONFIG_FILE", &file);
+    terminal.set("AWS_CONFIG_FILE", &terminal.file(".aws/config", &profile));
     for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
         terminal.unset(name);
     }

@@ -90,8 +90,7 @@ impl Story {
     pub(super) async fn label_alone_admits_no_service_or_slice(&self) {
         let blue = &self.blue;
         let label = json!({LABEL: "cloud-map-sync"});
-        let admitted = service(NEW, &label, &json!({}));
-        self.assert_granted(create(SERVICES, admitted)).await;
+        self.assert_granted(create(SERVICES, service(NEW, &label, &json!({})))).await;
         let fixed_ip = json!({"clusterIP": "10.96.200.9"});
         self.assert_granted(create(SERVICES, service(NEW, &label, &fixed_ip))).await;
         let rule = "cloud-map-sync writes only derived Services";

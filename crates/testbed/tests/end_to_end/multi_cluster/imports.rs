@@ -257,8 +257,7 @@ impl Story {
             }
             let labels = &import["metadata"]["labels"];
             assert_eq!((&labels["team"], &labels["tier"]), (&Value::Null, &json!("front")));
-            let endpoint = &slices(cluster, "web").await[0]["endpoints"][0];
-            assert_eq!(endpoint["hints"], Value::Null);
+            assert_eq!(slices(cluster, "web").await[0]["endpoints"][0]["hints"], Value::Null);
         }
 
         let single = json!({"spec": {
