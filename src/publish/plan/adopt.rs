@@ -14,10 +14,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::slice::from_ref;
 
-use super::{
-    Change, DeregisterReason, Difference, Observation, Plan, Present, Reason, WantedInstances,
-    assign_shared, beyond_limits, carry_over, has_marks, is_ecs, likely_owner, may_be_ecs, plan,
-};
+use super::change::{Change, Difference};
+use super::instance::{beyond_limits, carry_over, has_marks, is_ecs, likely_owner, may_be_ecs};
+use super::observation::Observation;
+use super::plan;
+use super::present::{Present, assign_shared};
+use super::reason::Reason;
+use super::removals::DeregisterReason;
+use super::result::Plan;
+use super::wanted::WantedInstances;
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{Adopted, DeregisterReason, Exchange, WaitsFor};
+use super::adopt::Adopted;
+use super::removals::{DeregisterReason, Exchange, WaitsFor};
 use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
     Attributes, Health, InstanceKey, NewService, Owner, Place, RoutingPolicy, ServiceKind,

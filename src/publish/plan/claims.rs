@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HeldBack, Observation, Reason};
+use super::observation::Observation;
+use super::reason::{HeldBack, Reason};
 use crate::model::{Claim, FirstNames, Place, PublishedService, ServiceKey, ServiceRef};
 
 /// Every claim of a cluster, settled.

@@ -4,10 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
-use super::{
-    Change, DeregisterReason, Difference, Identity, Observation, Present, Reason, WantedInstances,
-    assign_shared, beyond_limits, carry_over, describe,
-};
+use super::change::{Change, Difference, describe};
+use super::instance::{Identity, beyond_limits, carry_over};
+use super::observation::Observation;
+use super::present::{Present, assign_shared};
+use super::reason::Reason;
+use super::removals::DeregisterReason;
+use super::wanted::WantedInstances;
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
 
 /// Compares the instances that each holder wants, the oldest first, with our instances under `key`.

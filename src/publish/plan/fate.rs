@@ -1,7 +1,10 @@
 //! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
 //! missing. It is read off a plan and its input, and decides nothing.
 
-use super::{Change, Identity, Observation, Plan};
+use super::change::Change;
+use super::instance::Identity;
+use super::observation::Observation;
+use super::result::Plan;
 use crate::error::{printable, shorten};
 use crate::model::attributes::PORT;
 use crate::model::{

@@ -19,7 +19,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Change, NotePlace, Observation, Plan, Reason, Stage, WaitsFor};
+use super::change::{Change, Stage};
+use super::mark::NotePlace;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::removals::WaitsFor;
+use super::result::Plan;
 use crate::guard::{
     Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting, Verdict,
 };

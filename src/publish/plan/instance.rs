@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Observation;
+use super::observation::Observation;
 use crate::clusterset::attributes::{is_written, service_port};
 use crate::clusterset::id;
 use crate::model::attributes::{

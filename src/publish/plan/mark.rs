@@ -2,7 +2,10 @@
 //! changes of the plan. If no instance of ours has room for one, it is an attribute of a Cloud Map service that is tagged
 //! ours. Instances and services of other owners never get one.
 
-use super::{Change, Difference, Observation, Plan, as_it_is, beyond_limits};
+use super::change::{Change, Difference};
+use super::instance::{as_it_is, beyond_limits};
+use super::observation::Observation;
+use super::result::Plan;
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Flow, InstanceKey, Owner, Place, ServiceAttributes, ServiceKey};
 

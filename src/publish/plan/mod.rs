@@ -48,18 +48,8 @@ mod tests;
 mod ttl;
 mod wanted;
 
-use change::describe;
 use compare::{Compared, Comparison, compare};
-use instance::{
-    Identity, as_it_is, beyond_limits, carry_over, has_marks, hash_of, health_of, initial_health,
-    is_ecs, may_be_ecs, new_id, present_health, reported_health, set_initial_health,
-};
-use mark::NotePlace;
-use observation::MarkedInstance;
-use present::{Present, assign_shared};
 use removals::removals;
-use shape::InstanceTemplate;
-use wanted::WantedInstances;
 
 use crate::model::attributes::ORPHANED;
 use crate::model::{Owner, Place, ServiceRef};
@@ -85,6 +75,7 @@ pub use removals::{DeregisterReason, Exchange, WaitsFor};
 pub use result::{Plan, ServiceNote, Unchanged};
 pub use rules::{Denial, NamePermit, SetBy};
 pub use services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
+
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them. Nothing is planned on instances that were read before this run.
 pub fn plan(observation: &Observation) -> Plan {

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::change::Change;
 use super::claims::MAXIMUM;
-use super::{Change, Observation, Plan};
+use super::observation::Observation;
+use super::result::Plan;
 use crate::guard::Extent;
 use crate::model::{
     Claims, CloudMapService, Namespace, NamespaceReference, Rules, ServiceKey, ServiceName,

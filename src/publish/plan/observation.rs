@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    Change, DeregisterReason, GuardBaseline, Holders, RereadScope, WaitsFor, affected, describe,
-};
+use super::change::{Change, describe};
+use super::claims::Holders;
+use super::guard::GuardBaseline;
+use super::part::{RereadScope, affected};
+use super::removals::{DeregisterReason, WaitsFor};
 use crate::guard::Extent;
 use crate::model::{
     Attributes, Desired, Owner, Place, Registry, Rules, Selection, ServiceKey, ServiceRef,

@@ -9,7 +9,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{DeregisterReason, NotePlace, Observation, Plan};
+use super::mark::NotePlace;
+use super::observation::Observation;
+use super::removals::DeregisterReason;
+use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{
     ClusterArn, Existence, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,

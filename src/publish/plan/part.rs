@@ -9,7 +9,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Change, ChangesByService, Holders, Observation, Plan, Reason, Stage, Task, WaitsFor};
+use super::Task;
+use super::change::{Change, ChangesByService, Stage};
+use super::claims::Holders;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::removals::WaitsFor;
+use super::result::Plan;
 use crate::guard::Extent;
 use crate::model::{Claim, Desired, Place, Registry, Selection, ServiceKey, ServiceRef};
 

@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
-use super::{
-    Identity, Observation, WantedInstances, initial_health, new_id, present_health,
-    set_initial_health,
-};
+use super::instance::{Identity, initial_health, new_id, present_health, set_initial_health};
+use super::observation::Observation;
+use super::wanted::WantedInstances;
 use crate::model::attributes::HEALTH;
 use crate::model::{Attributes, CloudMapService, Health, Owner, ServiceKey, ServiceRef};
 

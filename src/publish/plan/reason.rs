@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{Denial, NotAdopted, SetBy};
+use super::adopt::NotAdopted;
+use super::rules::{Denial, SetBy};
 use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};

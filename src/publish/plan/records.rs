@@ -3,7 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Change, DeregisterReason, Difference, Observation, Plan, Reason, carry_over};
+use super::change::{Change, Difference};
+use super::instance::carry_over;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::removals::DeregisterReason;
+use super::result::Plan;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::model::{
     Attributes, NewService, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,

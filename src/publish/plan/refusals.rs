@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Observation, Reason};
+use super::change::Change;
+use super::observation::Observation;
+use super::reason::Reason;
 use crate::model::{ServiceKey, ServiceRef, SignedDuration, Timestamp, fingerprint};
 
 /// The longest time between two tries, in minutes.

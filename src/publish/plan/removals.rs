@@ -2,7 +2,11 @@
 //! meet first. A removal that waits is reported, and not carried out. No path through here lets a name become empty while
 //! ready endpoints exist for it.
 
-use super::{Compared, Identity, MarkedInstance, Observation, Plan, SetBy, health_of};
+use super::compare::Compared;
+use super::instance::{Identity, health_of};
+use super::observation::{MarkedInstance, Observation};
+use super::result::Plan;
+use super::rules::SetBy;
 use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef, Timestamp};
 
 /// The reason why an instance of ours is deregistered.

@@ -8,7 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Change, ChangesByService, HeldBack, Observation, Reason, instance};
+use super::change::{Change, ChangesByService};
+use super::instance;
+use super::observation::Observation;
+use super::reason::{HeldBack, Reason};
 use crate::guard::GuardStatus;
 use crate::model::{
     CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, count_each,

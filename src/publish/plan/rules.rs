@@ -8,7 +8,11 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::{Change, Identity, Observation, Plan, Reason};
+use super::change::Change;
+use super::instance::Identity;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::result::Plan;
 use crate::model::{FirstNames, Policy, Rule, ServiceKey, ServiceRef, words};
 
 impl Policy {

@@ -6,8 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
 
+use super::change::{Change, Stage};
+use super::observation::Observation;
+use super::reason::Reason;
+use super::result::Plan;
 use super::ttl::depends_on_tags;
-use super::{Change, Observation, Plan, Reason, Stage};
 use crate::model::{
     Claims, CloudMapService, HealthSource, InstanceKey, NamespaceKind, NewService, Place,
     PublishedService, Records, Registry, ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,

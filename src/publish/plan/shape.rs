@@ -4,7 +4,9 @@
 
 use std::net::IpAddr;
 
-use super::{Identity, NamePermit, Reason};
+use super::instance::Identity;
+use super::reason::Reason;
+use super::rules::NamePermit;
 use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};

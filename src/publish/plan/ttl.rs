@@ -8,7 +8,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Comparison, Observation, Plan, Reason, ServiceNote, Stage};
+use super::change::{Change, Stage};
+use super::compare::Comparison;
+use super::observation::Observation;
+use super::reason::Reason;
+use super::result::{Plan, ServiceNote};
 use crate::model::{
     Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, Owner, Place, ServiceKey,
     ServiceKind, ServiceRef, ServiceUpdate, Tags, seconds,

@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{
-    Identity, InstanceTemplate, Observation, Reason, SetBy, hash_of, health_of, initial_health,
-    new_id, reported_health, set_initial_health,
+use super::instance::{
+    Identity, hash_of, health_of, initial_health, new_id, reported_health, set_initial_health,
 };
+use super::observation::Observation;
+use super::reason::Reason;
+use super::rules::SetBy;
+use super::shape::InstanceTemplate;
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
     Attributes, Claims, Endpoint, Health, HealthSource, PublishedService, ServiceKey, ServiceKind,
