@@ -18,7 +18,7 @@ use crate::model::{ClusterArn, ServiceRef, Timestamp};
 
 /// A run over the imports of a cluster.
 #[derive(Clone, Debug)]
-pub struct Run<'a> {
+pub struct GuardedRun<'a> {
     pub cluster: &'a ClusterArn,
     pub guard: Guard,
     pub extent: Extent,
@@ -44,7 +44,7 @@ pub enum Note {
     Remove,
 }
 
-impl Run<'_> {
+impl GuardedRun<'_> {
     /// Judges the plans of all imports that the run covers.
     pub fn judge(
         &self,
@@ -82,7 +82,7 @@ impl Judgement {
     /// completely, so that the next run lets the rest pass.
     pub fn note(
         &self,
-        run: &Run<'_>,
+        run: &GuardedRun<'_>,
         sighting: Option<&Sighting>,
         is_complete: bool,
     ) -> Option<Note> {

@@ -31,7 +31,7 @@ use crate::model::{
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
-use guard::Run;
+use guard::GuardedRun;
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, Metadata, NamespaceState, OwnerLabel, Plan, Present, Read,
@@ -58,7 +58,7 @@ pub struct Importing<'a> {
     pub writes: bool,
     pub policy: Policy,
     /// The guard against mass deletion.
-    pub guard: Run<'a>,
+    pub guard: GuardedRun<'a>,
     /// Whether an address may be imported.
     pub allows: Allows<'a>,
     pub now: Timestamp,

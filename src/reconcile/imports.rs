@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::member::line;
 use super::{Invocation, Joined, unread};
 use crate::guard::Extent;
-use crate::import::guard::{Note, Run};
+use crate::import::guard::{GuardedRun, Note};
 use crate::import::plan::Reason;
 use crate::import::sources::{Lifetimes, Members, Stale};
 use crate::import::{Imported, Importing, OwnRecord};
@@ -40,7 +40,7 @@ impl Joined<'_> {
     ) -> Option<Imported> {
         let Self { invocation, selection, connection, member, owner, .. } = self;
         let rules = &invocation.settings.rules;
-        let guard = Run {
+        let guard = GuardedRun {
             cluster: self.arn(),
             guard: rules.guard,
             extent: Extent::of(selection, invocation.confirmed && is_selected),

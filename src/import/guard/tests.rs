@@ -22,10 +22,10 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     all.iter().map(tally).collect()
 }
 
-fn run(cluster: &ClusterArn) -> Run<'_> {
+fn run(cluster: &ClusterArn) -> GuardedRun<'_> {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
     let (extent, held) = (Extent::Everything, BTreeSet::new());
-    Run { cluster, guard, extent, held, now: at(0), remembers: true }
+    GuardedRun { cluster, guard, extent, held, now: at(0), remembers: true }
 }
 
 fn blue() -> ClusterArn {
@@ -69,7 +69,7 @@ fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
     let first = run(&blue);
     let judged = first.judge(&all, None);
     let Some(Note::Write(sighting)) = judged.note(&first, None, true) else { panic!("a note") };
-    let at = |minutes| Run { now: at(minutes), ..run(&blue) };
+    let at = |minutes| GuardedRun { now: at(minutes), ..run(&blue) };
     let seen = Some(&sighting);
     for (minutes, expected, note) in [
         (5, GuardState::Held, None),
@@ -91,12 +91,12 @@ fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
 #[test]
 fn confirmed_loss_passes_and_is_noted_as_ripe_if_it_is_cut_short() {
     let (blue, all) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
-    let confirmed = Run { extent: Extent::Confirmed, ..run(&blue) };
+    let confirmed = GuardedRun { extent: Extent::Confirmed, ..run(&blue) };
     let judged = confirmed.judge(&all, None);
     assert_eq!(state(&judged), Some(GuardState::Confirmed));
     assert_eq!(judged.note(&confirmed, None, true), None);
     let Some(Note::Write(ripe)) = judged.note(&confirmed, None, false) else { panic!("a note") };
-    let next = Run { now: at(1), ..run(&blue) };
+    let next = GuardedRun { now: at(1), ..run(&blue) };
     assert_eq!(state(&next.judge(&all, Some(&ripe))), Some(GuardState::Lifted));
 }
 
@@ -104,7 +104,7 @@ fn confirmed_loss_passes_and_is_noted_as_ripe_if_it_is_cut_short() {
 fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
     let (blue, two) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
     let one = imports(&[("a", 8, 8, true)]);
-    let part = Run { extent: Extent::Part, ..run(&blue) };
+    let part = GuardedRun { extent: Extent::Part, ..run(&blue) };
     assert_eq!(state(&part.judge(&two, None)), Some(GuardState::LeftToFullSync));
     assert_eq!(state(&part.judge(&one, None)), None);
     let Some(Note::Write(seen)) = run(&blue).judge(&two, None).note(&run(&blue), None, true) else {
@@ -113,14 +113,14 @@ fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
     let judged = part.judge(&one, Some(&seen));
     assert_eq!(state(&judged), Some(GuardState::HeldByFullSync));
     assert_eq!(judged.note(&part, Some(&seen), true), None);
-    let continued = Run { held: [ServiceRef::new("shop", "a")].into(), ..part };
+    let continued = GuardedRun { held: [ServiceRef::new("shop", "a")].into(), ..part };
     assert_eq!(state(&continued.judge(&one, None)), Some(GuardState::HeldByFullSync));
 }
 
 #[test]
 fn cluster_that_cannot_remember_keeps_its_imports_until_a_person_confirms() {
     let (blue, all) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
-    let imports_only = Run { remembers: false, ..run(&blue) };
+    let imports_only = GuardedRun { remembers: false, ..run(&blue) };
     let judged = imports_only.judge(&all, None);
     assert_eq!(judged.note(&imports_only, None, true), None);
     let status = judged.status.expect("a verdict");

@@ -137,7 +137,7 @@ impl Removal<'_> {
         if !import.annotations.contains_key(AWS_DERIVED) {
             let list = self.of_aws.iter();
             let list = list.map(|(cluster, it)| json!({"cluster": cluster, "derived-service": it}));
-            let list = Value::from_iter(list).to_string();
+            let list = list.collect::<Value>().to_string();
             annotations.insert(AWS_DERIVED.to_owned(), json!(list));
         }
         let steps = [

@@ -405,7 +405,9 @@ impl Memory {
     /// Calls a function with every place of every cluster that this process has seen.
     pub(super) fn for_each_place(&self, mut see: impl FnMut(&Owner, &ServiceRef, &ServiceKey)) {
         for (owner, places) in &self.known().places {
-            places.iter().for_each(|(service, key)| see(owner, service, key));
+            for (service, key) in places {
+                see(owner, service, key);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use cloud_map_sync::guard::{Extent, Guard};
-use cloud_map_sync::import::guard::Run;
+use cloud_map_sync::import::guard::GuardedRun;
 use cloud_map_sync::import::observe::Objects;
 use cloud_map_sync::import::plan::{Kind, ObjectRef, OwnerLabel, Present, Write};
 use cloud_map_sync::import::sources::{Lifetimes, Members};
@@ -67,7 +67,7 @@ impl World {
         let known = Members::new((registry, true), id, overlay, &lifetimes);
         let importers = members.iter().zip(&self.objects);
         let all = importers.map(|((member, arn), objects)| {
-            let guard = Run {
+            let guard = GuardedRun {
                 cluster: arn,
                 guard: Guard::default(),
                 extent: Extent::Everything,

@@ -55,14 +55,12 @@ pub(super) fn changes(
             continue;
         }
         for packed in pack(&present, wanted.remove(&key).unwrap_or_default(), &everywhere) {
-            changes.extend(match packed.present {
-                Some(slice) => shape.update(slice, &packed),
-                None => {
-                    let names =
-                        (1..).map(|number| id::slice(basis.service, cluster, *family, number));
-                    let name = names.into_iter().find(|name| used.insert(name.clone()));
-                    shape.create(&name.unwrap_or_default(), &packed)
-                }
+            changes.extend(if let Some(slice) = packed.present {
+                shape.update(slice, &packed)
+            } else {
+                let names = (1..).map(|number| id::slice(basis.service, cluster, *family, number));
+                let name = names.into_iter().find(|name| used.insert(name.clone()));
+                shape.create(&name.unwrap_or_default(), &packed)
             });
         }
     }
