@@ -6,7 +6,7 @@ use std::time::Duration;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OTHER_REGION, OWNER, READER, refs, web_of};
+use crate::fleet::{Fleet, OTHER_REGION, OWNER, READER, web_of};
 use crate::queue::{batch, batch_about, batch_of, failures, message, scope, take_bodies};
 use crate::run::{converge, problem, sync};
 use testbed::cloud_map::NamespaceKind;
@@ -24,11 +24,6 @@ async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (Kuberne
     (server, arn)
 }
 
-/// Everything that these clusters register is ours.
-fn watch_over(fleet: &Fleet, arns: &[String]) {
-    fleet.cloud_map.watch_over(OWNER, &refs(arns));
-}
-
 #[tokio::test]
 async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_end() {
     let fleet = Fleet::start().await;
@@ -36,7 +31,7 @@ async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_e
     let (slow, two) = cluster(&fleet, "slow", REGION, "10.0.2.1").await;
     let (_, three) = cluster(&fleet, "strange", REGION, "10.0.3.1").await;
     let (_, good) = cluster(&fleet, "good", REGION, "10.0.4.1").await;
-    watch_over(&fleet, &[one.clone(), two.clone(), three.clone(), good.clone()]);
+    fleet.cloud_map.watch_over(OWNER, &[&one, &two, &three, &good]);
     forbidden.refuse("/", 403);
     slow.fail(Fault::always("/", FaultKind::Slow(Duration::from_mins(1))));
     let role = "arn:aws:iam::444455556666:role/reader";
@@ -65,7 +60,7 @@ async fn registry_that_cannot_be_reached_stops_only_the_clusters_that_are_kept_i
     let fleet = Fleet::start().await;
     let (_, here) = cluster(&fleet, "here", REGION, "10.0.1.1").await;
     let (_, there) = cluster(&fleet, "there", REGION, "10.0.2.1").await;
-    watch_over(&fleet, std::slice::from_ref(&here));
+    fleet.cloud_map.watch_over(OWNER, &[&here]);
     let role = "arn:aws:iam::444455556666:role/registry-writer";
     fleet.sandbox.role(role, Some("shared-secret"));
     let far = fleet.sandbox.cloud_map_of(REGION, "444455556666");
@@ -94,7 +89,7 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
         let pod = format!("10.0.{index}.1");
         arns.push(cluster(&fleet, &format!("c-{index}"), REGION, &pod).await.1);
     }
-    watch_over(&fleet, &arns);
+    fleet.cloud_map.watch_over(OWNER, &arns);
     let clusters = json!(arns).to_string();
     let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
 
@@ -108,7 +103,7 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
 async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_is_held_back() {
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
-    watch_over(&fleet, std::slice::from_ref(&arn));
+    fleet.cloud_map.watch_over(OWNER, &[&arn]);
     for entries in [json!(["twice", arn]), json!([arn, "twice"])] {
         let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
         let records = [
@@ -134,7 +129,7 @@ async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
     let (_, good) = cluster(&fleet, "good", REGION, "10.0.2.1").await;
-    watch_over(&fleet, &[arn.clone(), good.clone()]);
+    fleet.cloud_map.watch_over(OWNER, &[&arn, &good]);
     let west = fleet.sandbox.cloud_map_of("eu-west-1", ACCOUNT);
     west.watch_over(OWNER, &[&arn]);
     west.namespace("prod", NamespaceKind::Http);
@@ -167,7 +162,7 @@ async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_
 async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_described() {
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
-    watch_over(&fleet, std::slice::from_ref(&arn));
+    fleet.cloud_map.watch_over(OWNER, &[&arn]);
     let entries = json!(["twice", arn]).to_string();
     let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
     let records = batch_about("twice", "web");
@@ -187,7 +182,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
     let identity = ClusterIdentity { name, region, account };
     let far = identity.arn();
     web_of(&fleet.sandbox.add_cluster(identity, role).await, "web", "prod", &["10.0.2.1"]);
-    watch_over(fleet, &[own.clone(), far.clone()]);
+    fleet.cloud_map.watch_over(OWNER, &[&own, &far]);
     let entries = json!(["twin", { "cluster": far, "roleArn": role }]);
     (own, far, entries)
 }
@@ -216,7 +211,7 @@ async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other
     let fleet = Fleet::start().await;
     let (own, far, entries) = twins(&fleet).await;
     let (_, good) = cluster(&fleet, "good", REGION, "10.0.3.1").await;
-    watch_over(&fleet, &[own.clone(), far.clone(), good.clone()]);
+    fleet.cloud_map.watch_over(OWNER, &[&own, &far, &good]);
     fleet.sandbox.aws().eks.silence(&own);
     let entries = json!([entries[0], entries[1], good]).to_string();
     let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;

@@ -208,7 +208,7 @@ async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() 
     let world = World::start().await;
     let far = "arn:aws:eks:eu-central-1:444455556666:cluster/far";
     let blue = world.fleet.sandbox.cluster_arn("blue");
-    world.fleet.cloud_map.watch_over(crate::fleet::OWNER, &[&blue, &world.arn, far]);
+    world.fleet.cloud_map.watch_over(OWNER, &[&*blue, &world.arn, far]);
     let mut of_far = world.fleet.ours("web", "10.0.4.1");
     of_far.insert("cloud-map-sync/cluster".into(), far.into());
     of_far.insert(NOTE.into(), "2026-01-01T00:00:00Z".into());
@@ -238,9 +238,8 @@ fn leave_behind(world: &World, cluster: &str, address: &str) -> String {
 
 fn watch_over(world: &World, others: &[String]) {
     let blue = world.fleet.sandbox.cluster_arn("blue");
-    let all: Vec<&str> =
-        [&blue, &world.arn].into_iter().chain(others).map(String::as_str).collect();
-    world.fleet.cloud_map.watch_over(crate::fleet::OWNER, &all);
+    let all: Vec<&String> = [&blue, &world.arn].into_iter().chain(others).collect();
+    world.fleet.cloud_map.watch_over(OWNER, &all);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, refs, web_of};
+use crate::fleet::{Fleet, ips, refs, web_of};
 use crate::logged::invoke_logged;
 use crate::queue;
 use crate::queue::{batch_of, failures, scope, take_bodies};
@@ -126,8 +126,7 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
     let fleet = Fleet::start().await;
     let gone = ["gone-0", "gone-1", "gone-2", "gone-3"];
     for (index, name) in gone.iter().enumerate() {
-        let addresses: Vec<String> = (0..100).map(|it| format!("10.2.{index}.{it}")).collect();
-        fleet.web(name, "prod", &refs(&addresses));
+        fleet.web(name, "prod", &refs(&ips(&format!("10.2.{index}"), 0..100)));
     }
     let (function, _) = with_queue(&fleet).await;
     converge(&fleet, &function).await;

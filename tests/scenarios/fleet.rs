@@ -72,7 +72,7 @@ impl Fleet {
     pub async fn green(&self) -> KubernetesServer {
         let sandbox = self.sandbox.clone().cluster("green").await;
         let arns = ["blue", "green"].map(|cluster| sandbox.cluster_arn(cluster));
-        self.cloud_map.watch_over(OWNER, &[&arns[0], &arns[1]]);
+        self.cloud_map.watch_over(OWNER, &arns);
         sandbox.kubernetes("green")
     }
 
@@ -262,10 +262,12 @@ pub fn pod_name(service: &str, address: &str) -> String {
 
 /// A headless Service `shop/<name>` with port `http` 8080 that claims `hostname` in `namespace`.
 pub fn annotated(name: &str, namespace: &str, hostname: &str) -> Headless {
-    Headless::new("shop", name)
-        .port("http", 8080)
-        .annotate("cloudmap.controller/hostname", hostname)
-        .annotate("cloudmap.controller/namespace", namespace)
+    Headless::new("shop", name).port("http", 8080).claim(hostname, namespace)
+}
+
+/// Addresses of a network (`10.0.1`) with these last numbers.
+pub fn ips(network: &str, last: impl IntoIterator<Item = usize>) -> Vec<String> {
+    last.into_iter().map(|last| format!("{network}.{last}")).collect()
 }
 
 /// Texts as the verbs of a fleet take them.

@@ -61,10 +61,7 @@ fn longest_names() -> Vec<String> {
 }
 
 fn claim(service: Headless, names: &str, kind: &str) -> Headless {
-    service
-        .annotate("cloudmap.controller/hostname", names)
-        .annotate("cloudmap.controller/namespace", "prod")
-        .annotate("cloudmap.controller/claim", kind)
+    service.claim(names, "prod").annotate("cloudmap.controller/claim", kind)
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{Fleet, annotated, refs};
+use crate::fleet::{Fleet, annotated, ips, refs};
 use crate::run::{
     converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
 };
@@ -235,7 +235,7 @@ pub fn like_the_real_one(quotas: Quotas) -> Behaviour {
 async fn services(services: usize, pods: usize) -> Fleet {
     let fleet = Fleet::start().await;
     for service in 0..services {
-        let addresses: Vec<String> = (0..pods).map(|pod| format!("10.1.{service}.{pod}")).collect();
+        let addresses = ips(&format!("10.1.{service}"), 0..pods);
         fleet.web(&format!("web-{service}"), "prod", &refs(&addresses));
     }
     fleet

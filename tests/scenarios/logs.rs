@@ -9,7 +9,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::fleet::{Fleet, annotated, attributes, refs, web_of};
+use crate::fleet::{Fleet, annotated, attributes, ips, refs, web_of};
 use crate::logged::{Log, invoke_logged};
 use crate::queue::batch_about;
 use crate::run::{converge, converged, said_of, sync};
@@ -214,7 +214,7 @@ fn with_one_place(kilobytes: f64) -> String {
 async fn documented_cost_of_the_log_is_the_measured_one() {
     let fleet = Fleet::start().await;
     for service in 0..200 {
-        let addresses: Vec<String> = (1..=5).map(|pod| format!("10.1.{service}.{pod}")).collect();
+        let addresses = ips(&format!("10.1.{service}"), 1..=5);
         fleet.web(&format!("service-{service}"), "prod", &refs(&addresses));
     }
     let schedule = event("schedule-eventbridge-scheduler");

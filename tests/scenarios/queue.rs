@@ -8,7 +8,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::drift::change_of;
-use crate::fleet::{Fleet, web_of};
+use crate::fleet::{Fleet, ips, refs, web_of};
 use crate::run::{converge, converged, problem, sync, writes};
 use testbed::ROLE_ARN;
 use testbed::clock::now;
@@ -282,11 +282,9 @@ async fn invocation_without_time_writes_nothing_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and_done_next_time() {
     let fleet = Fleet::start().await;
-    let addresses: Vec<String> = (0..200).map(|index| format!("10.0.1.{index}")).collect();
-    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     fleet.web("web", "prod", &["10.0.9.1"]);
     let function = converged(&fleet).await;
-    fleet.web("web", "prod", &addresses);
+    fleet.web("web", "prod", &refs(&ips("10.0.1", 0..200)));
     slow_registrations(&fleet);
     fleet.cloud_map.forget_calls();
 

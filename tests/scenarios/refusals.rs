@@ -9,7 +9,7 @@ use cloud_map_sync::model::{Outcome, Verb};
 use cloud_map_sync::report::Report;
 use serde_json::Value;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, ips, refs};
 use crate::queue::{batch_about, failed_messages, failures};
 use crate::run::{converge, documents, held_back, said_of, settled, sync, synced};
 use testbed::clock::StandInClock;
@@ -314,8 +314,8 @@ async fn last_instance_waits_for_a_registration_that_is_not_tried_as_for_a_refus
 #[tokio::test]
 async fn new_pod_among_refused_ones_costs_one_call_in_a_message_too() {
     let scene = Scene::set().await;
-    let addresses: Vec<String> = (1..=30).map(|pod| format!("10.0.1.{pod}")).collect();
-    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let addresses = ips("10.0.1", 1..=30);
+    let addresses = refs(&addresses);
     scene.fleet.web("web", "prod.local", &addresses[..29]);
     scene.refuse(&INVALID);
     assert_eq!(scene.minutes_later(0).await.1, 29);

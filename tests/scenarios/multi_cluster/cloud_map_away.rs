@@ -9,7 +9,7 @@ use super::{
     CLUSTERSET, LATER, Members, exported, exported_at, imported, imported_from, in_full, part,
     pods, service, web, writes,
 };
-use crate::fleet::refs;
+use crate::fleet::{ips, refs};
 use crate::run::{report, sync, sync_of};
 use testbed::kubernetes::KubernetesServer;
 
@@ -103,7 +103,7 @@ async fn import_does_not_end_and_keeps_type_and_properties_of_members_that_were_
 #[tokio::test]
 async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
     let members = Members::start().await;
-    let eight: Vec<String> = (1..=8).map(|last| format!("10.0.0.{last}")).collect();
+    let eight = ips("10.0.0", 1..=8);
     exported(&members.blue, web(), &refs(&eight));
     exported(&members.blue, service("cart"), &refs(&eight));
     members.converge().await;

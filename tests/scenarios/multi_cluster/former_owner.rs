@@ -33,7 +33,7 @@ impl Renamed {
         members.converge().await;
         let cloud_map = &members.fleet.cloud_map;
         let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
-        cloud_map.watch_over(NEW, &[&arns[0], &arns[1]]);
+        cloud_map.watch_over(NEW, &arns);
         for cluster in [&members.blue, &members.green] {
             cluster.enforce_admission(Some(Policy::default()));
             cluster.keep_ready("shop", "web");

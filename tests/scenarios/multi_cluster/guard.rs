@@ -9,7 +9,7 @@ use cloud_map_sync::report::{GuardReport, Report};
 use serde_json::json;
 
 use super::{Members, exported, imported, imported_from, in_full, part, service, web};
-use crate::fleet::refs;
+use crate::fleet::{ips, refs};
 use crate::run::{report, sync, synced};
 use testbed::kubernetes::KubernetesServer;
 
@@ -19,9 +19,7 @@ async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_
         let members = Members::start().await;
         for (index, name) in ["api", "cart"].into_iter().enumerate() {
             let service = service(name);
-            let addresses: Vec<String> = (1..=8).map(|pod| format!("10.0.{index}.{pod}")).collect();
-            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-            exported(&members.blue, service, &addresses);
+            exported(&members.blue, service, &refs(&ips(&format!("10.0.{index}"), 1..=8)));
         }
         members.converge().await;
         let before = ["api", "cart"].map(|name| imported(&members.green, name));
@@ -55,10 +53,6 @@ async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_
 const WAIT: Duration = Duration::from_mins(10);
 const NAMES: [&str; 2] = ["api", "cart"];
 
-fn eight(third: usize) -> Vec<String> {
-    (1..=8).map(|last| format!("10.2.{third}.{last}")).collect()
-}
-
 impl Members {
     /// `amber` exports two Services with eight endpoints each, which both clusters import.
     async fn with_amber() -> Self {
@@ -70,7 +64,7 @@ impl Members {
 
     fn amber_has_all(&self) {
         for (index, name) in NAMES.into_iter().enumerate() {
-            self.amber(name, &refs(&eight(index)));
+            self.amber(name, &refs(&ips(&format!("10.2.{index}"), 1..=8)));
         }
     }
 
@@ -163,7 +157,7 @@ async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
     let members = Members::start().await;
     for (index, name) in NAMES.into_iter().enumerate() {
         let service = service(name);
-        exported(&members.blue, service, &refs(&eight(index)));
+        exported(&members.blue, service, &refs(&ips(&format!("10.2.{index}"), 1..=8)));
     }
     members.converge().await;
     for name in NAMES {

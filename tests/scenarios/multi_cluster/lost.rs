@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::{
     LATER, Members, exported, exported_at, imported, in_full, part, pods, service, slices, web,
 };
-use crate::fleet::refs;
+use crate::fleet::{ips, refs};
 use crate::run::{metric, purge, report, sync, synced};
 use testbed::cloud_map::Behaviour;
 use testbed::function::invoke_until;
@@ -21,8 +21,7 @@ use testbed::function::invoke_until;
 #[tokio::test]
 async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_confirmed() {
     let members = Members::start().await;
-    let twelve: Vec<String> = (1..=12).map(|last| format!("10.1.0.{last}")).collect();
-    exported(&members.green, web(), &refs(&twelve));
+    exported(&members.green, web(), &refs(&ips("10.1.0", 1..=12)));
     members.converge().await;
     let endpoints = imported(&members.blue, "web");
     let arn = members.fleet.sandbox.cluster_arn("green");
@@ -287,7 +286,7 @@ async fn member_that_is_read_after_a_pause_does_not_expire_though_the_guard_hold
     let members = Members::start().await;
     for (third, name) in ["api", "cart"].into_iter().enumerate() {
         let service = service(name);
-        let addresses: Vec<String> = (1..=8).map(|last| format!("10.0.{third}.{last}")).collect();
+        let addresses = ips(&format!("10.0.{third}"), 1..=8);
         exported(&members.blue, service, &refs(&addresses));
     }
     exported_at(&members.green, service("api"), &["10.1.0.1"], LATER);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 
 use super::{CLUSTERSET, serving, writes};
-use crate::fleet::{Fleet, refs};
+use crate::fleet::Fleet;
 use crate::run::synced;
 use testbed::clock::StandInClock;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
@@ -46,7 +46,7 @@ impl Many {
             clusters.push(cluster);
         }
         let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
-        fleet.cloud_map.watch_over(crate::fleet::OWNER, &refs(&arns));
+        fleet.cloud_map.watch_over(crate::fleet::OWNER, &arns);
         // What a process remembers for a minute must not depend on the speed of the machine.
         let (clock, names) = (StandInClock::new(), names.join(","));
         let function = serving(&fleet, &clock, &names, settings).await;

@@ -109,7 +109,7 @@ impl Members {
             self.of_amber(name, address);
         }
         let arns = ["blue", "green"].map(|cluster| self.fleet.sandbox.cluster_arn(cluster));
-        cloud_map.watch_over(OWNER, &[&arns[0], &arns[1]]);
+        cloud_map.watch_over(OWNER, &arns);
     }
 
     /// A full sync in which nothing fails; the next one writes nothing, to Cloud Map or to a cluster.

@@ -46,7 +46,7 @@ impl Moving {
         let amber = sandbox.kubernetes("amber");
         join(&amber, "amber");
         let arns = ["blue", "green", "amber"].map(|cluster| sandbox.cluster_arn(cluster));
-        members.fleet.cloud_map.watch_over(OWNER, &arns.each_ref().map(String::as_str));
+        members.fleet.cloud_map.watch_over(OWNER, &arns);
         exported(&amber, web, &["10.2.0.1", "10.2.0.2"]);
         let aws = AwsController {
             kubernetes: amber.clone(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{give_pods, refs};
+use crate::fleet::{give_pods, ips, refs};
 use crate::queue::{batch_of, failures};
 use simulation::calls::{Fleet, Names, Process, Round};
 use simulation::deployment::{Deployment, SHARE, Time};
@@ -124,9 +124,7 @@ async fn replaced_pod_has_the_calls_of_the_formula() {
         let body = json!({ "cluster": name(0), "namespace": "shop", "service": "web-0" });
         let payload = batch_of(&[body]);
         invoke(&process, &payload).await;
-        let addresses: Vec<String> =
-            (2..=fleet.endpoints + 1).map(|pod| format!("10.0.0.{pod}")).collect();
-        give_pods(&world.clusters[0], "web-0", &refs(&addresses));
+        give_pods(&world.clusters[0], "web-0", &refs(&ips("10.0.0", 2..=fleet.endpoints + 1)));
         world.forget();
 
         let answer = invoke(&process, &payload).await;

@@ -64,7 +64,7 @@ impl World {
         let arns: Vec<String> =
             (0..self.fleet.clusters).map(|it| self.sandbox.cluster_arn(&name(it))).collect();
         for registry in &self.registries {
-            registry.watch_over(OWNER, &refs(&arns));
+            registry.watch_over(OWNER, &arns);
             registry.adjust(|it| it.discovery_on_any_host = true);
         }
         for (index, cluster) in self.clusters.iter().enumerate() {

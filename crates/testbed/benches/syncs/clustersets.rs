@@ -102,7 +102,6 @@ impl World {
         }
         let cloud_map = sandbox.cloud_map();
         let arns: Vec<String> = names.iter().map(|name| sandbox.cluster_arn(name)).collect();
-        let arns: Vec<&str> = arns.iter().map(String::as_str).collect();
         cloud_map.watch_over("cloud-map-sync", &arns);
         let clusters: Vec<_> = names.iter().map(|name| sandbox.kubernetes(name)).collect();
         for (index, (cluster, id)) in clusters.iter().zip(&names).enumerate() {
@@ -175,14 +174,8 @@ impl World {
             };
             let (outcome, took) = tokio::join!(function.invoke(message), arrived);
             assert_eq!(outcome.expect("an answer")["batchItemFailures"], json!([]));
-            events.times.push(took);
-            for (operation, count) in cloud_map.counts() {
-                *events.calls.entry(operation).or_default() += count;
-            }
-            let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
-            events.reads_before_writes = events.reads_before_writes.max(reads);
+            events.add(took, cloud_map);
         }
-        events.times.sort();
         events
     }
 }

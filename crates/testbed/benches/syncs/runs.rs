@@ -161,15 +161,9 @@ pub async fn one_change(
     let service = cloud_map.find_service(namespace, name).expect("it is registered");
     let registered = registered(cloud_map, &service, newest);
     let (took, registered) = tokio::join!(one_event(function, payload), registered);
-    events.times.push(took);
-    events.times.sort();
     events.registered.push(registered);
     events.registered.sort();
-    for (operation, count) in cloud_map.counts() {
-        *events.calls.entry(operation).or_default() += count;
-    }
-    let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
-    events.reads_before_writes = events.reads_before_writes.max(reads);
+    events.add(took, cloud_map);
 }
 
 /// The time until an address is registered.

@@ -117,8 +117,7 @@ impl World {
         }
         let arns: Vec<String> = names.iter().map(|name| sandbox.cluster_arn(name)).collect();
         let cloud_map = sandbox.cloud_map();
-        cloud_map
-            .watch_over("cloud-map-sync", &arns.iter().map(String::as_str).collect::<Vec<_>>());
+        cloud_map.watch_over("cloud-map-sync", &arns);
         for namespace in 0..self.namespaces {
             cloud_map.namespace(&format!("prod-{namespace}"), NamespaceKind::Http);
         }
@@ -128,11 +127,7 @@ impl World {
             let (name, namespace) =
                 (format!("web-{service}"), format!("prod-{}", service % self.namespaces));
             let headless = Headless::new("shop", &name).port("http", 8080);
-            cluster.service(
-                headless
-                    .annotate("cloudmap.controller/hostname", &name)
-                    .annotate("cloudmap.controller/namespace", &namespace),
-            );
+            cluster.service(headless.claim(&name, &namespace));
             cluster.pods("shop", &name, &pods(service, self.pods, 0));
         }
         cloud_map.behave(self.behaviour());

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::function::Used;
+use testbed::cloud_map::CloudMap;
 
 /// One run.
 pub struct Row {
@@ -99,6 +100,17 @@ impl Row {
 }
 
 impl Events {
+    /// Adds one change: the time that it took, and the calls since they were forgotten.
+    pub fn add(&mut self, took: Duration, cloud_map: &CloudMap) {
+        self.times.push(took);
+        self.times.sort();
+        for (operation, count) in cloud_map.counts() {
+            *self.calls.entry(operation).or_default() += count;
+        }
+        let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
+        self.reads_before_writes = self.reads_before_writes.max(reads);
+    }
+
     /// In milliseconds.
     pub fn percentile(&self, percent: usize) -> f64 {
         percentile(&self.times, percent)

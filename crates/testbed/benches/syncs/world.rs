@@ -157,9 +157,7 @@ impl World {
         let name = format!("web-{service}");
         let headless = Headless::new("shop", &name).port("http", 8080);
         cluster.service(match tenant {
-            Tenant::Function => headless
-                .annotate("cloudmap.controller/hostname", &name)
-                .annotate("cloudmap.controller/namespace", &namespace),
+            Tenant::Function => headless.claim(&name, &namespace),
             Tenant::ExternalDns => {
                 let host = format!("{name}.{namespace}");
                 headless.annotate("external-dns.alpha.kubernetes.io/hostname", &host)

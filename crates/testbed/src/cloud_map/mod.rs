@@ -210,10 +210,11 @@ impl CloudMap {
     }
 
     /// Says whose marks are ours from now on; all other instances are foreign and guarded.
-    pub fn watch_over(&self, owner: &str, clusters: &[&str]) {
+    pub fn watch_over(&self, owner: &str, clusters: &[impl AsRef<str>]) {
+        let clusters: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
         self.change(|state| {
             let in_flight = state.operations.in_flight().map(|(id, _)| id.clone()).collect();
-            state.guard.watch(owner, clusters, &state.services, in_flight);
+            state.guard.watch(owner, &clusters, &state.services, in_flight);
         });
     }
 

@@ -38,6 +38,13 @@ impl Headless {
         self
     }
 
+    /// Claims names in a Cloud Map namespace.
+    #[must_use]
+    pub fn claim(self, names: &str, namespace: &str) -> Self {
+        self.annotate("cloudmap.controller/hostname", names)
+            .annotate("cloudmap.controller/namespace", namespace)
+    }
+
     /// Adds a label, which the EndpointSlices copy.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {

@@ -62,10 +62,8 @@ async fn sandbox() -> Sandbox {
     for (cluster, service, address) in
         [("blue", "web", "10.0.1.1"), ("blue", "cart", "10.0.1.2"), ("green", "web", "10.0.1.3")]
     {
-        let claim =
-            Headless::new("shop", service).annotate("cloudmap.controller/hostname", service);
         let kubernetes = sandbox.kubernetes(cluster);
-        kubernetes.service(claim.annotate("cloudmap.controller/namespace", "prod"));
+        kubernetes.service(Headless::new("shop", service).claim(service, "prod"));
         kubernetes.pods("shop", service, &[Pod::new(&format!("{service}-0"), address)]);
     }
     sandbox
@@ -142,10 +140,7 @@ pub async fn stand_in() -> (World, KubernetesServer) {
     let world = World::start().await;
     world.sandbox.clone().cluster("blue").await;
     let blue = world.sandbox.kubernetes("blue");
-    let service = Headless::new("shop", "web")
-        .annotate("cloudmap.controller/hostname", "web")
-        .annotate("cloudmap.controller/namespace", "prod.local");
-    blue.service(service);
+    blue.service(Headless::new("shop", "web").claim("web", "prod.local"));
     blue.pods("shop", "web", &[Pod::new("web-a", "10.0.1.1")]);
     (world, blue)
 }

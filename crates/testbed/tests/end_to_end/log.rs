@@ -48,10 +48,7 @@ async fn log_is_json_with_a_line_for_each_change_and_holds_no_secret_at_any_leve
 #[tokio::test]
 async fn name_that_goes_empty_is_a_warning_and_a_count() {
     let (world, cluster) = stand_in().await;
-    let cart = Headless::new("shop", "cart")
-        .annotate("cloudmap.controller/hostname", "cart")
-        .annotate("cloudmap.controller/namespace", "prod");
-    cluster.service(cart);
+    cluster.service(Headless::new("shop", "cart").claim("cart", "prod"));
     cluster.pods("shop", "cart", &[Pod::new("cart-a", "10.0.2.1")]);
     let mut lambda = world.lambda(&[]).await;
     lambda.invoke(event("schedule-eventbridge-rule")).await.expect("served");

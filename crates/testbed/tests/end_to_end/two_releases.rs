@@ -102,8 +102,7 @@ async fn play(old: &Path, order: Order) -> Result<(), String> {
 /// `shop/web` has two pods, and `shop/cart` one.
 fn put(blue: &KubernetesServer) {
     blue.pods("shop", "web", &[Pod::new("web-a", "10.0.1.1"), Pod::new("web-b", "10.0.1.2")]);
-    let cart = Headless::new("shop", "cart").annotate("cloudmap.controller/hostname", "cart");
-    blue.service(cart.annotate("cloudmap.controller/namespace", "prod"));
+    blue.service(Headless::new("shop", "cart").claim("cart", "prod"));
     blue.pods("shop", "cart", &[Pod::new("cart-a", "10.0.1.5")]);
 }
 

@@ -170,9 +170,8 @@ impl Situation {
         let change = |scene: &mut Scene| {
             scene.give(WEB, &[1, 3]);
             let stray = Headless::new("ops", "web").created("2020-01-01T00:00:00Z");
-            let stray = stray.annotate("cloudmap.controller/hostname", "stray");
             let cluster = &scene.fleet.cluster;
-            cluster.service(stray.annotate("cloudmap.controller/namespace", "prod.local"));
+            cluster.service(stray.claim("stray", "prod.local"));
             cluster.pods("ops", "web", &[Pod::new("web-ops", "10.0.7.1")]);
         };
         Self { settings: SHOP_ALONE, ..Self::new("name policy", change) }

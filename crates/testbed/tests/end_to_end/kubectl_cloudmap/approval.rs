@@ -87,10 +87,7 @@ async fn a_terminal_has_colours_and_progress_and_no_color_takes_the_colours_away
 #[tokio::test]
 async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     let (world, blue, _lambda, terminal) = in_step(&[("GUARD_MINIMUM", "1")]).await;
-    let other = Headless::new("shop", "cart")
-        .annotate("cloudmap.controller/hostname", "cart")
-        .annotate("cloudmap.controller/namespace", "prod");
-    blue.service(other);
+    blue.service(Headless::new("shop", "cart").claim("cart", "prod"));
     blue.pods("shop", "cart", &[Pod::new("cart-a", "10.0.2.1")]);
     assert_eq!(terminal.run("sync -A").await.code, Some(0));
     let nothing = terminal.run("confirm").await;

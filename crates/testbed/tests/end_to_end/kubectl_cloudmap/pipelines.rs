@@ -130,10 +130,7 @@ async fn error_after_the_first_answer_does_not_end_a_wait() {
 #[tokio::test]
 async fn status_of_one_name_or_namespace_leaves_the_rest_out() {
     let (_world, blue, _lambda, terminal) = with_function(&[]).await;
-    let cart = Headless::new("shop", "cart")
-        .annotate("cloudmap.controller/hostname", "cart")
-        .annotate("cloudmap.controller/namespace", "prod.local");
-    blue.service(cart);
+    blue.service(Headless::new("shop", "cart").claim("cart", "prod.local"));
     blue.pods("shop", "cart", &[Pod::new("cart-a", "10.0.7.1")]);
     assert_eq!(
         terminal.run("plan -n shop -o name").await.output,

@@ -25,6 +25,16 @@ async fn with_a_key() -> (Sandbox, Terminal, AccessKey) {
     (sandbox, terminal, key)
 }
 
+/// A plan is made with the profile `work` of this file, and no credentials of the environment.
+async fn plans_with(terminal: &mut Terminal, profile: &str) {
+    terminal.set("AWS_CONFIG_FILE", &terminal.file(".aws/config", profile));
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+        terminal.unset(name);
+    }
+    let printed = terminal.run("plan --profile work").await;
+    assert_eq!((printed.code, printed.errors.as_str()), (Some(0), ""), "{printed:?}");
+}
+
 #[tokio::test]
 async fn a_profile_brings_its_credentials_and_region() {
     let (_sandbox, mut terminal, key) = with_a_key().await;
@@ -33,14 +43,8 @@ async fn a_profile_brings_its_credentials_and_region() {
          aws_session_token = {}\n",
         key.id, key.secret, key.session_token
     );
-    terminal.set("AWS_CONFIG_FILE", &terminal.file(".aws/config", &profile));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"] {
-        terminal.unset(name);
-    }
-
-    let printed = terminal.run("plan --profile work").await;
-
-    assert_eq!((printed.code, printed.errors.as_str()), (Some(0), ""), "{printed:?}");
+    terminal.unset("AWS_REGION");
+    plans_with(&mut terminal, &profile).await;
 }
 
 #[tokio::test]
@@ -52,14 +56,7 @@ async fn a_profile_may_have_a_program_that_gives_out_credentials() {
     });
     let credentials = terminal.file("credentials.json", &credentials.to_string());
     let profile = format!("[profile work]\ncredential_process = cat {credentials}\n");
-    terminal.set("AWS_CONFIG_FILE", &terminal.file(".aws/config", &profile));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
-        terminal.unset(name);
-    }
-
-    let printed = terminal.run("plan --profile work").await;
-
-    assert_eq!((printed.code, printed.errors.as_str()), (Some(0), ""), "{printed:?}");
+    plans_with(&mut terminal, &profile).await;
 }
 
 const TOKEN: &str = "the-token-of-a-sign-in";
