@@ -1,10 +1,84 @@
 //! The actions besides a sync. Each reads the cluster or Cloud Map, `adopt` and `purge` (`ownership`) also write, and it
-//! returns its answer as data that prints itself as text.
+//! returns its answer as data that prints itself as text. A [`Check`] is a line of the answers of `doctor`, with a fix if it
+//! failed, and of `explain`, a fact about a Service.
 
-mod check;
 pub mod doctor;
 pub mod explain;
 pub mod ownership;
 pub mod status;
 
-pub use check::{Check, CheckOutcome};
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::Word;
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// The subject.
+    pub name: Word,
+    /// Its outcome.
+    pub outcome: CheckOutcome,
+    /// The finding.
+    pub detail: String,
+    /// The remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckOutcome {
+    /// The check passed.
+    Ok,
+    /// The check did not pass, and nothing depends on it.
+    Note,
+    /// The check did not pass: the function cannot work, or a Service is not found as it should be.
+    Failed,
+}
+
+impl CheckOutcome {
+    pub fn of(passed: bool) -> Self {
+        if passed { Self::Ok } else { Self::Failed }
+    }
+}
+
+impl Check {
+    /// A check without a remedy.
+    pub fn new(outcome: CheckOutcome, name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome, detail: detail.into(), fix: None }
+    }
+
+    /// A check that passed.
+    pub fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(CheckOutcome::Ok, name, detail)
+    }
+
+    /// A check that did not pass, and that the function works without.
+    pub fn note(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..Self::new(CheckOutcome::Note, name, detail) }
+    }
+
+    /// A check that did not pass, and that the function needs.
+    pub fn failed(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..Self::new(CheckOutcome::Failed, name, detail) }
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.outcome == CheckOutcome::Failed
+    }
+}
+
+impl Display for Check {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (sign, label) = match self.outcome {
+            CheckOutcome::Ok => ('=', "try"),
+            CheckOutcome::Note => ('~', "try"),
+            CheckOutcome::Failed => ('!', "fix"),
+        };
+        write!(f, "{sign} {:<10} {}", self.name, self.detail)?;
+        self.fix.iter().try_for_each(|fix| write!(f, "\n    {label}: {fix}"))
+    }
+}

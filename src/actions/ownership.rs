@@ -53,16 +53,14 @@ impl Invocation<'_> {
         let Some(named) = named else { return Ok(all) };
         let (mut keys, mut known) = (BTreeSet::new(), BTreeSet::new());
         for key in all {
-            match self.clients.name_of(&key).await {
+            known.insert(match self.clients.name_of(&key).await {
                 Ok(name) => {
-                    known.insert(name.to_string());
                     // Two roles may belong to one account.
                     keys.extend((name == *named).then_some(key));
+                    name.to_string()
                 }
-                Err(problem) => {
-                    known.insert(format!("one {key} with an unknown account ({problem})"));
-                }
-            }
+                Err(problem) => format!("one {key} with an unknown account ({problem})"),
+            });
         }
         let unknown = || UnknownRegistry { named: named.to_string(), known: join(known, ", ") };
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
@@ -83,7 +81,8 @@ impl Invocation<'_> {
         }
         let mut has_exported = false;
         for registry in registries.values() {
-            has_exported |= self.has_exports(arn, registry).await;
+            let read = self.read_in_time(registry.read()).await;
+            has_exported |= read.is_ok_and(|read| self.has_exports(arn, &read));
         }
         // Imports that stand in a Cloud Map without a record of their cluster would wait for a person, so they go first.
         let multi_cluster = match kept {
@@ -136,10 +135,9 @@ impl Invocation<'_> {
         })
     }
 
-    /// Whether a Cloud Map that was read had exports of the cluster.
-    async fn has_exports(&self, cluster: &ClusterArn, registry: &SharedRegistry) -> bool {
-        let Ok(read) = self.read_in_time(registry.read()).await else { return false };
-        let owners = marked_owners(&read, &self.settings.owner_id);
+    /// Whether a Cloud Map has exports of the cluster.
+    fn has_exports(&self, cluster: &ClusterArn, read: &Registry) -> bool {
+        let owners = marked_owners(read, &self.settings.owner_id);
         owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
 
@@ -161,7 +159,7 @@ impl Invocation<'_> {
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
         let annotated = self.with_notes(annotated, registry).await?;
         let mut report = execution.carry_out(&annotated).await.report;
-        if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
+        if !self.has_exports(cluster, &read) {
             return Ok(report);
         }
         for part in record::parts(&read) {
@@ -182,16 +180,12 @@ impl Invocation<'_> {
             || cluster.membership != Membership::default()
             || has_exported;
         let purged = self.deadline.until_stop(self.purge_objects(cluster, takes_part));
-        let purged = purged.await.unwrap_or_else(|_| Err(observe::Error::Deadline.into()));
-        match purged {
+        match purged.await.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(report) => (!report.is_quiet()).then_some(report),
             Err(error) if error.is_cluster_not_found() => None,
             // The report has a warning about it already.
             Err(_) if !takes_part => None,
-            Err(error) => Some(MultiClusterReport {
-                obstacles: vec![unread(&error)],
-                ..MultiClusterReport::default()
-            }),
+            Err(error) => Some(unread(&error).into()),
         }
     }
 
@@ -260,15 +254,14 @@ impl Invocation<'_> {
             return refused(report, Obstacle { reason: "Policy".into(), detail, failed: false });
         }
         let adopted = self.adopt_all(cluster, registry, former);
-        match self.deadline.until_end(Box::pin(adopted)).await {
-            Ok(Ok((adopted, part))) => {
+        let adopted = self.deadline.until_end(Box::pin(adopted)).await;
+        match adopted.unwrap_or_else(|elapsed| Err(elapsed.into())) {
+            Ok((adopted, part)) => {
                 let mut report = report.with(adopted);
                 report.counts.imported = part.made();
-                report.multi_cluster = Some(part);
-                report
+                ClusterReport { multi_cluster: Some(part), ..report }
             }
-            Ok(Err(error)) => refused(report, unread(&error)),
-            Err(_) => refused(report, unread(&observe::Error::Deadline)),
+            Err(error) => refused(report, unread(&error)),
         }
     }
 
@@ -346,6 +339,5 @@ impl Invocation<'_> {
 }
 
 fn refused(report: ClusterReport, obstacle: Obstacle) -> ClusterReport {
-    let part = MultiClusterReport { obstacles: vec![obstacle], ..MultiClusterReport::default() };
-    ClusterReport { multi_cluster: Some(part), ..report }
+    ClusterReport { multi_cluster: Some(obstacle.into()), ..report }
 }

@@ -34,7 +34,7 @@ use crate::settings::{Cluster, MultiCluster};
 
 /// A cluster that takes part in its clusterset.
 pub struct Joined<'a> {
-    pub(super) invocation: &'a Invocation<'a>,
+    pub invocation: &'a Invocation<'a>,
     pub cluster: &'a Cluster,
     pub member: Member,
     /// What it imports in this run: the objects of these names were read.
@@ -166,11 +166,6 @@ impl<'a> Joined<'a> {
     /// Whether it publishes its exports.
     pub fn exports(&self) -> bool {
         self.multi_cluster.exports()
-    }
-
-    /// The number of its ServiceImports that are ours, if it imports.
-    pub fn imports(&self) -> Option<usize> {
-        self.objects.as_ref().map(|objects| objects.ours(&self.owner).count())
     }
 
     /// Whether imports of ours stand in it. Those that this run is not about were not read.

@@ -341,6 +341,12 @@ impl Obstacle {
     }
 }
 
+impl From<Obstacle> for MultiClusterReport {
+    fn from(obstacle: Obstacle) -> Self {
+        Self { obstacles: vec![obstacle], ..Self::default() }
+    }
+}
+
 impl MultiClusterReport {
     /// Whether nothing was changed, held back or in the way.
     pub fn is_quiet(&self) -> bool {

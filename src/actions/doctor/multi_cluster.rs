@@ -62,9 +62,10 @@ impl Invocation<'_> {
             None => return,
         };
         checks.extend(check_member(&joined.member));
-        if let Some(imports) = joined.imports() {
-            checks.push(Check::ok("imports", format!("has {}", count(imports, "ServiceImport"))));
-        }
+        checks.extend(joined.objects.as_ref().map(|objects| {
+            let imports = objects.ours(&joined.owner).count();
+            Check::ok("imports", format!("has {}", count(imports, "ServiceImport")))
+        }));
         if joined.exports() {
             match joined.export(registry, &Selection::Everything, drop).await {
                 Ok(Some(exported)) => check_exports(&exported, &joined, checks),
@@ -111,12 +112,12 @@ async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<b
     let fix = "allow the function to read /openapi: system:discovery for authenticated users";
     let declares = kubernetes.declares_slice_objects().await;
     let declares = passed(declares, "crds", fix, checks);
-    checks.extend(declares.map(|declares| match declares {
-        true => Check::ok("crds", "ServiceImports declare endpointSliceObjects"),
-        false => {
-            let detail = "ServiceImports do not declare status.endpointSliceObjects (mcs-api before v0.5.1), so it is not written";
-            Check::note("crds", detail, INSTALL)
+    checks.extend(declares.map(|is_declared| {
+        if is_declared {
+            return Check::ok("crds", "ServiceImports declare endpointSliceObjects");
         }
+        let detail = "ServiceImports do not declare status.endpointSliceObjects (mcs-api before v0.5.1), so it is not written";
+        Check::note("crds", detail, INSTALL)
     }));
     Some(versions.iter().any(|version| version.starts_with("about.k8s.io/")))
 }
@@ -194,17 +195,11 @@ fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check
 fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Check>) {
     let member = &joined.member;
     let name = record::namespace(&member.clusterset);
-    let of_records = registry.namespaces.values().filter(|namespace| namespace.name == name);
-    let of_records: BTreeSet<&String> = of_records.map(|namespace| &namespace.id).collect();
-    let records = registry.services.iter().filter(|(key, _)| of_records.contains(&key.namespace));
-    let records: usize = records
-        .map(|(key, service)| {
-            let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
-            service.instances.as_ref().map_or(listed, |_| registry.instances(key).count())
-        })
-        .sum();
-    if !of_records.is_empty() {
-        checks.push(check_room(&name, records));
+    let is_of_records = |id: &String| registry.namespaces.get(id).is_some_and(|it| it.name == name);
+    if registry.namespaces.keys().any(is_of_records) {
+        let services = registry.services.iter();
+        let records = services.filter(|(key, _)| is_of_records(&key.namespace));
+        checks.push(check_room(&name, records.map(|(_, service)| service.held()).sum()));
     }
     let all = members::clustersets(registry);
     let view = all.get(&member.clusterset).and_then(|it| it.get(&member.cluster));

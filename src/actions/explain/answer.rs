@@ -54,9 +54,10 @@ impl Explanation {
 
     /// Adds that there is no Service. A name that others export needs none.
     pub(super) fn add_absence(&mut self, takes_part: bool) {
-        self.facts.push(match takes_part {
-            true => Check::ok("service", "none of this name in this cluster"),
-            false => Check::new(CheckOutcome::Failed, "service", "not found in the cluster"),
+        self.facts.push(if takes_part {
+            Check::ok("service", "none of this name in this cluster")
+        } else {
+            Check::new(CheckOutcome::Failed, "service", "not found in the cluster")
         });
     }
 

@@ -37,7 +37,7 @@ pub struct ClustersetExplanation {
 
 impl ClustersetExplanation {
     /// A cluster that takes no part.
-    pub(super) fn refused(obstacle: Obstacle) -> Self {
+    pub(super) fn refused(obstacle: &Obstacle) -> Self {
         let mut answer = Self::default();
         answer.add_obstacle(obstacle);
         answer
@@ -68,7 +68,7 @@ impl ClustersetExplanation {
         self.facts.push(Check::new(outcome, name, detail));
     }
 
-    fn add_obstacle(&mut self, Obstacle { reason, detail, .. }: Obstacle) {
+    fn add_obstacle(&mut self, Obstacle { reason, detail, .. }: &Obstacle) {
         self.add(CheckOutcome::Failed, "obstacle", format!("({reason}): {detail}"));
     }
 
@@ -89,8 +89,8 @@ impl ClustersetExplanation {
         }
         let merged = facts.known.named.merged.as_deref();
         let outcome = exported.and_then(|it| it.outcomes.get(facts.name));
-        let to_come =
-            outcome.and_then(|it| conditions_to_apply(export, it, merged, facts.invocation.now));
+        let to_come = outcome
+            .and_then(|it| conditions_to_apply(export, it, merged, facts.joined.invocation.now));
         for condition in to_come.unwrap_or_default() {
             let is_same = |it: &&Condition| {
                 (&it.type_, &it.status, &it.reason)
@@ -140,38 +140,25 @@ impl ClustersetExplanation {
         }
         let mut report = MultiClusterReport::default();
         report.add_imports(imported);
-        report.obstacles.into_iter().for_each(|obstacle| self.add_obstacle(obstacle));
+        report.obstacles.iter().for_each(|obstacle| self.add_obstacle(obstacle));
         self.held_back = report.held_back;
     }
 
     fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present) {
         let owner = &facts.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
-        match (import, self.imported) {
-            (Some(import), is_exported) => {
-                let ready = import.status.conditions.iter().find(|it| it.type_ == "Ready");
-                let is_ready = ready.is_some_and(|it| it.status == TRUE);
-                let detail = describe_import(import);
-                let ready =
-                    ready.map(|it| format!("Ready {} ({}) {}", it.status, it.reason, it.message));
-                let ready = ready.unwrap_or_else(|| "not Ready yet".to_owned());
-                self.add(
-                    CheckOutcome::of(is_ready),
-                    "import",
-                    format!("{detail}; {}", ready.trim_end()),
-                );
-                if !is_exported && facts.known.sources.are_whole() {
-                    self.add(
-                        CheckOutcome::Note,
-                        "note",
-                        "no member exports it: a sync would delete the import",
-                    );
-                }
-            }
-            (None, true) => self.add(CheckOutcome::Ok, "import", "a sync would make it"),
-            (None, false) => {
-                self.add(CheckOutcome::Ok, "import", "none: no member exports the name")
-            }
+        let Some(import) = import else {
+            let (makes, none) = ("a sync would make it", "none: no member exports the name");
+            return self.add(CheckOutcome::Ok, "import", if self.imported { makes } else { none });
+        };
+        let ready = import.status.conditions.iter().find(|it| it.type_ == "Ready");
+        let is_ready = ready.is_some_and(|it| it.status == TRUE);
+        let ready = ready.map_or_else(|| "not Ready yet".to_owned(), describe);
+        let detail = format!("{}; {ready}", describe_import(import));
+        self.add(CheckOutcome::of(is_ready), "import", detail);
+        if !self.imported && facts.known.sources.are_whole() {
+            let detail = "no member exports it: a sync would delete the import";
+            self.add(CheckOutcome::Note, "note", detail);
         }
     }
 
@@ -243,7 +230,7 @@ fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
             member: export.cluster.to_string(),
             owner: owner(facts, &export.cluster),
             created: export.created.to_string(),
-            age: age(export.created, facts.invocation.now),
+            age: age(export.created, facts.joined.invocation.now),
             decides: decides.map(|(property, _)| property.clone()).collect(),
         }
     };
@@ -252,7 +239,7 @@ fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
 
 fn owner(facts: &Facts<'_>, cluster: &ClusterId) -> Option<String> {
     if facts.members.is_read_there(cluster, facts.name) {
-        return Some(facts.invocation.settings.owner_id.clone());
+        return Some(facts.joined.invocation.settings.owner_id.clone());
     }
     facts.members.record_of(cluster, facts.name).map(|record| record.owner.id.clone())
 }

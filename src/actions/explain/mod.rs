@@ -130,7 +130,6 @@ struct Facts<'a> {
     exported: Option<&'a PublishedExports>,
     known: &'a MergedName,
     members: &'a Members<'a>,
-    invocation: &'a Invocation<'a>,
 }
 
 /// The part about a clusterset, and what was read of the export in Cloud Map.
@@ -148,7 +147,7 @@ impl Invocation<'_> {
             Ok(joined) => self.explain_member(&joined, registry, name).await,
             Err(obstacle) => Err(obstacle),
         };
-        Some(explained.unwrap_or_else(|obstacle| (ClustersetExplanation::refused(obstacle), None)))
+        Some(explained.unwrap_or_else(|obstacle| (ClustersetExplanation::refused(&obstacle), None)))
     }
 
     async fn explain_member(
@@ -171,7 +170,7 @@ impl Invocation<'_> {
         let known = &members.known(name, (joined.arn(), &allows));
         let imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let exported = exported.as_ref();
-        let facts = Facts { name, joined, exported, known, members: &members, invocation: self };
+        let facts = Facts { name, joined, exported, known, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
         if exported.is_none_or(|it| !it.overlay.desired.services.contains_key(name)) {
             return Ok((answer, None));

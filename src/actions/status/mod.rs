@@ -45,8 +45,7 @@ impl Invocation<'_> {
                 Ok(if created { self.unused(registry, read).await } else { read })
             };
             read.push(match self.read_in_time(reading).await {
-                Ok(read) if created => RegistryStatus::of_unused(name, &read),
-                Ok(read) => RegistryStatus::new(name, &read, self.now),
+                Ok(read) => RegistryStatus::new(name, &read, created, self.now),
                 Err(error) => RegistryStatus::unreadable(name, chain(&error)),
             });
         }
@@ -204,21 +203,20 @@ impl Status {
 }
 
 impl RegistryStatus {
-    /// A registry that was read.
-    pub fn new(name: Option<String>, registry: &Registry, now: Timestamp) -> Self {
-        let services = places(registry).iter().map(|it| ServiceStatus::new(it, registry)).collect();
-        let clustersets = ClustersetStatus::of(registry, now);
-        Self { registry: name, error: None, services, clustersets }
-    }
-
-    /// A registry that was read, with the services alone that this installation created and that have no instance.
-    pub fn of_unused(name: Option<String>, registry: &Registry) -> Self {
-        let services = places(registry).into_iter().map(|place| {
-            let service = &registry.services[&place.key];
-            let delete = service.unreadable.is_none().then(|| service.delete_command());
-            ServiceStatus { delete, ..ServiceStatus::new(&place, registry) }
+    /// A registry that was read. `created`: only the services that this installation created and that have no instance.
+    pub fn new(name: Option<String>, registry: &Registry, created: bool, now: Timestamp) -> Self {
+        let services = places(registry);
+        let members = clustersets(registry).into_iter().filter(|_| !created);
+        let clustersets = members.map(|(clusterset, members)| ClustersetStatus {
+            clusterset: clusterset.to_string(),
+            members: members.iter().map(|(id, view)| MemberStatus::new(id, view, now)).collect(),
         });
-        Self { registry: name, services: services.collect(), ..Self::default() }
+        Self {
+            registry: name,
+            error: None,
+            services: services.iter().map(|it| ServiceStatus::new(it, registry, created)).collect(),
+            clustersets: clustersets.collect(),
+        }
     }
 
     /// A registry that could not be read.
@@ -234,7 +232,7 @@ fn places(registry: &Registry) -> BTreeSet<Place> {
 }
 
 impl ServiceStatus {
-    fn new(place: &Place, registry: &Registry) -> Self {
+    fn new(place: &Place, registry: &Registry, created: bool) -> Self {
         let instances = registry.instances(&place.key);
         let instances = count_each(instances.map(|(id, it)| party(id, it))).into_iter();
         let instances =
@@ -246,7 +244,7 @@ impl ServiceStatus {
             kind: service.kind.to_string(),
             unreadable: service.unreadable.clone(),
             instances,
-            delete: None,
+            delete: (created && service.unreadable.is_none()).then(|| service.delete_command()),
         }
     }
 }
@@ -342,18 +340,6 @@ pub enum RunBy {
     /// Nothing of it can be read.
     #[default]
     Unknown,
-}
-
-impl ClustersetStatus {
-    /// The clustersets of a registry.
-    pub fn of(registry: &Registry, now: Timestamp) -> Vec<Self> {
-        let all = clustersets(registry).into_iter();
-        let all = all.map(|(clusterset, members)| Self {
-            clusterset: clusterset.to_string(),
-            members: members.iter().map(|(id, view)| MemberStatus::new(id, view, now)).collect(),
-        });
-        all.collect()
-    }
 }
 
 impl MemberStatus {

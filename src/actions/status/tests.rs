@@ -49,7 +49,7 @@ fn registry() -> Registry {
 
 fn status(clusters: &[&str]) -> Status {
     let clusters = clusters.iter().map(|it| (*it).to_owned()).collect();
-    Status::new("team-a", clusters, vec![RegistryStatus::new(None, &registry(), NOW)])
+    Status::new("team-a", clusters, vec![RegistryStatus::new(None, &registry(), false, NOW)])
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn clusterset() -> Registry {
 
 #[test]
 fn each_member_of_a_clusterset_has_a_row_and_records_are_no_services() {
-    let registry = RegistryStatus::new(None, &clusterset(), NOW);
+    let registry = RegistryStatus::new(None, &clusterset(), false, NOW);
     let status = Status::new("team-a", vec![BLUE.to_owned()], vec![registry]);
     assert!(status.ok);
     insta::assert_snapshot!(format!("{status:#}"), @r"
@@ -188,7 +188,7 @@ fn member_whose_records_were_not_read_makes_the_status_incomplete() {
     let service = registry.services.values_mut().find(|it| it.name == "blue").expect("records");
     service.instances = None;
     service.unreadable = Some("throttled".to_owned());
-    let read = RegistryStatus::new(None, &registry, NOW);
+    let read = RegistryStatus::new(None, &registry, false, NOW);
     let status = Status::new("team-a", Vec::new(), vec![read]);
     assert!(!status.ok);
     let blue = &status.registries[0].clustersets[0].members[1];
@@ -201,7 +201,7 @@ fn task_of_ecs_without_its_cluster_is_of_the_default_one() {
     let service = registry.services.values_mut().find(|it| it.name == "web").expect("web");
     let task = attributes(&[("ECS_SERVICE_NAME", "web")]);
     service.instances = Some([("a".to_owned(), task)].into_iter().collect());
-    let status = RegistryStatus::new(None, &registry, NOW);
+    let status = RegistryStatus::new(None, &registry, false, NOW);
     let web = status.services.iter().find(|it| it.name == "web").expect("web");
     assert_eq!(web.instances[0].name.as_deref(), Some("default/web"));
 }
