@@ -136,7 +136,7 @@ fn noted(
         return object;
     }
     let now = types(&object);
-    let lists = [before, &object].map(|it| conditions_of(it));
+    let lists = [before, &object].map(conditions_of);
     let set = changed(&lists[0], &lists[1], &(&now | &types(before)));
     let owned = &(&set | &manager.conditions(before)) & &now;
     manager.changed(&mut object, Some((&set, &owned)));

@@ -187,7 +187,9 @@ fn registration_that_was_left_out_is_reported() {
         let observed = world.observed(&Selection::Everything);
         let mut turn = Turn::of(Task::Sync, &observed, plan(&observed).changes, None);
         let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
-        changes.into_iter().for_each(|change| turn.record(change, Effect::Outdated));
+        for change in changes {
+            turn.record(change, Effect::Outdated);
+        }
         if let Some(outcome) = read {
             assert!(matches!(turn.next(true), Step::Read(_)));
             turn.fail(outcome);

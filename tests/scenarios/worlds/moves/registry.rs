@@ -263,7 +263,7 @@ fn service_is_made_again() -> impl Strategy<Value = Move> {
             scene.unsettle_name(key.1);
             scene.fleet.cloud_map.remove_service(&service);
             let is_dns = there.name.contains('.') && !records.is_empty();
-            let kind = if is_dns { ServiceKind::of_records(&records) } else { ServiceKind::Http };
+            let kind = if is_dns { ServiceKind::of_records(records) } else { ServiceKind::Http };
             scene.fleet.cloud_map.service(&there.id, key.1, kind);
         })
     })
