@@ -16,7 +16,7 @@
 //! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `part` has the Services that are
 //!   carried out together, and plans for some of them; `refusals` are changes that are not tried again yet.
 //! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
-//! - For people: the `fate` of each endpoint, and the `ownership` of instances.
+//! - For people: the `fate` of each endpoint.
 //!
 //! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
 //! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
