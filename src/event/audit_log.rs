@@ -124,7 +124,8 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
     };
     match object::scope(&written.resource, Some(&version), &written.metadata) {
-        Err(Unusable::Imported) => Ok(None),
+        // Other API groups have resources of the same name, such as Knative's services.
+        Err(Unusable::Imported | Unusable::UnknownKind { .. }) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
         scope => scope.map(Some),
     }
