@@ -18,6 +18,7 @@ use crate::error::chain;
 use crate::model::{
     Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, count_each, join, join_or, words,
 };
+
 impl ClusterReport {
     /// The report of a cluster that could not be read.
     pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {

@@ -30,6 +30,7 @@ use crate::guard::{
 };
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, GuardState, ServiceRef, count_each};
+
 impl Observation {
     fn circumstances(&self) -> Circumstances {
         let (guard, cluster) = (self.rules.guard, self.owner.cluster.clone());

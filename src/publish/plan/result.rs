@@ -16,6 +16,7 @@ use crate::guard::GuardStatus;
 use crate::model::{
     CloudMapService, Foreign, Owner, Place, Registry, ServiceKey, ServiceRef, count_each,
 };
+
 /// The changes to make, and the requests that are held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {

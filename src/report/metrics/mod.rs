@@ -280,6 +280,7 @@ fn held(guard: Option<&GuardReport>) -> Option<&GuardReport> {
 fn loss_held(guard: Option<&GuardReport>) -> usize {
     held(guard).map_or(0, |guard| guard.loss)
 }
+
 // The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use
 // these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
 

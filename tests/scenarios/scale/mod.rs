@@ -29,6 +29,7 @@ const SMALL: Fleet = Fleet {
     accounts: 1,
     names: Names::Separate,
 };
+
 /// With more than a hundred instances under each name, which are two pages.
 const SHARED: Fleet = Fleet { services: 4, endpoints: 26, names: Names::Shared, ..SMALL };
 

@@ -121,6 +121,7 @@ fn an_interrupted_list_removes_no_objects() {
     assert!(list(&mut changes, Services, &[web(1)]).is_empty());
     assert_eq!(places(&mut changes, Services, Event::Apply(web(8))), ["shop/web"]);
 }
+
 /// `shop/web` without annotations, exported, with one slice; `shop/plain` is not exported.
 fn exporting() -> Changes {
     let mut changes = Changes::new(true);

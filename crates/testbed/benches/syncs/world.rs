@@ -118,6 +118,7 @@ const FREE: World = World {
     is_registered: false,
     beside: Beside::Never,
 };
+
 const TEN: World = World { namespaces: 10, ..FREE };
 const QUOTAS: World = World { quotas: true, share: "1", operation: 2000, events: 5, ..FREE };
 const NO_MESSAGES: World = World { share: "0.5", has_messages: false, pods: 1, ..QUOTAS };

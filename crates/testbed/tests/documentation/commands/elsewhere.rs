@@ -9,6 +9,7 @@ use super::shell::Command;
 use super::usage::is_released;
 
 use testbed::ROOT;
+
 /// Where `.ci/run` has the tools in Python.
 const PYTHON: &str = "target/ci/venv/bin/python";
 /// Where the definitions of the Multi-Cluster Services API come from.

@@ -13,6 +13,7 @@ use crate::real_cluster::RealCluster;
 use crate::world::World;
 
 use testbed::ROOT;
+
 const URL: &str = "https://github.com/YOUR-ORGANIZATION/cloud-map-sync.git";
 const TAG: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 

@@ -20,6 +20,7 @@ use reader::Reader;
 use scripts::{Script, scripts};
 
 use testbed::ROOT;
+
 /// What makes the API server serve the objects of third-party tools in `deploy/forwarders`.
 const OF_FORWARDERS: [(&str, &str); 5] = [
     ("knative.dev/eventing", "config/core/resources/apiserversource.yaml"),
