@@ -302,6 +302,12 @@ const MANAGED_BY_ECS: &str = "AmazonECSManaged";
 /// The tags of `CREATE_TAGS`, by key.
 pub type CustomTags = BTreeMap<String, String>;
 
+/// Whether an error says that a service does not exist. Cloud Map deletes none that has instances: if it finds one for
+/// one call and not for the next, its instances still count, or the guard would let others go as the rest of a few.
+fn is_gone(service: &CloudMapService, error: &Error) -> bool {
+    error.class == Class::NotFound && service.held() == 0
+}
+
 impl CloudMap {
     /// The tags of a service or namespace that is created for this owner.
     pub(super) fn new_tags(&self, owner: &str) -> Result<Vec<Tag>, BuildError> {
@@ -310,44 +316,39 @@ impl CloudMap {
         tags.map(|(key, value)| Tag::builder().key(key).value(value).build()).collect()
     }
 
-    /// Reads the tags of the services under `keys` into `registry`, or the error that prevented it. A service that does
-    /// not exist is removed.
+    /// Reads the tags of the services under `keys` into `registry`, or the error that prevented it. A service that is gone
+    /// is removed.
     pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let read = async |service: &CloudMapService| {
-            let unreadable = |error: Error| Some(Tags::Unreadable(error.in_full()));
-            self.tags(&service.arn).await.unwrap_or_else(unreadable)
-        };
+        let read = async |service: &CloudMapService| self.tags(&service.arn).await;
         for (key, tags) in read_each(registry, keys, read).await {
-            match (tags, registry.services.get_mut(&key)) {
-                (Some(tags), Some(service)) => service.tags = tags,
-                _ => _ = registry.services.remove(&key),
+            let Some(service) = registry.services.get_mut(&key) else { continue };
+            match tags {
+                Ok(tags) => service.tags = Tags::Read(tags),
+                Err(error) if is_gone(service, &error) => _ = registry.services.remove(&key),
+                Err(error) => service.tags = Tags::Unreadable(error.in_full()),
             }
         }
     }
 
-    async fn tags(&self, arn: &str) -> Result<Option<Tags>, Error> {
+    async fn tags(&self, arn: &str) -> Result<ServiceTags, Error> {
         let _permit = self.permit(Call::ListTagsForResource).await;
         let answer = self.client.list_tags_for_resource().resource_arn(arn).send().await;
         let action = || format!("list the tags of Cloud Map service {arn}");
-        let answer = match answer.map_err(|error| Error::new(action(), &error)) {
-            Err(error) if error.class == Class::NotFound => return Ok(None),
-            answer => answer?,
-        };
+        let answer = answer.map_err(|error| Error::new(action(), &error))?;
         let tags = answer.tags.ok_or_else(|| Error::missing_member(action(), "Tags"))?;
         let tag = |key: &str| tags.iter().find(|tag| tag.key() == key);
-        Ok(Some(Tags::Read(ServiceTags {
+        Ok(ServiceTags {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
             managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),
-        })))
+        })
     }
 
-    /// Reads the attributes of a service into `registry`, or the error that prevented it. A service that does not exist is
-    /// removed.
+    /// Reads the attributes of a service into `registry`, or the error that prevented it. A service that is gone is removed.
     pub async fn read_service_attributes(&self, registry: &mut Registry, key: &ServiceKey) {
         let Some(service) = registry.services.get_mut(key) else { return };
         match self.service_attributes(&service.arn).await {
             Ok(attributes) => service.attributes = attributes,
-            Err(error) if error.class == Class::NotFound => _ = registry.services.remove(key),
+            Err(error) if is_gone(service, &error) => _ = registry.services.remove(key),
             Err(error) => service.attributes = ServiceAttributes::Unreadable(error.in_full()),
         }
     }
