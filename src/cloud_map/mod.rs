@@ -5,6 +5,7 @@
 //! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
 //! another account has no other reference.
 
+mod bucket;
 mod instances;
 mod operation;
 mod quota;
@@ -23,9 +24,10 @@ use futures_util::{StreamExt, stream};
 use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
+pub use bucket::{Token, Waiting};
 pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
-pub use quota::{Call, Permit, QuotaShare, Quotas, Token, Urgency, Waiting};
+pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use read::{ListedNamespace, ListedService, LocalHost};
 pub use results::{Admission, Created, SharedResults};
 pub use write::{Accepted, NewServiceId};

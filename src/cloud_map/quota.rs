@@ -7,8 +7,8 @@
 //! most similar call.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_servicediscovery::config::interceptors::{
@@ -18,9 +18,10 @@ use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 use aws_smithy_runtime_api::client::retries::RequestAttempts;
-use tokio::sync::{Mutex as FairMutex, Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
+use super::bucket::{Bucket, PriorityQueue, Token};
 use crate::model::{Traffic, words};
 
 words! {
@@ -276,195 +277,10 @@ fn is_throttle(response: &HttpResponse) -> bool {
         && response.body().bytes().is_some_and(|body| has_code(&String::from_utf8_lossy(body)))
 }
 
-// The token bucket of one kind of call. It refills at a rate up to a burst, and each call takes a token.
-//
-// A new process does not know how much of the account's burst is left. It starts with a few tokens and calls at twice
-// the rate until it has used the burst or is throttled. Other clients of the account can cause a throttle too: the
-// first one discards the assumed burst, later ones halve the rate, which then recovers.
-//
-// Before the bucket is a priority queue. Urgent calls come before bulk calls, these before the reads of the rest, and of
-// each urgency the calls of turns that have begun before the first calls of others. Within a priority, calls are served
-// in order of arrival: the first one polls the bucket and the others wait for its lock.
-
-/// The part of the burst that is used. Calls arrive closer together than they are sent, so a reserve is needed.
-const BURST_SHARE: f64 = 0.9;
-/// The tokens of a new bucket. The replies to these calls show whether more of the burst is left.
-const INITIAL_TOKENS: f64 = 2.0;
-/// How many assumed tokens of the burst a successful call releases. With one half, calls go at twice the rate, and few
-/// are in flight when a throttle ends the burst.
-const TOKENS_PER_SUCCESS: f64 = 0.5;
-/// The resolution of tokio's timers.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// Concurrent calls are throttled for the same cause, so throttles within this time count once.
-const THROTTLE_WINDOW: Duration = Duration::from_secs(1);
-/// The rate never falls below this part of the full rate.
-const MIN_RATE_SHARE: f64 = 1.0 / 16.0;
-/// The time in which the rate recovers from zero to the full rate.
-const RECOVERY_TIME: Duration = Duration::from_secs(20);
-
-#[derive(Debug)]
-struct Bucket {
-    full_rate: Rate,
-    per_second: f64,
-    tokens: f64,
-    /// Tokens of the burst that are left if no other client of the account has used them.
-    unproven: f64,
-    refilled: Instant,
-    last_throttle: Option<Instant>,
-}
-
-impl Bucket {
-    /// Assumes a full burst, of which the first calls have to show that it is left.
-    fn new(rate: Rate, now: Instant) -> Self {
-        let full_rate = Rate { burst: (rate.burst * BURST_SHARE).max(1.0), ..rate };
-        let (per_second, tokens) = (full_rate.per_second, full_rate.burst.min(INITIAL_TOKENS));
-        let unproven = full_rate.burst - tokens;
-        Self { full_rate, per_second, tokens, unproven, refilled: now, last_throttle: None }
-    }
-
-    /// # Errors
-    /// Returns the time until the next token if there is none.
-    fn take_token(&mut self, now: Instant) -> Result<(), Duration> {
-        self.refill(now);
-        let missing = 1.0 - self.tokens;
-        if missing > 0.0 {
-            let wait = Duration::from_secs_f64(missing / self.per_second);
-            return Err(wait.max(SHORTEST_WAIT));
-        }
-        self.tokens -= 1.0;
-        Ok(())
-    }
-
-    fn time_to_next(&self) -> Duration {
-        Duration::from_secs_f64(1.0 / self.per_second).max(SHORTEST_WAIT)
-    }
-
-    /// Takes a token for a call that does not wait for one, such as a retry of the SDK. The balance may become
-    /// negative.
-    fn overdraw(&mut self, now: Instant) {
-        self.refill(now);
-        self.tokens -= 1.0;
-    }
-
-    /// Returns a token that was taken and not used.
-    fn return_token(&mut self) {
-        self.tokens = (self.tokens + 1.0).min(self.full_rate.burst);
-    }
-
-    /// A call was not throttled, so more of the burst may be left.
-    fn record_success(&mut self, now: Instant) {
-        self.refill(now);
-        let proven = self.unproven.min(TOKENS_PER_SUCCESS);
-        self.unproven -= proven;
-        self.tokens += proven;
-    }
-
-    /// A call was throttled. If tokens were left, other clients of the account have used them; if none were, the rate
-    /// is too high.
-    fn record_throttle(&mut self, now: Instant) {
-        self.refill(now);
-        if self.last_throttle.is_some_and(|last| now - last < THROTTLE_WINDOW) {
-            return;
-        }
-        self.last_throttle = Some(now);
-        if self.tokens + self.unproven < 1.0 {
-            self.per_second =
-                (self.per_second / 2.0).max(self.full_rate.per_second * MIN_RATE_SHARE);
-        }
-        self.unproven = 0.0;
-        self.tokens = self.tokens.min(self.full_rate.burst * (1.0 - 1.0 / BURST_SHARE));
-    }
-
-    fn refill(&mut self, now: Instant) {
-        let time = now.saturating_duration_since(self.refilled);
-        self.refilled = self.refilled.max(now);
-        self.tokens =
-            (self.tokens + time.as_secs_f64() * self.per_second).min(self.full_rate.burst);
-        self.unproven = self.unproven.min(self.full_rate.burst - self.tokens);
-        let grown = self.full_rate.per_second * time.as_secs_f64() / RECOVERY_TIME.as_secs_f64();
-        self.per_second = (self.per_second + grown).min(self.full_rate.per_second);
-    }
-}
-
-/// A token, which is returned when this is dropped without a call.
-#[derive(Debug)]
-pub struct Token(Option<Arc<PriorityQueue>>);
-
-impl Token {
-    /// A call is made with it.
-    pub(super) fn spend(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        if let Some(queue) = &self.0 {
-            queue.lock_bucket().return_token();
-            queue.tokens_added.notify_waiters();
-        }
-    }
-}
-
-/// A token bucket with the calls that wait for it.
-#[derive(Debug)]
-pub(super) struct PriorityQueue {
-    bucket: Mutex<Bucket>,
-    /// By priority, the highest first.
-    queues: [FairMutex<()>; Urgency::PRIORITIES],
-    waiting: [AtomicUsize; Urgency::PRIORITIES],
-    /// Notifies waiting calls of a token that arrives before the time that they computed.
-    tokens_added: Notify,
-}
-
-impl PriorityQueue {
-    fn new(bucket: Bucket) -> Self {
-        let (queues, waiting) = Default::default();
-        Self { bucket: Mutex::new(bucket), queues, waiting, tokens_added: Notify::new() }
-    }
-
-    /// Counts a call of this priority that waits for something else first.
-    pub(super) fn plan(&self, priority: usize) -> Waiting<'_> {
-        self.waiting[priority].fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting[priority])
-    }
-
-    /// Waits for a token. While calls of a higher priority wait, one of them is served first.
-    async fn take_token(&self, priority: usize) {
-        let _waiting = self.plan(priority);
-        let _first = self.queues[priority].lock().await;
-        loop {
-            let tokens_added = self.tokens_added.notified();
-            let taken = {
-                let mut bucket = self.lock_bucket();
-                if self.waiting[..priority].iter().any(|it| it.load(Ordering::Relaxed) > 0) {
-                    Err(bucket.time_to_next())
-                } else {
-                    bucket.take_token(Instant::now())
-                }
-            };
-            let Err(wait) = taken else { return };
-            _ = timeout(wait, tokens_added).await;
-        }
-    }
-
-    fn lock_bucket(&self) -> MutexGuard<'_, Bucket> {
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts a call until this is dropped: when it has its token, or is cancelled.
-#[derive(Debug)]
-pub struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use tokio::time::sleep;
 
     use super::*;
@@ -530,110 +346,5 @@ mod tests {
         let start = Instant::now();
         quotas.token(Call::ListServices, Urgency::Bulk.later_calls()).await.spend();
         assert!(start.elapsed() <= std::time::Duration::from_millis(500));
-    }
-
-    const TEN_A_SECOND: Rate = Rate { per_second: 10.0, burst: 20.0 };
-
-    /// The number of calls that a bucket allows in `seconds` from `start`, with a try every millisecond.
-    fn allowed(bucket: &mut Bucket, start: Instant, seconds: u64) -> usize {
-        let moments = (1..=seconds * 1000).map(|ms| start + Duration::from_millis(ms));
-        moments.map(|now| std::iter::from_fn(|| bucket.take_token(now).ok()).count()).sum()
-    }
-
-    /// A bucket whose full burst is proven.
-    fn full(start: Instant) -> Bucket {
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        (0..100).for_each(|_| bucket.record_success(start));
-        bucket
-    }
-
-    /// Takes all tokens.
-    fn drain(bucket: &mut Bucket, now: Instant) -> usize {
-        std::iter::from_fn(|| bucket.take_token(now).ok()).count()
-    }
-
-    /// A bucket whose full burst was proven and used.
-    fn empty(start: Instant) -> Bucket {
-        let mut bucket = full(start);
-        drain(&mut bucket, start);
-        bucket
-    }
-
-    #[test]
-    fn a_bucket_allows_its_burst_and_then_its_rate() {
-        let start = Instant::now();
-        let mut bucket = full(start);
-        assert_eq!(drain(&mut bucket, start), 18);
-        let all = allowed(&mut bucket, start, 10);
-        assert!((99..=100).contains(&all), "{all} in ten seconds");
-        assert!(bucket.take_token(start + Duration::from_secs(10)).is_err());
-    }
-
-    #[test]
-    fn a_new_bucket_goes_at_twice_the_rate_until_it_has_used_its_burst() {
-        let start = Instant::now();
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        assert_eq!(drain(&mut bucket, start), 2);
-        let mut calls = 2;
-        let mut after = |ms: u64| {
-            // The replies come a millisecond after the calls.
-            let now = start + Duration::from_millis(ms);
-            (0..std::mem::take(&mut calls)).for_each(|_| bucket.record_success(now));
-            calls = drain(&mut bucket, now);
-            calls
-        };
-        let first: usize = (1..=1000).map(&mut after).sum();
-        assert!((19..=21).contains(&first), "{first} in the first second");
-        let all = 2 + first + (1001..=10_000).map(&mut after).sum::<usize>();
-        assert!((116..=118).contains(&all), "{all} in ten seconds");
-    }
-
-    #[test]
-    fn used_burst_is_waited_for_at_the_full_rate() {
-        let start = Instant::now();
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        for _ in 0..50 {
-            bucket.record_throttle(start);
-        }
-        bucket.record_success(start);
-        let all = allowed(&mut bucket, start, 2);
-        assert!((17..=18).contains(&all), "{all} calls in two seconds");
-    }
-
-    #[test]
-    fn throttles_of_one_second_halve_the_rate_once_and_it_recovers() {
-        let start = Instant::now();
-        let after = |seconds| start + Duration::from_secs(seconds);
-        let mut bucket = empty(start);
-        for _ in 0..50 {
-            bucket.record_throttle(start);
-        }
-        let first = allowed(&mut bucket, start, 2);
-        assert!((8..=9).contains(&first), "{first} calls in the first two seconds");
-        allowed(&mut bucket, after(2), 8);
-        let recovered = allowed(&mut bucket, after(10), 2);
-        assert!((19..=20).contains(&recovered), "{recovered} in two seconds, ten seconds later");
-    }
-
-    #[test]
-    fn repeated_throttles_leave_a_minimum_rate() {
-        let start = Instant::now();
-        let mut bucket = empty(start);
-        for second in 0..100 {
-            let now = start + Duration::from_secs(second);
-            drain(&mut bucket, now);
-            bucket.record_throttle(now);
-        }
-        let least = bucket.take_token(start + Duration::from_secs(100));
-        assert!(least.is_err_and(|wait| wait < Duration::from_secs(5)));
-    }
-
-    #[test]
-    fn next_calls_wait_for_an_overdrawn_token() {
-        let start = Instant::now();
-        let mut bucket = Bucket::new(Rate { per_second: 1.0, burst: 1.0 }, start);
-        bucket.take_token(start).expect("the first");
-        bucket.overdraw(start);
-        assert_eq!(bucket.take_token(start), Err(Duration::from_secs(2)));
     }
 }
