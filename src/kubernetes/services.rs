@@ -71,17 +71,11 @@ async fn read_selected<T>(
     list: impl AsyncFn(Option<&str>) -> Result<Vec<T>, Error>,
     get: impl AsyncFn(&ServiceRef) -> Result<Option<T>, Error>,
 ) -> Result<Vec<T>, Error> {
-    match selection {
-        Selection::Only { namespaces, services, .. }
-            if namespaces.len() + services.len() <= MAX_NAMED =>
-        {
-            let lists = namespaces.iter().map(|namespace| list(Some(namespace)));
-            let single = services.iter().map(|service| get(service));
-            let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
-            Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
-        }
-        _ => list(None).await,
-    }
+    let Some((namespaces, services)) = selection.few(MAX_NAMED) else { return list(None).await };
+    let lists = namespaces.iter().map(|namespace| list(Some(namespace)));
+    let single = services.iter().map(|service| get(service));
+    let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
+    Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
 }
 
 pub fn is_headless(service: &Service) -> bool {

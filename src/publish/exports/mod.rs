@@ -259,8 +259,7 @@ impl Exporting<'_> {
         sources: &BTreeSet<ClusterId>,
     ) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let read =
-            async { world.observe_records(world.registry.known_namespaces(), member, None).await };
+        let read = world.observe_records(world.registry.known_namespaces(), member, None);
         let records = options.deadline.until_stop(read).await.map_err(observe::Error::from)??;
         let mut kept = Kept::new(world, member, records, selection).await?;
         kept.only_imports = true;
@@ -419,8 +418,7 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read =
-        async { world.observe_records(world.registry.known_namespaces(), member, None).await };
+    let read = world.observe_records(world.registry.known_namespaces(), member, None);
     let read = options.deadline.until_stop(read).await??;
     // Those under another id do not matter.
     match Kept::new(world, member, read, &Selection::nothing()).await {

@@ -61,8 +61,8 @@ impl World<'_> {
     /// # Errors
     /// Returns an error if the cluster could not be read.
     pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observation, Error> {
-        let names = selection.names().map(|names| Selection::services(names.clone()));
-        let desired = self.claims_of(&names.unwrap_or(Selection::Everything)).await?;
+        let all = &Selection::Everything;
+        let desired = self.claims_of(selection.names().map_or(all, |_| selection)).await?;
         let mut observation = self.observation(selection, desired, Registry::default());
         observation.expect_namespaces();
         observation.desired = self.observe_endpoints(observation.desired).await?;
@@ -196,6 +196,7 @@ impl World<'_> {
         self.read_tags_and_health(&mut observed).await;
         Ok(Some(observed))
     }
+
     /// Reads the observation that a plan for the selected Services needs, without tags, health and the endpoints of others.
     /// Returns `None` if everything has to be read.
     pub(super) async fn observe_part(

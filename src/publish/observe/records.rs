@@ -27,14 +27,15 @@ impl World<'_> {
     /// Returns an error if Cloud Map could not be read.
     pub async fn observe_records(
         &self,
-        known: Option<Namespaces>,
+        known: Option<&Namespaces>,
         member: &Member,
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Option<(Observation, ServiceKey)>, Error> {
         let is_whole = known.is_some();
         let mut registry = Registry::default();
         let since = if let Some(known) = known {
-            (registry.namespaces, registry.unlisted) = (known, self.registry.unlisted().clone());
+            registry.namespaces.clone_from(known);
+            registry.unlisted = self.registry.unlisted().clone();
             self.registry.began
         } else {
             registry.namespaces = self.registry.some_namespaces().await?;

@@ -188,12 +188,12 @@ impl SharedRegistry {
 
     /// The registry, if it was read as a whole in this invocation.
     pub async fn known(&self) -> Option<Registry> {
-        Some(self.read_of(self.known_namespaces()?).await)
+        Some(self.read_of(self.known_namespaces()?.clone()).await)
     }
 
     /// The namespaces, if the services of all were read in this invocation.
-    pub fn known_namespaces(&self) -> Option<Namespaces> {
-        self.read.get()?.clone().ok()
+    pub fn known_namespaces(&self) -> Option<&Namespaces> {
+        self.read.get()?.as_ref().ok()
     }
 
     /// These namespaces with their services, as this invocation has read them, and with those of the namespaces of other
@@ -211,8 +211,8 @@ impl SharedRegistry {
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
-        let namespaces = self.known_namespaces()?.into_values();
-        Some(namespaces.filter_map(|namespace| namespace.arn).collect())
+        let namespaces = self.known_namespaces()?.values();
+        Some(namespaces.filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
     /// The services of namespaces, as this invocation has read them, and older ones if it has left some out.
