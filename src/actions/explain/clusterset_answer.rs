@@ -148,8 +148,9 @@ impl ClustersetExplanation {
         let owner = &facts.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         let Some(import) = import else {
-            let (makes, none) = ("a sync would make it", "none: no member exports the name");
-            return self.add(CheckOutcome::Ok, "import", if self.imported { makes } else { none });
+            let none = "none: no member exports the name";
+            let detail = if self.imported { "a sync would make it" } else { none };
+            return self.add(CheckOutcome::Ok, "import", detail);
         };
         let ready = import.status.conditions.iter().find(|it| it.type_ == "Ready");
         let is_ready = ready.is_some_and(|it| it.status == TRUE);

@@ -255,13 +255,20 @@ impl Observation {
             *namespaces.entry(&place.namespace).or_default() += count;
         }
         let service = services.iter().max_by_key(|(_, count)| **count);
-        let quota = self.rules.service_limit.0;
-        let service = service.map(|(place, count)| (place.to_string(), *count, quota, true));
+        let service = service.map(|(place, count)| Peak {
+            of: place.to_string(),
+            count: *count,
+            quota: self.rules.service_limit.0,
+            is_fixed: true,
+        });
         let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-        let quota = DEFAULT_NAMESPACE_QUOTA;
-        let namespace = namespace.map(|(name, count)| (name.to_owned(), count, quota, false));
-        let peaks = service.into_iter().chain(namespace);
-        peaks.map(|(of, count, quota, is_fixed)| Peak { of, count, quota, is_fixed }).collect()
+        let namespace = namespace.map(|(name, count)| Peak {
+            of: name.to_owned(),
+            count,
+            quota: DEFAULT_NAMESPACE_QUOTA,
+            is_fixed: false,
+        });
+        service.into_iter().chain(namespace).collect()
     }
 }
 

@@ -118,16 +118,17 @@ impl Plan {
             self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
         for (key, service, problem) in observation.unread() {
-            let (place, problem) = (Place::of(key, &observation.registry), problem.clone());
+            let place = Place::of(key, &observation.registry);
             if reported.contains(&place) {
                 continue;
             }
             let unchanged = self.unchanged.entry(place).or_default();
             if observation.is_of_others(key, service) {
                 let tags_problem = service.tags.problem().cloned();
-                unchanged.notes.push(ServiceNote::Unread { problem, tags_problem });
+                let note = ServiceNote::Unread { problem: problem.clone(), tags_problem };
+                unchanged.notes.push(note);
             } else {
-                unchanged.unreadable = Some(problem);
+                unchanged.unreadable = Some(problem.clone());
             }
         }
     }
