@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::apply::{Made, apply};
 use super::guard::Note;
 use super::observe::Objects;
-use super::plan::{OwnerLabel, Plan, Present, Reason, Unexpected};
+use super::plan::{OwnerLabel, Plan, Present, Reason, Sources, Unexpected};
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
@@ -37,6 +37,8 @@ pub struct ImportOutcome {
     pub merged: Option<Arc<Merged>>,
     /// The number of ready endpoints in it.
     pub endpoints: usize,
+    /// The sources on which the last plan rests; `None` if there was none.
+    pub sources: Option<Sources>,
     pub made: Vec<Made>,
     pub held_back: Vec<Reason>,
     /// The notices that its IP changed.

@@ -201,7 +201,9 @@ impl Importing<'_> {
         if is_held || families != self.kubernetes.service_families() {
             endpoints = import.tally(&BTreeSet::new()).endpoints;
         }
-        let mut outcome = ImportOutcome { endpoints, ..import.run().await };
+        let outcome = import.run().await;
+        let sources = Some(import.exports.sources);
+        let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
         outcome.exists |= is_held;
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;

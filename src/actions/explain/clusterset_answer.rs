@@ -9,6 +9,7 @@ use crate::actions::{Check, CheckOutcome};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{decisions, ports_of_some};
 use crate::import::Imported;
+use crate::import::apply::Made;
 use crate::import::plan::{Kind, NamespaceState, Present, Read, ServiceImport, Write};
 use crate::model::{ClusterId, Condition, EndpointLine, Export, TRUE, join, join_or};
 use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
@@ -59,9 +60,9 @@ impl ClustersetExplanation {
         answer
     }
 
-    /// Whether the name is exported or imported.
+    /// Whether the name is exported or imported, or what is left of an import stands.
     pub fn takes_part(&self) -> bool {
-        self.exported || self.imported
+        self.exported || self.imported || !self.endpoints.is_empty()
     }
 
     fn add(&mut self, outcome: CheckOutcome, name: &'static str, detail: impl Into<String>) {
@@ -117,9 +118,16 @@ impl ClustersetExplanation {
         };
         let namespace = &facts.name.namespace;
         let state = objects.namespace(namespace);
+        let has_change = |kind: Kind, is_deletion: bool| {
+            let mut made = imported.imports.values().flat_map(|import| &import.made);
+            made.any(|Made { change, .. }| {
+                change.object.kind == kind && (change.write == Write::Delete) == is_deletion
+            })
+        };
         match state {
             NamespaceState::Active | NamespaceState::Excluded => {
-                self.add_service_import(facts, &present);
+                let is_deleted = has_change(Kind::ServiceImport, true);
+                self.add_service_import(facts, &present, is_deleted);
             }
             NamespaceState::Absent => {
                 let detail = format!("none: the cluster has no namespace {namespace}");
@@ -130,11 +138,8 @@ impl ClustersetExplanation {
                 self.add(CheckOutcome::Ok, "import", detail);
             }
         }
-        let mut changes = imported.imports.values().flat_map(|import| &import.made);
-        let adds = changes.any(|made| {
-            made.change.object.kind == Kind::EndpointSlice && made.change.write != Write::Delete
-        });
         if state == NamespaceState::Active {
+            let adds = has_change(Kind::EndpointSlice, false);
             let (owner, known) = (&facts.joined.owner, facts.known);
             self.endpoints = facts.members.fates(facts.name, known, owner, &present, adds);
         }
@@ -144,7 +149,7 @@ impl ClustersetExplanation {
         self.held_back = report.held_back;
     }
 
-    fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present) {
+    fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present, is_deleted: bool) {
         let owner = &facts.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         let Some(import) = import else {
@@ -157,7 +162,7 @@ impl ClustersetExplanation {
         let ready = ready.map_or_else(|| "not Ready yet".to_owned(), describe);
         let detail = format!("{}; {ready}", describe_import(import));
         self.add(CheckOutcome::of(is_ready), "import", detail);
-        if !self.imported && facts.known.sources.are_whole() {
+        if is_deleted {
             let detail = "no member exports it: a sync would delete the import";
             self.add(CheckOutcome::Note, "note", detail);
         }

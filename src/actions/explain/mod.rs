@@ -167,10 +167,14 @@ impl Invocation<'_> {
         let allows = |namespace: &str, it| joined.allows(namespace, it);
         let read = (&read.registry, read.has_all_members);
         let members = Members::new(read, &own.clusterset, &served.overlays, &self.lifetimes());
-        let known = &members.known(name, (joined.arn(), &allows));
-        let imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
+        let mut known = members.known(name, (joined.arn(), &allows));
+        let mut imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
+        let import = imported.as_mut().and_then(|it| it.imports.get_mut(name));
+        if let Some(sources) = import.and_then(|it| it.sources.take()) {
+            known.sources = sources;
+        }
         let exported = exported.as_ref();
-        let facts = Facts { name, joined, exported, known, members: &members };
+        let facts = Facts { name, joined, exported, known: &known, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
         if exported.is_none_or(|it| !it.overlay.desired.services.contains_key(name)) {
             return Ok((answer, None));

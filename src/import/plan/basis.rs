@@ -197,7 +197,7 @@ impl Sources {
     }
 
     /// Whether the exports of every member were read.
-    pub fn are_whole(&self) -> bool {
+    pub(super) fn are_whole(&self) -> bool {
         self.are_all_read(false)
     }
 

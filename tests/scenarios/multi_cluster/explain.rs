@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{CREATED, LATER, Members, Said, exported, exported_at, pods, web};
-use crate::fleet::annotated;
+use crate::fleet::{annotated, ips, refs};
 use crate::run::sync;
 use testbed::kubernetes::{ClusterIp, Export, Pod};
 
@@ -237,6 +237,26 @@ async fn service_that_is_only_annotated_has_no_part_in_the_clusterset() {
     members.blue.cluster_property("cluster.clusterset.k8s.io", "a.b.c");
     let explanation = explain(&members, "blue", "api").await;
     explanation.assert_says(&["! obstacle   (InvalidIdentity): ", "no problems found"]);
+}
+
+#[tokio::test]
+async fn part_of_a_member_that_the_guard_holds_stays() {
+    let members = Members::start().await;
+    let addresses = ips("10.2.0", 1..=16);
+    members.amber("web", &refs(&addresses));
+    members.converge().await;
+    members.amber("web", &[]);
+    sync(&members.function).await;
+
+    let explanation = explain(&members, "green", "web").await;
+
+    assert!(!explanation.ok);
+    explanation.assert_says(&[
+        "= service    none of this name in this cluster",
+        "! held back  shop/web (Guard)",
+        "~ endpoint   10.2.0.1 of amber: stays in the import for now: its cluster has it no more",
+    ]);
+    assert!(!explanation.to_string().contains("a sync would"), "{explanation}");
 }
 
 #[tokio::test]
