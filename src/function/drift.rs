@@ -36,7 +36,7 @@ pub(super) struct Looks(Mutex<BTreeMap<Name, LastLook>>);
 struct LastLook {
     at: Timestamp,
     has_repaired: bool,
-    is_fight_told: bool,
+    is_fight_reported: bool,
 }
 
 /// What is to be done about the events of a batch.
@@ -64,8 +64,8 @@ impl Looks {
         if time < look.at {
             return false;
         }
-        if look.has_repaired && !look.is_fight_told {
-            look.is_fight_told = true;
+        if look.has_repaired && !look.is_fight_reported {
+            look.is_fight_reported = true;
             let (cloud_map_service, seconds) =
                 (&name.1.name, now.duration_since(look.at).as_secs());
             tracing::warn!(
@@ -94,7 +94,7 @@ impl Looks {
                     let is_of = |it: &&ServiceRef| line.change.ends_with(&format!(" {it}"));
                     line.result == Outcome::Applied && services.iter().any(is_of)
                 });
-            let look = LastLook { at: now, has_repaired, is_fight_told: false };
+            let look = LastLook { at: now, has_repaired, is_fight_reported: false };
             looks.insert((registry.clone(), key.clone()), look);
         }
     }

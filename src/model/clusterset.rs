@@ -350,7 +350,7 @@ impl fmt::Display for ExportedPort {
     }
 }
 
-/// The port of a Service that tells exported instances with the same address and port apart.
+/// The port of a Service, by which exported instances with the same address and port differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortOfService {
     pub protocol: Protocol,

@@ -1,4 +1,4 @@
-//! The fate of an endpoint as the action `explain` tells it: under a name in Cloud Map, or in the import of a name.
+//! The fate of an endpoint as the action `explain` reports it: under a name in Cloud Map, or in the import of a name.
 //! `publish` and `import` read it off what they decide from.
 
 use std::fmt::{self, Display, Formatter};
