@@ -122,43 +122,29 @@ fn resolved(from: &[String], path: &[String]) -> Option<Vec<String>> {
     }
 }
 
+/// The paths that a line imports or names. A `use` may take several lines, so `rest` is all from this one on.
+fn paths_of_line(line: &str, rest: &str) -> Vec<Vec<String>> {
+    let line = line.trim_start();
+    if line.strip_prefix("pub ").unwrap_or(line).starts_with("use ") {
+        let (_, tree) = rest.split_once("use ").expect("in this line");
+        return paths(tree.split(';').next().unwrap_or_default());
+    }
+    let ends = |it: char| !it.is_alphanumeric() && it != '_' && it != ':';
+    let path = |(at, _): (usize, &str)| line[at..].split(ends).next().unwrap_or_default();
+    line.match_indices("crate::")
+        .map(|found| path(found).split("::").map(str::to_owned).collect())
+        .collect()
+}
+
 fn imports_of(file: &Path, text: &str) -> Vec<Import> {
-    let from = module(file);
-    let lines = code(text);
-    let mut imports = Vec::new();
-    let mut open: Option<(usize, String)> = None;
-    for (number, line) in lines.iter().enumerate() {
-        let line = line.trim();
-        let statement = line.strip_prefix("pub ").unwrap_or(line);
-        let statement = statement.strip_prefix("use ");
-        open = match (open, statement) {
-            (Some((first, mut text)), _) => {
-                text.push_str(line);
-                Some((first, text))
-            }
-            (None, Some(statement)) => Some((number + 1, statement.to_owned())),
-            (None, None) => {
-                for (at, _) in line.match_indices("crate::") {
-                    let end =
-                        line[at..].find(|it: char| !it.is_alphanumeric() && it != '_' && it != ':');
-                    let path = &line[at..end.map_or(line.len(), |end| at + end)];
-                    let line = format!("{}:{}", file.display(), number + 1);
-                    let path: Vec<String> = path.split("::").map(str::to_owned).collect();
-                    imports.extend(resolved(&from, &path).map(|to| Import {
-                        from: from.clone(),
-                        to,
-                        line,
-                    }));
-                }
-                None
-            }
-        };
-        if let Some((first, text)) = open.take_if(|(_, text)| text.ends_with(';')) {
-            let line = format!("{}:{first}", file.display());
-            let found = paths(text.trim_end_matches(';'));
-            let found = found.iter().filter_map(|path| resolved(&from, path));
-            imports.extend(found.map(|to| Import { from: from.clone(), to, line: line.clone() }));
-        }
+    let (from, text) = (module(file), code(text).join("\n"));
+    let (mut start, mut imports) = (0, Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        let found = paths_of_line(line, &text[start..]);
+        start += line.len() + 1;
+        let line = format!("{}:{}", file.display(), number + 1);
+        let found = found.iter().filter_map(|path| resolved(&from, path));
+        imports.extend(found.map(|to| Import { from: from.clone(), to, line: line.clone() }));
     }
     imports
 }
@@ -266,18 +252,15 @@ fn folder_arrows(imports: &[Import]) -> BTreeMap<(String, String), &str> {
 #[test]
 fn imports_are_read_with_their_lines() {
     let text = "use super::{One, two::{self, Three}};\nuse crate::publish::plan::Plan;\nfn f() { crate::time::now() }\n";
-    let found: Vec<(String, String)> = imports_of(Path::new("report/line.rs"), text)
-        .into_iter()
-        .map(|it| (it.to.join("::"), it.line))
-        .collect();
+    let found = imports_of(Path::new("report/line.rs"), text).into_iter();
+    let found: Vec<String> = found.map(|it| format!("{} {}", it.to.join("::"), it.line)).collect();
     let expected = [
-        ("report::One", "report/line.rs:1"),
-        ("report::two::self", "report/line.rs:1"),
-        ("report::two::Three", "report/line.rs:1"),
-        ("publish::plan::Plan", "report/line.rs:2"),
-        ("time::now", "report/line.rs:3"),
+        "report::One report/line.rs:1",
+        "report::two::self report/line.rs:1",
+        "report::two::Three report/line.rs:1",
+        "publish::plan::Plan report/line.rs:2",
+        "time::now report/line.rs:3",
     ];
-    let expected = expected.map(|(to, line)| (to.to_owned(), line.to_owned()));
     assert_eq!(found, expected);
 }
 
@@ -287,15 +270,9 @@ fn crates_of_the_function() -> String {
     let tree = |depth: &str, format: &str| {
         let mut cargo = std::process::Command::new(env!("CARGO"));
         cargo.args(["tree", "--locked", "--offline", "--package", "cloud-map-sync"]);
-        cargo.args([
-            "--edges",
-            "normal",
-            "--target",
-            "x86_64-unknown-linux-gnu",
-            "--prefix",
-            "none",
-        ]);
-        cargo.args(["--depth", depth, "--format", format]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.args(["--edges", "normal", "--target", "x86_64-unknown-linux-gnu"]);
+        cargo.args(["--prefix", "none", "--depth", depth, "--format", format]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         let output = cargo.output().expect("cargo");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")

@@ -4,12 +4,13 @@
 #[path = "template/event_pattern.rs"]
 mod event_pattern;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use cloud_map_sync::function::delay;
 use cloud_map_sync::report::metrics::{self, WrittenMetrics};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
@@ -21,55 +22,30 @@ const WORDS: [&str; 15] = [
 /// The columns of a CloudWatch dashboard.
 const COLUMNS: u64 = 24;
 
-/// The lines of a resource of the template, without its name.
-struct Resource(Vec<&'static str>);
+/// The template as YAML, in which the functions of CloudFormation are their arguments.
+static RESOLVED: LazyLock<Value> =
+    LazyLock::new(|| serde_saphyr::from_str(TEMPLATE).expect("YAML"));
 
-fn resources(kind: &str) -> Vec<Resource> {
-    let kind = format!("    Type: {kind}");
-    let resources = &TEMPLATE[TEMPLATE.find("\nResources:\n").expect("resources")..];
-    let mut found: Vec<Vec<&str>> = Vec::new();
-    for line in resources.lines() {
-        if line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':') {
-            found.push(Vec::new());
-        } else if let Some(lines) = found.last_mut() {
-            lines.push(line);
-        }
-    }
-    found.into_iter().filter(|lines| lines.contains(&kind.as_str())).map(Resource).collect()
+/// The properties of the resources of a type.
+fn resources(kind: &str) -> Vec<&'static Value> {
+    let all = RESOLVED["Resources"].as_object().expect("resources").values();
+    all.filter(|it| it["Type"] == kind).map(|it| &it["Properties"]).collect()
 }
 
-impl Resource {
-    fn value(&self, key: &str) -> &'static str {
-        let key = format!("      {key}: ");
-        let found = self.0.iter().find_map(|line| line.strip_prefix(&key));
-        found.unwrap_or_else(|| panic!("no {key}in {:#?}", self.0))
-    }
-
-    /// The text below a key, as a block of its own.
-    fn block(&self, key: &str) -> String {
-        let lines = self.0.iter().skip_while(|line| !line.starts_with(&format!("      {key}:")));
-        let lines = lines.skip(1).take_while(|line| line.starts_with("        "));
-        lines.copied().collect::<Vec<_>>().join("\n")
-    }
-
-    /// The metric that an alarm by cluster asks for, and the rest of its query.
-    fn queried(&self) -> Option<(&'static str, &'static str)> {
-        let query = self.0.iter().find_map(|line| line.trim().strip_prefix("Expression: !Sub "))?;
-        query.strip_prefix("SELECT MAX(")?.split_once(") ")
-    }
-
-    fn query(&self) -> String {
-        self.block("QueryString")
-    }
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
-fn dashboard() -> Value {
-    let [dashboard] = resources("AWS::CloudWatch::Dashboard").try_into().ok().expect("one");
-    serde_json::from_str(&dashboard.block("DashboardBody")).expect("JSON")
+/// The metric that an alarm by cluster asks for, and the rest of its query.
+fn queried(alarm: &Value) -> Option<(&str, &str)> {
+    let query = alarm["Metrics"][0]["Expression"].as_str()?;
+    query.strip_prefix("SELECT MAX(")?.split_once(") ")
 }
 
 fn widgets() -> Vec<Value> {
-    dashboard()["widgets"].as_array().expect("a list").clone()
+    let [dashboard] = resources("AWS::CloudWatch::Dashboard").try_into().expect("one");
+    let body: Value = serde_json::from_str(text(&dashboard["DashboardBody"])).expect("JSON");
+    body["widgets"].as_array().expect("a list").clone()
 }
 
 fn of_cluster(name: &str) -> bool {
@@ -87,38 +63,36 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
     assert!(alarms.len() >= 8, "{}", alarms.len());
     let mut named = BTreeSet::new();
     for alarm in alarms {
-        let description = alarm.value("AlarmDescription").trim_end_matches('"');
+        let description = text(&alarm["AlarmDescription"]);
         let (_, anchor) = description.split_once("${RunbookUrl}#").expect("a link");
         assert!(anchors.contains(anchor), "docs/runbook.md has no #{anchor}");
         assert!(named.insert(anchor), "two alarms have #{anchor}");
-        if let Some((metric, rest)) = alarm.queried() {
+        if let Some((metric, rest)) = queried(alarm) {
             let of_alarms = WrittenMetrics::OfFunction.of_cluster();
             assert!(of_alarms.iter().any(|it| it.name == metric), "{metric} is not always written");
+            let (function, cluster) = (metrics::FUNCTION, metrics::CLUSTER);
             let asked = format!(
-                "FROM SCHEMA(\"{}\", {}, {}) WHERE {} = '${{SyncFunction}}' GROUP BY {}",
-                metrics::NAMESPACE,
-                metrics::FUNCTION,
-                metrics::CLUSTER,
-                metrics::FUNCTION,
-                metrics::CLUSTER
+                "FROM SCHEMA(\"{}\", {function}, {cluster}) WHERE {function} = '${{SyncFunction}}' \
+                 GROUP BY {cluster}",
+                metrics::NAMESPACE
             );
             assert_eq!(rest, asked);
             continue;
         }
-        let metric = alarm.value("MetricName");
-        if alarm.value("Namespace") == metrics::NAMESPACE {
+        let metric = text(&alarm["MetricName"]);
+        if alarm["Namespace"] == metrics::NAMESPACE {
             assert!(of_invocation(metric), "{metric} has no cluster that a template could know");
-            assert!(alarm.value("Dimensions").contains(metrics::FUNCTION));
+            assert_eq!(alarm["Dimensions"][0]["Name"], metrics::FUNCTION);
         }
         if metric == "GoodFullSync" {
             // Several runs may tell it in a minute, one for each cluster.
-            assert_eq!(alarm.value("Statistic"), "Minimum");
-            assert_eq!(alarm.value("TreatMissingData"), "breaching");
+            assert_eq!(alarm["Statistic"], "Minimum");
+            assert_eq!(alarm["TreatMissingData"], "breaching");
         }
         if metric == "Unread" {
             // It is written only while above 0, and the first full syncs of each process may leave some.
-            assert_eq!(alarm.value("TreatMissingData"), "notBreaching");
-            assert!(alarm.value("EvaluationPeriods").contains("LongPeriods"));
+            assert_eq!(alarm["TreatMissingData"], "notBreaching");
+            assert!(alarm["EvaluationPeriods"].to_string().contains("LongPeriods"));
         }
     }
 }
@@ -140,12 +114,10 @@ fn failed_messages_outlast_an_hour_and_one_failure_is_no_alarm() {
     let receives: u32 = line.expect("a redrive policy").parse().expect("a number");
     let outlasted: Duration = (1..receives).map(delay).sum();
     assert!(outlasted > Duration::from_hours(1), "{outlasted:?}");
-    let alarms = resources("AWS::CloudWatch::Alarm").into_iter();
-    let on_metrics = alarms.filter(|it| it.queried().is_none());
-    let mut of_age =
-        on_metrics.filter(|it| it.value("MetricName") == "ApproximateAgeOfOldestMessage");
-    let alarm = of_age.next().expect("an alarm on old messages");
-    let age = Duration::from_secs(alarm.value("Threshold").parse().expect("seconds"));
+    let mut alarms = resources("AWS::CloudWatch::Alarm").into_iter();
+    let alarm = alarms.find(|it| it["MetricName"] == "ApproximateAgeOfOldestMessage");
+    let age = alarm.expect("an alarm on old messages")["Threshold"].as_u64();
+    let age = Duration::from_secs(age.expect("seconds"));
     assert!(delay(1) * 2 < age, "{age:?}");
 }
 
@@ -161,12 +133,8 @@ fn every_metric_on_the_dashboard_exists() {
             } else if let Some(search) = metric[0]["expression"].as_str()
                 && search.contains("SEARCH")
             {
-                let schema = format!(
-                    r#"{{"{}","{}","{}"}}"#,
-                    metrics::NAMESPACE,
-                    metrics::FUNCTION,
-                    metrics::CLUSTER
-                );
+                let dimensions = [metrics::NAMESPACE, metrics::FUNCTION, metrics::CLUSTER];
+                let schema = format!(r#"{{"{}"}}"#, dimensions.join(r#"",""#));
                 assert!(search.contains(&schema), "{search}");
                 for name in search.split("MetricName=\"").skip(1) {
                     let name = name.split('"').next().expect("its end");
@@ -189,8 +157,9 @@ fn the_bill_counts_every_metric() {
 #[test]
 fn the_bill_and_the_page_of_metrics_count_every_alarm() {
     let alarms = resources("AWS::CloudWatch::Alarm");
-    let with =
-        |topic: &str| alarms.iter().filter(|it| it.value("AlarmActions").contains(topic)).count();
+    let with = |topic: &str| {
+        alarms.iter().filter(|it| it["AlarmActions"].to_string().contains(topic)).count()
+    };
     let [pages, waits] = [with("HasAlarmTopic"), with("HasNoticeTopic")].map(|count| WORDS[count]);
     let cents = alarms.len() * 10;
     let price = format!("${}.{:02}", cents / 100, cents % 100);
@@ -231,8 +200,8 @@ const OF_LAMBDA: [&str; 7] = [
 #[test]
 fn every_field_that_a_query_asks_for_is_a_key_of_the_log() {
     let logged = logged_keys();
-    let mut queries: Vec<String> =
-        resources("AWS::Logs::QueryDefinition").iter().map(Resource::query).collect();
+    let queries = resources("AWS::Logs::QueryDefinition").into_iter();
+    let mut queries: Vec<String> = queries.map(|it| text(&it["QueryString"]).to_owned()).collect();
     queries.extend(widgets().iter().filter_map(|widget| {
         Some(widget["properties"]["query"].as_str()?.split_once('|')?.1.to_owned())
     }));
@@ -278,18 +247,9 @@ fn fields(query: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What follows a parameter, of each of its values: the numbers at the begin of the fields, and the others whole.
-fn mapping(name: &str) -> Vec<(&'static str, BTreeMap<&'static str, &'static str>)> {
-    let text = TEMPLATE.split(&format!("\n  {name}:\n    \"")).nth(1).expect("a mapping");
-    let end = text.find("\n\n").into_iter().chain(text.find("\n  #")).min();
-    let rows = text[..end.unwrap_or(text.len())].split("}\n    \"");
-    let rows = rows.filter_map(|row| row.split_once("\":"));
-    let fields = |row: &'static str| {
-        let row = row.trim_start_matches(|c: char| c.is_whitespace() || c == '{');
-        let fields = row.split('}').next().unwrap_or_default().split(',');
-        fields.filter_map(|it| it.trim().split_once(": ")).collect()
-    };
-    rows.map(|(value, row)| (value, fields(row))).collect()
+/// What follows a parameter, of each of its values.
+fn mapping(name: &str) -> &'static Map<String, Value> {
+    RESOLVED["Mappings"][name].as_object().expect("a mapping")
 }
 
 #[test]
@@ -302,10 +262,12 @@ fn times_that_follow_the_full_sync_fit_each_other_and_cloudwatch() {
     assert_eq!(rows.len(), 7);
     for (minutes, row) in rows {
         let minutes: u32 = minutes.parse().expect("minutes");
-        let of = |name: &str| -> u32 { row[name].trim_end_matches('m').parse().expect(name) };
-        assert!(
-            row["Rate"] == format!("rate({minutes} minute{})", if minutes > 1 { "s" } else { "" })
-        );
+        // A number, or minutes as the settings have them.
+        let of = |name: &str| -> u32 {
+            row[name].to_string().trim_matches(['"', 'm']).parse().expect(name)
+        };
+        let plural = if minutes > 1 { "s" } else { "" };
+        assert_eq!(row["Rate"], format!("rate({minutes} minute{plural})"));
         assert_eq!(of("Visibility"), 6 * of("Timeout"));
         // One full sync that fails is no alarm, and one late run neither.
         assert!(of("NoGood") > 2 * minutes, "{minutes}");
@@ -330,29 +292,25 @@ fn reserved_runs_are_enough_for_all_queues_and_a_call() {
     for (fan_out, row) in rows {
         let at_once = if fan_out == "off" { 0 } else { fan_out.parse().expect("a number") };
         // Two for the queue of changes; the schedule, a cleanup and a person.
-        let runs = |column: &str| row[column].parse::<u32>().expect("runs");
-        assert_eq!(runs("Reserved"), at_once + 5, "{fan_out}");
+        assert_eq!(row["Reserved"], at_once + 5, "{fan_out}");
         // Two more for the queue of what others change.
-        assert_eq!(runs("WithDrift"), at_once + 7, "{fan_out}");
+        assert_eq!(row["WithDrift"], at_once + 7, "{fan_out}");
     }
 }
 
 #[test]
 fn every_saved_answer_is_a_parameter() {
-    let parameters = &TEMPLATE[TEMPLATE.find("\nParameters:\n").expect("it")
-        ..TEMPLATE.find("\nMappings:\n").expect("it")];
     let answers = include_str!("../samconfig.example.toml").split("parameter_overrides]\n").nth(1);
     let lines = answers.expect("answers").lines().filter_map(|line| line.split_once(" = "));
     let names: Vec<&str> = lines.map(|(name, _)| name.trim_start_matches("# ")).collect();
     assert!(names.len() > 5, "{names:?}");
     for name in names {
-        assert!(parameters.contains(&format!("\n  {name}:\n")), "{name}");
+        assert!(RESOLVED["Parameters"][name].is_object(), "{name}");
     }
 }
 
 #[test]
 fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
-    let outputs = &TEMPLATE[TEMPLATE.find("\nOutputs:\n").expect("outputs")..];
     let main = include_str!("../deploy/terraform/main.tf");
     let module = [main, include_str!("../deploy/terraform/outputs.tf")].concat();
     let asked = module.split("outputs[\"").chain(module.split("outputs, \"")).filter_map(|rest| {
@@ -362,7 +320,7 @@ fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
     let asked: BTreeSet<&str> = asked.collect();
     assert_eq!(asked.len(), 7, "{asked:?}");
     for name in asked {
-        assert!(outputs.contains(&format!("\n  {name}:\n")), "{name}");
+        assert!(RESOLVED["Outputs"][name].is_object(), "{name}");
     }
 }
 
