@@ -6,19 +6,21 @@ use cloud_map_sync::report::Report;
 use serde_json::json;
 
 use crate::fleet::{Attributes, Fleet, attributes};
-use crate::run::{converged, held_back, report, settled, writes};
-use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use crate::run::{converge, held_back, report, settled, writes};
+use testbed::cloud_map::{Fault, FaultKind, RecordType};
 
-/// `web` with three pods in an A service that somebody made, with an ECS task and three instances by
-/// hand: two of them at pods of `web`, one at another address. The service's id comes with it.
-async fn by_hand() -> (Fleet, String) {
+/// `web` with three pods in an A service that somebody made, with an ECS task and three instances by hand: two of them at
+/// pods of `web`, which may be taken, one at another address. The function and the service's id come with it.
+async fn by_hand() -> (Fleet, Function, String) {
     let fleet = Fleet::start().await;
     let service = fleet.ecs_service("web", "10.0.1.3");
     fleet.put(&service, "hand-1", &hand_made("10.0.1.1"));
     fleet.put(&service, "hand-2", &hand_made("10.0.1.2"));
     fleet.put(&service, "hand-9", &hand_made("10.0.9.9"));
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
-    (fleet, service)
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    let function = fleet.function().await;
+    (fleet, function, service)
 }
 
 fn hand_made(address: &str) -> Attributes {
@@ -38,9 +40,8 @@ async fn adopt(function: &Function) -> Report {
 
 #[tokio::test]
 async fn without_the_word_confirm_an_adoption_is_its_plan() {
-    let (fleet, service) = by_hand().await;
+    let (fleet, function, service) = by_hand().await;
     let before = fleet.cloud_map.instances(&service);
-    let function = fleet.function().await;
 
     let planned = report(&function, &json!({ "action": "adopt" })).await;
 
@@ -53,11 +54,9 @@ async fn without_the_word_confirm_an_adoption_is_its_plan() {
 #[tokio::test]
 async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothing_else_is_touched()
 {
-    let (fleet, service) = by_hand().await;
-    let others = fleet.cloud_map.service(&fleet.dns, "others", a_records());
+    let (fleet, function, service) = by_hand().await;
+    let others = fleet.dns_service("others", &[RecordType::A]);
     fleet.put(&others, "hand", &hand_made("10.0.1.1"));
-    let function = fleet.function().await;
-    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
 
     let report = adopt(&function).await;
 
@@ -89,10 +88,9 @@ async fn adoption_that_cloud_map_refuses_leaves_ours_beside_the_instance() {
 /// The tool that a migration starts from has usually been beside us for a while.
 #[tokio::test]
 async fn adopted_instance_takes_the_place_of_ours_beside_it() {
-    let (fleet, service) = by_hand().await;
-    let function = converged(&fleet).await;
+    let (fleet, function, service) = by_hand().await;
+    converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod.local", "web").len(), 7);
-    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
     fleet.cloud_map.forget_calls();
 
     let report = adopt(&function).await;
@@ -109,9 +107,7 @@ async fn adopted_instance_takes_the_place_of_ours_beside_it() {
 /// The first look at the instance fails, and while the call is made again somebody writes to it.
 #[tokio::test]
 async fn instance_that_changes_between_plan_and_call_is_left_alone() {
-    let (fleet, service) = by_hand().await;
-    let function = fleet.function().await;
-    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    let (fleet, function, service) = by_hand().await;
     fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::ServerError).instance("hand-2"));
     let changed = attributes(&[("AWS_INSTANCE_IPV4", "10.0.1.2"), ("weight", "20")]);
 
@@ -130,9 +126,7 @@ async fn instance_that_changes_between_plan_and_call_is_left_alone() {
 #[tokio::test]
 async fn instance_that_the_last_look_does_not_show_is_a_failed_change_and_taken_by_the_next_adoption()
  {
-    let (fleet, service) = by_hand().await;
-    let function = fleet.function().await;
-    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    let (fleet, function, _) = by_hand().await;
     fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::Empty).instance("hand-2"));
 
     let report = adopt(&function).await;
@@ -140,8 +134,4 @@ async fn instance_that_the_last_look_does_not_show_is_a_failed_change_and_taken_
     assert_eq!((report.ok, report.counts.adopted, report.counts.failed), (false, 1, 1), "{report}");
     assert!(report.to_string().contains("response has no field Instance"), "{report}");
     assert_eq!(adopt(&function).await.counts.adopted, 1);
-}
-
-fn a_records() -> ServiceKind {
-    ServiceKind::of_records(&[RecordType::A])
 }

@@ -4,27 +4,21 @@
 use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
-use crate::queue::{batch, batch_about, failures, message, scope};
-use crate::run::{converge, converged, sync};
+use crate::queue::{batch_about, batch_of, failures, scope};
+use crate::run::{converge, converged, counts, sync};
 use testbed::cloud_map::ServiceKind;
 use testbed::function::invoke;
 
-type Counts = BTreeMap<String, usize>;
-
 /// Every AWS call since the last `forget`, by operation.
-fn aws_calls(fleet: &Fleet) -> Counts {
-    let mut calls = Counts::new();
+fn aws_calls(fleet: &Fleet) -> BTreeMap<String, usize> {
+    let mut calls = BTreeMap::new();
     for request in fleet.sandbox.aws().requests() {
         *calls.entry(request.operation).or_insert(0) += 1;
     }
     calls
-}
-
-fn of(calls: &[(&str, usize)]) -> Counts {
-    calls.iter().map(|(operation, count)| ((*operation).to_owned(), *count)).collect()
 }
 
 fn forget(fleet: &Fleet) {
@@ -42,10 +36,6 @@ fn asked_of_cluster(fleet: &Fleet) -> Vec<String> {
     fleet.cluster.requests().into_iter().map(|request| short(request.path)).collect()
 }
 
-fn about(service: &str) -> Value {
-    message(service, &scope("blue", service))
-}
-
 /// Three names in two namespaces, an ECS task under one of them, all of it in step.
 async fn in_step() -> (Fleet, Function) {
     let fleet = Fleet::start().await;
@@ -59,24 +49,19 @@ async fn in_step() -> (Fleet, Function) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_run_of_a_process_on_a_world_in_step_costs_the_lists_and_one_read_of_each_service() {
+async fn runs_on_a_world_in_step_cost_the_lists_and_one_read_of_each_service() {
     let (fleet, _) = in_step().await;
-
-    sync(&fleet.function().await).await;
-
-    let lists = [("DescribeCluster", 1), ("ListNamespaces", 1), ("ListServices", 2)];
-    assert_eq!(aws_calls(&fleet), of(&[&lists[..], &[("ListInstances", 3)]].concat()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn later_runs_neither_describe_the_cluster_nor_list_namespaces() {
-    let (fleet, function) = in_step().await;
+    let function = fleet.function().await;
 
     sync(&function).await;
+    let lists = [("DescribeCluster", 1), ("ListNamespaces", 1), ("ListServices", 2)];
+    assert_eq!(aws_calls(&fleet), counts(lists.into_iter().chain([("ListInstances", 3)])));
 
-    assert_eq!(aws_calls(&fleet), of(&[("ListInstances", 3), ("ListServices", 1)]));
-    let slices = "endpointslices";
-    assert_eq!(asked_of_cluster(&fleet), ["/api/v1/services", slices]);
+    // A later one neither describes the cluster nor lists namespaces.
+    forget(&fleet);
+    sync(&function).await;
+    assert_eq!(aws_calls(&fleet), counts([("ListInstances", 3), ("ListServices", 1)]));
+    assert_eq!(asked_of_cluster(&fleet), ["/api/v1/services", "endpointslices"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,26 +74,14 @@ async fn pod_that_changed_costs_one_read_before_the_writes_and_one_before_the_re
 
     assert_eq!(failures(&answer), [""; 0]);
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.3", "10.0.9.1"]);
-    let calls = fleet.cloud_map.calls().into_iter().map(|call| call.operation);
-    let expected = [
-        "ListInstances",
-        "RegisterInstance",
-        "GetOperation",
-        "ListInstances",
-        "DeregisterInstance",
-        "GetOperation",
-    ];
-    assert_eq!(calls.collect::<Vec<_>>(), expected);
-    let once = ["endpointslices", "services/web"];
+    let calls: Vec<_> = fleet.cloud_map.calls().into_iter().map(|call| call.operation).collect();
+    let write = |operation| ["ListInstances", operation, "GetOperation"];
+    assert_eq!(calls, [write("RegisterInstance"), write("DeregisterInstance")].concat());
     let mut asked = asked_of_cluster(&fleet);
     asked[..2].sort();
-    assert_eq!(asked[..2], once, "both at once");
-    let again = ["services/web", "endpointslices", "endpointslices", "events"];
-    assert_eq!(
-        asked[2..],
-        again,
-        "before the removal, after it (the pod may be back), and the news"
-    );
+    assert_eq!(asked[..2], ["endpointslices", "services/web"], "both at once");
+    // Before the removal, after it (the pod may be back), and the news.
+    assert_eq!(asked[2..], ["services/web", "endpointslices", "endpointslices", "events"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,15 +91,9 @@ async fn process_that_knows_nothing_yet_lists_no_more_than_the_namespace_of_the_
 
     invoke(&fleet.function().await, &batch_about("blue", "web")).await;
 
-    let expected = of(&[
-        ("DescribeCluster", 1),
-        ("GetOperation", 1),
-        ("ListInstances", 1),
-        ("ListNamespaces", 1),
-        ("ListServices", 1),
-        ("RegisterInstance", 1),
-    ]);
-    assert_eq!(aws_calls(&fleet), expected);
+    let reads = ["DescribeCluster", "ListNamespaces", "ListServices", "ListInstances"];
+    let all = reads.into_iter().chain(["RegisterInstance", "GetOperation"]);
+    assert_eq!(aws_calls(&fleet), counts(all.map(|it| (it, 1))));
     assert_eq!(fleet.addresses("prod.local", "web").len(), 4);
 }
 
@@ -137,13 +104,8 @@ async fn service_that_was_added_costs_a_look_at_the_cluster_and_at_the_services_
 
     invoke(&function, &batch_about("blue", "new")).await;
 
-    let expected = of(&[
-        ("CreateService", 1),
-        ("GetOperation", 1),
-        ("ListServices", 1),
-        ("RegisterInstance", 1),
-    ]);
-    assert_eq!(aws_calls(&fleet), expected);
+    let once = ["CreateService", "GetOperation", "ListServices", "RegisterInstance"];
+    assert_eq!(aws_calls(&fleet), counts(once.map(|it| (it, 1))));
     let mut asked = asked_of_cluster(&fleet);
     asked.sort();
     assert_eq!(asked, ["/api/v1/services", "endpointslices", "events", "services/new"]);
@@ -154,24 +116,20 @@ async fn service_that_was_added_costs_a_look_at_the_cluster_and_at_the_services_
 async fn batch_of_a_thousand_messages_costs_what_its_three_hundred_services_cost() {
     let fleet = Fleet::start().await;
     for index in 0..300 {
-        fleet.web(
-            &format!("web-{index}"),
-            "prod",
-            &[&format!("10.1.{}.{}", index / 100, index % 100)],
-        );
+        let address = format!("10.1.{}.{}", index / 100, index % 100);
+        fleet.web(&format!("web-{index}"), "prod", &[&address]);
     }
     let function = fleet.function_with(&[("QUOTA_SHARE", "1000")]).await;
     converge(&fleet, &function).await;
     let mut cost = Vec::new();
     for messages in [300, 1000] {
         forget(&fleet);
-        let messages: Vec<Value> =
-            (0..messages).map(|index| about(&format!("web-{}", index % 300))).collect();
-        invoke(&function, &batch(&messages)).await;
+        let bodies = (0..messages).map(|index| scope("blue", &format!("web-{}", index % 300)));
+        invoke(&function, &batch_of(&bodies.collect::<Vec<_>>())).await;
         cost.push((aws_calls(&fleet), asked_of_cluster(&fleet)));
     }
     assert_eq!(cost[0], cost[1]);
-    assert_eq!(cost[1].0, of(&[("ListInstances", 300)]));
+    assert_eq!(cost[1].0, counts([("ListInstances", 300)]));
     let lists = cost[1].1.iter().filter(|path| path.ends_with("services")).count();
     // 300 slices are three pages.
     assert_eq!((lists, cost[1].1.len()), (1, 4), "{:?}", cost[1].1);

@@ -5,32 +5,26 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::model::{Outcome, Verb};
-use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, refs};
-use crate::limits::like_the_real_one;
-use crate::run::{converge, held_back, sync};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
+use crate::limits::{HALF, like_the_real_one};
+use crate::run::{converge, converged, held_back, problem, sync};
+use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "no such port");
 
-/// So many Services with two pods each in step. See [`in_step_with`].
-async fn in_step(services: usize) -> (Fleet, Function) {
-    in_step_with(services, &[1, 2]).await
-}
-
 /// So many Services with these pods each in step, and a process with the default share of the rates that has seen that.
-pub async fn in_step_with(services: usize, pods: &[usize]) -> (Fleet, Function) {
+pub async fn in_step(services: usize, pods: &[usize]) -> (Fleet, Function) {
     let fleet = Fleet::start().await;
     for service in 0..services {
         let pods: Vec<String> = pods.iter().map(|pod| address(service, *pod)).collect();
         fleet.web(&format!("web-{service}"), "prod", &refs(&pods));
     }
     converge(&fleet, &fleet.function_with(&[("QUOTA_SHARE", "1000")]).await).await;
-    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+    let function = fleet.function_with(&HALF).await;
     sync(&function).await;
-    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+    fleet.cloud_map.behave(like_the_real_one());
     // The tokens of its rates are those of a process that has rested for a minute.
     sleep(Duration::from_mins(1)).await;
     fleet.cloud_map.forget_calls();
@@ -50,37 +44,12 @@ pub async fn registered(fleet: &Fleet, service: &str, address: &str) -> Duration
     start.elapsed()
 }
 
-fn operations(fleet: &Fleet) -> Vec<&'static str> {
-    let known = [
-        "ListServices",
-        "ListInstances",
-        "CreateService",
-        "RegisterInstance",
-        "DeregisterInstance",
-        "GetOperation",
-    ];
-    let calls = fleet.cloud_map.calls().into_iter();
-    calls
-        .map(|call| known.into_iter().find(|it| *it == call.operation).unwrap_or("other"))
-        .collect()
-}
-
-fn position(operations: &[&str], operation: &str) -> usize {
-    operations.iter().position(|it| *it == operation).expect(operation)
-}
-
-fn lines(report: &Report, change: Verb) -> Vec<&Outcome> {
-    let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
-    let lines = services.flat_map(|service| &service.changes);
-    lines.filter(|line| line.change == change).map(|line| &line.result).collect()
-}
-
 /// So many reads take so many seconds by the rates, and a process without this order registered after them.
 #[tokio::test(start_paused = true)]
 async fn new_pod_is_registered_within_three_seconds_however_long_the_rest_takes() {
     // Of 1,000 there is time for 500, beside the one that has changed.
     for (services, reads, seconds) in [(250, 250, 9), (1000, 501, 19)] {
-        let (fleet, function) = in_step_with(services, &[1]).await;
+        let (fleet, function) = in_step(services, &[1]).await;
         let new = address(7, 3);
         fleet.pods("web-7", &[&address(7, 1), &new]);
         let start = Instant::now();
@@ -98,25 +67,28 @@ async fn new_pod_is_registered_within_three_seconds_however_long_the_rest_takes(
 
 #[tokio::test(start_paused = true)]
 async fn replaced_pod_is_registered_before_the_rest_is_read_and_removed_after_it() {
-    let (fleet, function) = in_step(200).await;
+    let (fleet, function) = in_step(200, &[1, 2]).await;
     fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
 
     let report = sync(&function).await;
 
     assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
-    let made = operations(&fleet);
+    let made: Vec<_> = fleet.cloud_map.calls().into_iter().map(|call| call.operation).collect();
     assert_eq!(made[0], "ListInstances");
-    let reads_before = |end: usize| made[..end].iter().filter(|it| **it == "ListInstances").count();
-    assert!(reads_before(position(&made, "RegisterInstance")) < 10, "{made:?}");
+    let reads_before = |operation: &str| {
+        let before = made.iter().take_while(|it| *it != operation);
+        before.filter(|it| *it == "ListInstances").count()
+    };
+    assert!(reads_before("RegisterInstance") < 10, "{made:?}");
     // Every service once, and the one with the change again.
-    assert_eq!(reads_before(position(&made, "DeregisterInstance")), 201);
+    assert_eq!(reads_before("DeregisterInstance"), 201);
     assert_eq!(fleet.cloud_map.count("ListInstances"), 201);
     assert_eq!(fleet.cloud_map.count("ListServices"), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pod_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
-    let (fleet, function) = in_step(250).await;
+    let (fleet, function) = in_step(250, &[1, 2]).await;
     let new = address(7, 3);
     fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &new]);
     let ends = async {
@@ -134,10 +106,9 @@ async fn pod_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn every_pod_of_every_service_replaced_is_no_loss() {
-    let (fleet, function) = in_step(30).await;
+    let (fleet, function) = in_step(30, &[1, 2]).await;
     for service in 0..30 {
-        let pods = [3, 4].map(|pod| address(service, pod));
-        fleet.pods(&format!("web-{service}"), &pods.each_ref().map(String::as_str));
+        fleet.pods(&format!("web-{service}"), &refs(&[3, 4].map(|pod| address(service, pod))));
     }
 
     let report = sync(&function).await;
@@ -149,24 +120,22 @@ async fn every_pod_of_every_service_replaced_is_no_loss() {
 
 #[tokio::test(start_paused = true)]
 async fn registrations_are_reported_although_the_rest_could_not_be_read() {
-    let (fleet, function) = in_step(20).await;
+    let (fleet, function) = in_step(20, &[1, 2]).await;
     fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &address(7, 3)]);
     fleet.cloud_map.deny("ListServices");
 
     let report = sync(&function).await;
 
-    assert!(!report.ok);
-    assert!(
-        report.clusters[0].error.as_ref().is_some_and(|it| it.contains("ListServices")),
-        "{report}"
-    );
-    assert_eq!(lines(&report, Verb::Register), [&Outcome::Applied]);
+    assert!(!report.ok && problem(&report, "blue").contains("ListServices"), "{report}");
+    let changes = report.clusters[0].services.iter().flat_map(|service| &service.changes);
+    let changes: Vec<_> = changes.map(|it| (it.change, &it.result)).collect();
+    assert_eq!(changes, [(Verb::Register, &Outcome::Applied)]);
     assert_eq!(fleet.addresses("prod", "web-7").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn registration_that_is_refused_is_not_tried_again_by_the_rest_of_the_sync() {
-    let (fleet, function) = in_step(20).await;
+    let (fleet, function) = in_step(20, &[1, 2]).await;
     fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &address(7, 3)]);
     fleet.cloud_map.inject(Fault::on("RegisterInstance", INVALID).always());
 
@@ -178,7 +147,7 @@ async fn registration_that_is_refused_is_not_tried_again_by_the_rest_of_the_sync
 
 #[tokio::test(start_paused = true)]
 async fn new_service_is_created_and_registered_before_the_rest_is_read() {
-    let (fleet, function) = in_step_with(250, &[1]).await;
+    let (fleet, function) = in_step(250, &[1]).await;
     fleet.web("new", "prod", &["10.9.0.1", "10.9.0.2"]);
     let start = Instant::now();
 
@@ -196,7 +165,7 @@ async fn new_service_is_created_and_registered_before_the_rest_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn new_service_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
-    let (fleet, function) = in_step(250).await;
+    let (fleet, function) = in_step(250, &[1, 2]).await;
     fleet.web("new", "prod", &["10.9.0.1"]);
     let ends = async {
         registered(&fleet, "new", "10.9.0.1").await;
@@ -212,12 +181,9 @@ async fn new_service_that_ends_while_the_rest_is_read_leaves_with_the_same_sync(
 
 /// So many Services in step, and a process that knows nothing of them.
 async fn cold(services: usize) -> (Fleet, Function) {
-    let (fleet, _) = in_step_with(services, &[1]).await;
-    fleet.cloud_map.behave(Behaviour {
-        discovery_on_any_host: true,
-        ..like_the_real_one(Quotas::of_an_account())
-    });
-    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+    let (fleet, _) = in_step(services, &[1]).await;
+    fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
+    let function = fleet.function_with(&HALF).await;
     (fleet, function)
 }
 
@@ -246,16 +212,11 @@ async fn new_process_asks_discovery_what_comes_first() {
 #[tokio::test(start_paused = true)]
 async fn discovery_that_is_late_registers_nothing_again_and_hides_nothing() {
     let (fleet, function) = cold(250).await;
-    let discover_lag = Duration::from_hours(1);
-    fleet.cloud_map.behave(Behaviour {
-        discover_lag,
-        discovery_on_any_host: true,
-        ..like_the_real_one(Quotas::of_an_account())
-    });
+    fleet.cloud_map.adjust(|it| it.discover_lag = Duration::from_hours(1));
     // Registered, and not shown yet; deregistered, and still shown.
     fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
     fleet.annotate("web-8", "publish", "false");
-    assert!(sync(&fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await).await.ok);
+    assert!(sync(&fleet.function_with(&HALF).await).await.ok);
     assert_eq!(fleet.addresses("prod", "web-8"), [""; 0]);
     fleet.annotate("web-8", "publish", "");
     fleet.cloud_map.forget_calls();
@@ -297,7 +258,7 @@ async fn name_that_another_process_registered_for_a_service_with_a_mistake_is_no
     let function = fleet.function().await;
     sync(&function).await;
     fleet.pods("web", &["10.0.1.1"]);
-    converge(&fleet, &fleet.function().await).await;
+    converged(&fleet).await;
     fleet.annotate("web", "ttl", "soon");
     fleet.web("api", "prod", &["10.0.2.1"]);
     fleet.annotate("api", "hostname", "web");

@@ -1,31 +1,25 @@
 //! The action `cleanup`: with `FAN_OUT` each run sees one cluster, and what needs the claims of all of them is done here.
 //! No instance of a cluster that exists is touched.
 
-use std::time::Duration;
-
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
+use crate::dead_clusters::{DAY, WEEK};
 use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::queue::{batch_of, take_bodies};
-use crate::run::{report, writes};
-use testbed::clock::StandInClock;
-
+use crate::run::{converged, report, writes};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::KubernetesServer;
 use testbed::sqs::Queue;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
-const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");
-const DAY: Duration = Duration::from_hours(24);
 
 /// `blue` with `web` and `gone`, `green` with `api`, each with a pod, in step by `FAN_OUT`; then `gone` is deleted.
 struct World {
     fleet: Fleet,
     green: KubernetesServer,
     queue: Queue,
-    clock: StandInClock,
 }
 
 impl World {
@@ -35,7 +29,7 @@ impl World {
         fleet.web("gone", "prod", &["10.0.3.1"]);
         web_of(&green, "api", "prod", &["10.0.2.1"]);
         let queue = fleet.sandbox.own_queue();
-        let world = Self { fleet, green, queue, clock: StandInClock::new() };
+        let world = Self { fleet, green, queue };
         world.round(&world.function(&[]).await).await;
         world.fleet.cluster.delete_service("shop", "gone");
         world
@@ -43,7 +37,7 @@ impl World {
 
     async fn function(&self, settings: &[(&str, &str)]) -> Function {
         let settings = [&[("FAN_OUT", self.queue.url())], settings].concat();
-        self.fleet.function_with(&settings).await.with_clock(self.clock.clock())
+        self.fleet.function_with(&settings).await
     }
 
     /// The schedule with all that it queues.
@@ -68,7 +62,7 @@ async fn clean_up(function: &Function) -> Report {
     report(function, &event("direct-cleanup")).await
 }
 
-fn kept(report: &Report) -> String {
+pub fn kept(report: &Report) -> String {
     report.empty_services.kept.join("\n")
 }
 
@@ -123,41 +117,30 @@ async fn instances_and_claims_of_living_clusters_are_left_to_their_own_runs() {
 }
 
 #[tokio::test]
-async fn while_a_cluster_cannot_be_read_nothing_is_deleted() {
-    let world = World::start().await;
-    let function = world.function(&[DELETING]).await;
-    world.round(&function).await;
-    world.green.refuse("/api/v1/services", 500);
-    for payload in [event("direct-cleanup"), event("direct-sync")] {
-        let report = report(&function, &payload).await;
-        assert!(!report.ok && report.counts.unreadable == 1, "{report}");
-        assert!(kept(&report).contains("green could not be read"), "{report}");
-        assert!(report.to_string().contains("! not read"), "{report}");
-        assert_eq!(world.fleet.cloud_map.writes(), 0);
-        assert!(world.exists("gone"));
+async fn while_a_cluster_or_cloud_map_cannot_be_read_or_a_claim_is_unclear_nothing_is_deleted() {
+    type Change = fn(&World);
+    let unread: Change = |world| world.green.refuse("/api/v1/services", 500);
+    let unclear: Change = |world| world.fleet.annotate("web", "hostname", "w b");
+    let unlisted: Change = |world| world.fleet.cloud_map.deny("ListServices");
+    for (payload, change, unreadable, said) in [
+        ("direct-cleanup", unread, 1, "green could not be read"),
+        ("direct-sync", unread, 1, "green could not be read"),
+        ("direct-cleanup", unclear, 0, "shop/web of cluster blue"),
+        ("direct-cleanup", unlisted, 2, ""),
+    ] {
+        let world = World::start().await;
+        world.round(&world.function(&[DELETING, WEEK]).await).await;
+        change(&world);
+        let report = report(&world.function(&[DELETING, WEEK]).await, &event(payload)).await;
+        assert_eq!(
+            (report.ok, report.counts.unreadable),
+            (unreadable == 0, unreadable),
+            "{report}"
+        );
+        assert_eq!(report.to_string().contains("! not read"), unreadable > 0, "{report}");
+        assert!(kept(&report).contains(said), "{report}");
+        assert_eq!((world.fleet.cloud_map.writes(), world.exists("gone")), (0, true), "{report}");
     }
-}
-
-#[tokio::test]
-async fn while_a_claim_is_unclear_nothing_is_deleted() {
-    let world = World::start().await;
-    let function = world.function(&[DELETING]).await;
-    world.round(&function).await;
-    world.fleet.annotate("web", "hostname", "w b");
-    let report = clean_up(&function).await;
-    assert!(kept(&report).contains("shop/web of cluster blue"), "{report}");
-    assert!(world.exists("gone"));
-}
-
-#[tokio::test]
-async fn while_cloud_map_cannot_be_listed_nothing_is_deleted() {
-    let world = World::start().await;
-    let settings = [DELETING, WEEK];
-    world.round(&world.function(&settings).await).await;
-    world.fleet.cloud_map.deny("ListServices");
-    let report = clean_up(&world.function(&settings).await).await;
-    assert!(!report.ok && report.counts.unreadable == 2, "{report}");
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
 }
 
 #[tokio::test]
@@ -170,18 +153,11 @@ async fn dead_cluster_is_noted_and_purged_after_its_time() {
     assert_eq!((report.orphans.len(), report.counts.orphaned), (1, 1), "{report}");
     assert_eq!(writes(&world.fleet), ["RegisterInstance api"], "the time is noted");
 
-    world.clock.advance(6 * DAY);
-    world.fleet.cloud_map.forget_calls();
-    clean_up(&world.function(&settings).await).await;
-    assert_eq!(world.fleet.cloud_map.writes(), 0);
-
-    world.clock.advance(DAY);
+    // When it is due is in `dead_clusters`.
+    world.fleet.clock.advance(7 * DAY);
     let report = clean_up(&world.function(&settings).await).await;
     assert!(report.ok && report.counts.deregistered == 1, "{report}");
     assert_eq!(world.addresses(), ["10.0.1.1"]);
-    world.fleet.cloud_map.forget_calls();
-    let again = clean_up(&world.function(&settings).await).await;
-    assert_eq!((again.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{again}");
 }
 
 #[tokio::test]
@@ -189,8 +165,7 @@ async fn shared_ttl_is_raised_once_all_clusters_are_read() {
     let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod.local", &["10.0.1.1"]);
     web_of(&green, "web", "prod.local", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    report(&function, &json!({ "action": "sync" })).await;
+    let function = converged(&fleet).await;
     fleet.annotate("web", "ttl", "300");
     green.edit_service("shop", "web", |object| {
         object["metadata"]["annotations"]["cloudmap.controller/ttl"] = "120".into();
@@ -216,8 +191,7 @@ async fn shared_ttl_is_raised_once_all_clusters_are_read() {
 async fn dry_run_and_other_policies_only_plan_it() {
     let world = World::start().await;
     world.round(&world.function(&[]).await).await;
-    let dry_run = ("DRY_RUN", "true");
-    let report = clean_up(&world.function(&[DELETING, dry_run]).await).await;
+    let report = clean_up(&world.function(&[DELETING, ("DRY_RUN", "true")]).await).await;
     assert_eq!(report.counts.deleted, 1, "{report}");
     assert!(report.to_string().ends_with("dry run: 1 to delete\n"), "{report}");
     for policy in ["upsert-only", "create-only"] {

@@ -6,17 +6,16 @@ use std::time::Duration;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OTHER_REGION, OWNER, READER, web_of};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, READER, web_of};
 use crate::queue::{batch, batch_about, batch_of, failures, message, scope, take_bodies};
 use crate::run::{converge, problem, sync};
-use testbed::cloud_map::NamespaceKind;
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
 use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
 /// A cluster with a Service `web` that claims its name in `prod`, and one pod.
-async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (KubernetesServer, String) {
-    let (name, region, account) = (name.to_owned(), region.to_owned(), ACCOUNT.to_owned());
+async fn cluster(fleet: &Fleet, name: &str, pod: &str) -> (KubernetesServer, String) {
+    let (name, region, account) = (name.to_owned(), REGION.to_owned(), ACCOUNT.to_owned());
     let identity = ClusterIdentity { name, region, account };
     let arn = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
@@ -27,18 +26,16 @@ async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (Kuberne
 #[tokio::test]
 async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_end() {
     let fleet = Fleet::start().await;
-    let (forbidden, one) = cluster(&fleet, "forbidden", REGION, "10.0.1.1").await;
-    let (slow, two) = cluster(&fleet, "slow", REGION, "10.0.2.1").await;
-    let (_, three) = cluster(&fleet, "strange", REGION, "10.0.3.1").await;
-    let (_, good) = cluster(&fleet, "good", REGION, "10.0.4.1").await;
+    let (forbidden, one) = cluster(&fleet, "forbidden", "10.0.1.1").await;
+    let (slow, two) = cluster(&fleet, "slow", "10.0.2.1").await;
+    let (_, three) = cluster(&fleet, "strange", "10.0.3.1").await;
+    let (_, good) = cluster(&fleet, "good", "10.0.4.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&one, &two, &three, &good]);
     forbidden.refuse("/", 403);
     slow.fail(Fault::always("/", FaultKind::Slow(Duration::from_mins(1))));
-    let role = "arn:aws:iam::444455556666:role/reader";
-    fleet.sandbox.role(role, Some("shared-secret"));
-    let strange = json!({ "cluster": three, "roleArn": role, "externalId": "another" });
-    let clusters = json!([one, two, strange, good]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+    fleet.sandbox.role(READER, Some("shared-secret"));
+    let strange = json!({ "cluster": three, "roleArn": READER, "externalId": "another" });
+    let function = fleet.serving(&json!([one, two, strange, good])).await;
 
     // Three seconds are kept for the end, so three are left to work in.
     let deadline = Deadline::after(Duration::from_secs(6));
@@ -58,25 +55,19 @@ async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_e
 #[tokio::test]
 async fn registry_that_cannot_be_reached_stops_only_the_clusters_that_are_kept_in_it() {
     let fleet = Fleet::start().await;
-    let (_, here) = cluster(&fleet, "here", REGION, "10.0.1.1").await;
-    let (_, there) = cluster(&fleet, "there", REGION, "10.0.2.1").await;
+    let (_, here) = cluster(&fleet, "here", "10.0.1.1").await;
+    let (_, there) = cluster(&fleet, "there", "10.0.2.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&here]);
     let role = "arn:aws:iam::444455556666:role/registry-writer";
     fleet.sandbox.role(role, Some("shared-secret"));
-    let far = fleet.sandbox.cloud_map_of(REGION, "444455556666");
-    far.watch_over(OWNER, &[&there]);
-    far.namespace("prod", NamespaceKind::Http);
-    let with = |external_id: &str| -> Value {
-        json!([here, { "cluster": there, "registryRoleArn": role, "externalId": external_id }])
-    };
+    let far = fleet.registry(REGION, OTHER_ACCOUNT, &there);
+    let with = |external_id: &str| json!([here, { "cluster": there, "registryRoleArn": role, "externalId": external_id }]);
 
-    let function = fleet.function_with(&[("CLUSTERS", &with("wrong").to_string())]).await;
-    let report = sync(&function).await;
+    let report = sync(&fleet.serving(&with("wrong")).await).await;
     assert!(problem(&report, "there").contains("AssumeRole"), "{report}");
     assert_eq!((problem(&report, "here").as_str(), report.counts.registered), ("", 1), "{report}");
 
-    let function = fleet.function_with(&[("CLUSTERS", &with("shared-secret").to_string())]).await;
-    converge(&fleet, &function).await;
+    converge(&fleet, &fleet.serving(&with("shared-secret")).await).await;
     assert_eq!(far.instances(&far.service_id("prod", "web")).len(), 1);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
@@ -87,13 +78,11 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
     let mut arns = Vec::new();
     for index in 0..12 {
         let pod = format!("10.0.{index}.1");
-        arns.push(cluster(&fleet, &format!("c-{index}"), REGION, &pod).await.1);
+        arns.push(cluster(&fleet, &format!("c-{index}"), &pod).await.1);
     }
     fleet.cloud_map.watch_over(OWNER, &arns);
-    let clusters = json!(arns).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
 
-    let report = converge(&fleet, &function).await;
+    let report = converge(&fleet, &fleet.serving(&json!(arns)).await).await;
 
     assert_eq!((report.clusters.len(), report.counts.registered), (12, 12), "{report}");
     assert_eq!(fleet.cloud_map.services(&fleet.http).len(), 1, "one was created for all");
@@ -102,10 +91,10 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
 #[tokio::test]
 async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_is_held_back() {
     let fleet = Fleet::start().await;
-    let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
+    let (_, arn) = cluster(&fleet, "twice", "10.0.1.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&arn]);
     for entries in [json!(["twice", arn]), json!([arn, "twice"])] {
-        let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
+        let function = fleet.serving(&entries).await;
         let records = [
             message("name", &scope("twice", "web")),
             message("arn", &scope(&arn, "web")),
@@ -127,12 +116,10 @@ async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_
 #[tokio::test]
 async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_nothing() {
     let fleet = Fleet::start().await;
-    let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
-    let (_, good) = cluster(&fleet, "good", REGION, "10.0.2.1").await;
+    let (_, arn) = cluster(&fleet, "twice", "10.0.1.1").await;
+    let (_, good) = cluster(&fleet, "good", "10.0.2.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&arn, &good]);
-    let west = fleet.sandbox.cloud_map_of("eu-west-1", ACCOUNT);
-    west.watch_over(OWNER, &[&arn]);
-    west.namespace("prod", NamespaceKind::Http);
+    let west = fleet.registry("eu-west-1", ACCOUNT, &arn);
     converge(&fleet, &fleet.function_with(&[("CLUSTERS", "twice")]).await).await;
     let entries = json!(["twice", { "cluster": arn, "registryRegion": "eu-west-1" }, good]);
     let function = fleet
@@ -161,10 +148,9 @@ async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_
 #[tokio::test]
 async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_described() {
     let fleet = Fleet::start().await;
-    let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
+    let (_, arn) = cluster(&fleet, "twice", "10.0.1.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&arn]);
-    let entries = json!(["twice", arn]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
+    let function = fleet.serving(&json!(["twice", arn])).await;
     let records = batch_about("twice", "web");
     fleet.sandbox.aws().eks.deny(&arn, true);
     assert_eq!(failures(&invoke(&function, &records).await), ["web"]);
@@ -175,15 +161,14 @@ async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_
 
 /// `twin` in the function's account, and `twin` in another one; the entries of both, and the other's ARN.
 async fn twins(fleet: &Fleet) -> (String, String, Value) {
-    let (_, own) = cluster(fleet, "twin", REGION, "10.0.1.1").await;
-    let role = "arn:aws:iam::444455556666:role/reader";
-    fleet.sandbox.role(role, None);
-    let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), "444455556666".to_owned());
+    let (_, own) = cluster(fleet, "twin", "10.0.1.1").await;
+    fleet.sandbox.role(READER, None);
+    let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), OTHER_ACCOUNT.to_owned());
     let identity = ClusterIdentity { name, region, account };
     let far = identity.arn();
-    web_of(&fleet.sandbox.add_cluster(identity, role).await, "web", "prod", &["10.0.2.1"]);
+    web_of(&fleet.sandbox.add_cluster(identity, READER).await, "web", "prod", &["10.0.2.1"]);
     fleet.cloud_map.watch_over(OWNER, &[&own, &far]);
-    let entries = json!(["twin", { "cluster": far, "roleArn": role }]);
+    let entries = json!(["twin", { "cluster": far, "roleArn": READER }]);
     (own, far, entries)
 }
 
@@ -210,11 +195,10 @@ async fn full_syncs_of_two_clusters_of_one_name_are_queued_so_that_each_is_serve
 async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other() {
     let fleet = Fleet::start().await;
     let (own, far, entries) = twins(&fleet).await;
-    let (_, good) = cluster(&fleet, "good", REGION, "10.0.3.1").await;
+    let (_, good) = cluster(&fleet, "good", "10.0.3.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&own, &far, &good]);
     fleet.sandbox.aws().eks.silence(&own);
-    let entries = json!([entries[0], entries[1], good]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
+    let function = fleet.serving(&json!([entries[0], entries[1], good])).await;
     let about = |cluster: &str| json!({ "cluster": cluster, "namespace": "shop" });
     let records = [
         message("name", &about("twin")),
@@ -237,16 +221,12 @@ async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other
 async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_its_name() {
     let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     let own = fleet.sandbox.cluster_arn("blue");
-    let other = own.replace(ACCOUNT, "444455556666");
+    let other = own.replace(ACCOUNT, OTHER_ACCOUNT);
     let about = |cluster: &str| json!({ "cluster": cluster, "namespace": "shop" });
     let records = batch(&[message("own", &about(&own)), message("other", &about(&other))]);
     let function = fleet.function().await;
     fleet.sandbox.aws().eks.deny(&own, true);
-    assert_eq!(
-        failures(&invoke(&function, &records).await),
-        ["other", "own"],
-        "which is not known"
-    );
+    assert_eq!(failures(&invoke(&function, &records).await), ["other", "own"], "not known");
     fleet.sandbox.aws().eks.deny(&own, false);
     for run in ["in which EKS is asked", "in which the ARN is known"] {
         let answer = invoke(&function, &records).await;
@@ -264,14 +244,8 @@ async fn cluster_of_another_account_and_region_is_read_with_its_role() {
     let (far, arn) = fleet.far(Some("shared-secret")).await;
     fleet.cloud_map.watch_over(OWNER, &[&arn]);
     web_of(&far, "web", "prod", &["10.8.1.1"]);
-    let with = |external_id: &str| {
-        json!([{ "cluster": arn, "roleArn": READER, "externalId": external_id }]).to_string()
-    };
-
-    let report = sync(&fleet.function_with(&[("CLUSTERS", &with("wrong"))]).await).await;
-    assert!(problem(&report, "far").contains("AssumeRole"), "{report}");
-
-    let function = fleet.function_with(&[("CLUSTERS", &with("shared-secret"))]).await;
+    let entry = json!({ "cluster": arn, "roleArn": READER, "externalId": "shared-secret" });
+    let function = fleet.serving(&json!([entry])).await;
     converge(&fleet, &function).await;
     let (_, attributes) = fleet.instance("prod", "web");
     assert_eq!(attributes["cloud-map-sync/cluster"], arn);

@@ -8,18 +8,17 @@ use cloud_map_sync::report::{OrphanReport, Report};
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Attributes, Fleet, OWNER, web_of};
+use crate::fleet::{Fleet, OWNER, web_of};
 use crate::queue::batch_of;
-use crate::run::{converge, report, sync, sync_service, writes};
-use testbed::clock::StandInClock;
-use testbed::cloud_map::{CloudMap, NamespaceKind};
+use crate::run::{converged, report, sync, sync_service, writes};
+use testbed::cloud_map::CloudMap;
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::KubernetesServer;
 use testbed::{ACCOUNT, REGION};
 
 const NOTE: &str = "cloud-map-sync/orphaned-since";
-const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");
-const DAY: Duration = Duration::from_hours(24);
+pub const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");
+pub const DAY: Duration = Duration::from_hours(24);
 
 /// Clusters `blue` and `green` under one name, beside a task of ECS and an instance of another owner for
 /// `green`; converged.
@@ -27,7 +26,6 @@ struct World {
     fleet: Fleet,
     green: KubernetesServer,
     arn: String,
-    clock: StandInClock,
 }
 
 impl World {
@@ -40,37 +38,39 @@ impl World {
         theirs.insert("cloud-map-sync/cluster".into(), arn.clone());
         fleet.put(&service, "of-team-a", &theirs);
         fleet.web("web", "prod.local", &["10.0.1.1"]);
-        for (name, namespace, addresses) in [
-            ("web", "prod.local", ["10.0.2.1", "10.0.2.2"]),
-            ("cart", "prod", ["10.0.2.3", "10.0.2.4"]),
-        ] {
-            web_of(&green, name, namespace, &addresses);
-        }
-        let world = Self { fleet, green, arn, clock: StandInClock::new() };
-        Box::pin(converge(&world.fleet, &world.function(&[]).await)).await;
-        world.fleet.cloud_map.forget_calls();
-        world
+        web_of(&green, "web", "prod.local", &["10.0.2.1", "10.0.2.2"]);
+        web_of(&green, "cart", "prod", &["10.0.2.3", "10.0.2.4"]);
+        Box::pin(converged(&fleet)).await;
+        fleet.cloud_map.forget_calls();
+        Self { fleet, green, arn }
     }
 
-    /// A function that has just been started, with the world's clock.
-    async fn function(&self, settings: &[(&str, &str)]) -> Function {
-        self.fleet.function_with(settings).await.with_clock(self.clock.clock())
+    /// A full sync of a function that has just been started.
+    async fn sync(&self, settings: &[(&str, &str)]) -> Report {
+        sync(&self.fleet.function_with(settings).await).await
     }
 
     fn delete_green(&self) {
         self.fleet.sandbox.aws().eks.delete(&self.arn);
     }
 
-    fn notes(&self) -> Vec<Attributes> {
+    fn values(&self, key: &str) -> Vec<String> {
         let places = [("prod.local", "web"), ("prod", "cart")];
-        let all = places.map(|(namespace, name)| self.fleet.instances(namespace, name));
-        let noted = all.into_iter().flat_map(std::collections::BTreeMap::into_values);
-        noted.filter(|attributes| attributes.contains_key(NOTE)).collect()
+        places.map(|(namespace, name)| self.fleet.values(namespace, name, key)).concat()
+    }
+
+    fn notes(&self) -> usize {
+        self.values(NOTE).len()
     }
 
     fn all_addresses(&self) -> Vec<String> {
-        let web = self.fleet.addresses("prod.local", "web");
-        [web, self.fleet.addresses("prod", "cart")].concat()
+        self.values("AWS_INSTANCE_IPV4")
+    }
+
+    /// How often EKS was asked about a cluster.
+    fn questions(&self) -> usize {
+        let requests = self.fleet.sandbox.aws().requests().into_iter();
+        requests.filter(|request| request.operation == "DescribeCluster").count()
     }
 }
 
@@ -91,18 +91,18 @@ async fn time_is_noted_on_a_service_of_ours_if_no_instance_has_room() {
     let note = format!("{NOTE}/{}", world.arn);
     let noted = || world.fleet.view("prod", "cart").attributes.get(&note).cloned();
     world.delete_green();
-    sync(&world.function(&[WEEK]).await).await;
+    world.sync(&[WEEK]).await;
     let first = noted().expect("noted in the service that we created");
     // It is back, and then gone for good.
     world.fleet.sandbox.aws().eks.register(&world.green);
-    sync(&world.function(&[WEEK]).await).await;
+    world.sync(&[WEEK]).await;
     assert_eq!(noted(), None);
-    world.clock.advance(DAY);
+    world.fleet.clock.advance(DAY);
     world.delete_green();
-    sync(&world.function(&[WEEK]).await).await;
+    world.sync(&[WEEK]).await;
     assert!(noted().is_some_and(|it| it > first));
-    world.clock.advance(8 * DAY);
-    let report = sync(&world.function(&[WEEK]).await).await;
+    world.fleet.clock.advance(8 * DAY);
+    let report = world.sync(&[WEEK]).await;
     assert_eq!(world.all_addresses(), WITHOUT_GREEN, "{report}");
     assert_eq!(noted(), None, "{report}");
 }
@@ -116,12 +116,12 @@ async fn cluster_whose_death_can_be_noted_nowhere_stays_and_the_line_says_so() {
     world.fleet.fill("prod", "cart");
     world.delete_green();
     for _ in 0..2 {
-        let report = sync(&world.function(&[WEEK]).await).await;
+        let report = world.sync(&[WEEK]).await;
         let found = orphans(&report);
         assert_eq!((&found.since, &found.purged_from), (&None, &None), "{report}");
         assert!(found.detail.contains("has room"), "{}", found.detail);
         assert!(found.detail.ends_with("they stay until they are purged"), "{}", found.detail);
-        world.clock.advance(8 * DAY);
+        world.fleet.clock.advance(8 * DAY);
     }
     assert_eq!(world.all_addresses(), EVERYTHING);
 }
@@ -129,13 +129,11 @@ async fn cluster_whose_death_can_be_noted_nowhere_stays_and_the_line_says_so() {
 #[tokio::test]
 async fn schedule_counts_what_a_dropped_cluster_left_and_a_direct_answer_names_it() {
     let world = World::start().await;
-    let function = world.function(&[("CLUSTERS", "blue")]).await;
+    let function = world.fleet.function_with(&[("CLUSTERS", "blue")]).await;
     world.fleet.sandbox.aws().forget_requests();
 
     let answer = invoke(&function, &event("schedule-eventbridge-rule")).await;
-    let requests = world.fleet.sandbox.aws().requests().into_iter();
-    let asked = requests.filter(|request| request.operation == "DescribeCluster").count();
-    assert_eq!((asked, world.fleet.cloud_map.writes()), (1, 0), "blue alone");
+    assert_eq!((world.questions(), world.fleet.cloud_map.writes()), (1, 0), "blue alone");
     assert_eq!(answer.response.expect("all checks passed")["counts"]["orphaned"], 4);
     let answer = invoke(&function, &json!({ "action": "plan" })).await.response.expect("a report");
     let found = &answer["orphans"][0];
@@ -147,32 +145,27 @@ async fn schedule_counts_what_a_dropped_cluster_left_and_a_direct_answer_names_i
 async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen_dead() {
     let world = World::start().await;
     world.delete_green();
-    let report = sync(&world.function(&[WEEK]).await).await;
+    let report = world.sync(&[WEEK]).await;
     assert_eq!(orphans(&report).purged_from.as_deref(), Some("2026-11-28T10:51:00Z"), "{report}");
     assert_eq!(writes(&world.fleet), ["RegisterInstance cart"], "the time is noted");
-    assert_eq!(world.notes().len(), 1);
+    assert_eq!(world.notes(), 1);
 
     for _ in 0..6 {
-        world.clock.advance(DAY);
+        world.fleet.clock.advance(DAY);
         world.fleet.cloud_map.forget_calls();
-        let report = sync(&world.function(&[WEEK]).await).await;
-        assert_eq!(
-            (orphans(&report).instances, world.fleet.cloud_map.writes()),
-            (4, 0),
-            "{report}"
-        );
+        let report = world.sync(&[WEEK]).await;
+        let writes = world.fleet.cloud_map.writes();
+        assert_eq!((orphans(&report).instances, writes), (4, 0), "{report}");
     }
     assert_eq!(world.all_addresses(), EVERYTHING);
 
-    world.clock.advance(DAY);
-    let report = sync(&world.function(&[WEEK]).await).await;
+    world.fleet.clock.advance(DAY);
+    let report = world.sync(&[WEEK]).await;
     assert_eq!((report.counts.orphaned, report.counts.deregistered), (4, 4), "{report}");
-    assert!(
-        report.to_string().contains("its cluster is gone, first noticed at 2026-11-21"),
-        "{report}"
-    );
+    let said = "its cluster is gone, first noticed at 2026-11-21";
+    assert!(report.to_string().contains(said), "{report}");
     assert_eq!(world.all_addresses(), WITHOUT_GREEN);
-    let report = sync(&world.function(&[WEEK]).await).await;
+    let report = world.sync(&[WEEK]).await;
     assert_eq!((report.orphans.len(), report.counts.orphaned), (0, 0), "{report}");
 }
 
@@ -180,24 +173,22 @@ async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen
 async fn refusals_and_failures_to_answer_are_no_death() {
     let world = World::start().await;
     world.delete_green();
-    sync(&world.function(&[WEEK]).await).await;
+    world.sync(&[WEEK]).await;
     world.fleet.sandbox.aws().eks.register(&world.green);
     world.fleet.sandbox.aws().eks.deny(&world.arn, true);
-    world.clock.advance(8 * DAY);
+    world.fleet.clock.advance(8 * DAY);
     world.fleet.cloud_map.forget_calls();
-    let report = sync(&world.function(&[WEEK]).await).await;
+    let report = world.sync(&[WEEK]).await;
     assert_eq!((report.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{report}");
-    let dropped = sync(&world.function(&[WEEK, ("CLUSTERS", "blue")]).await).await;
+    let dropped = world.sync(&[WEEK, ("CLUSTERS", "blue")]).await;
     let unknown = orphans(&dropped);
-    assert!(
-        unknown.detail.contains("it is unknown whether it exists in EKS (cannot describe"),
-        "{dropped}"
-    );
+    let said = "it is unknown whether it exists in EKS (cannot describe";
+    assert!(unknown.detail.contains(said), "{dropped}");
     assert_eq!(unknown.reason, "ClusterUnknown");
 
     world.fleet.sandbox.aws().eks.deny(&world.arn, false);
     world.green.stop();
-    let report = sync(&world.function(&[WEEK]).await).await;
+    let report = world.sync(&[WEEK]).await;
     assert_eq!((report.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{report}");
     assert_eq!(world.all_addresses(), EVERYTHING);
 }
@@ -215,14 +206,11 @@ async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() 
     world.fleet.put(&world.fleet.cloud_map.service_id("prod", "cart"), "of-far", &of_far);
 
     let both = [&blue, far, &world.arn].map(String::from).join(",");
-    let report = sync(&world.function(&[WEEK, ("CLUSTERS", &both)]).await).await;
+    let report = world.sync(&[WEEK, ("CLUSTERS", &both)]).await;
     assert_eq!(report.orphans.len(), 0, "{report}");
-    let dropped = sync(&world.function(&[WEEK]).await).await;
-    let detail = &orphans(&dropped).detail;
-    assert!(
-        detail.contains(&format!("called in the account {ACCOUNT}, not in its own")),
-        "{detail}"
-    );
+    let dropped = world.sync(&[WEEK]).await;
+    let said = format!("called in the account {ACCOUNT}, not in its own");
+    assert!(orphans(&dropped).detail.contains(&said), "{dropped}");
     assert_eq!(world.fleet.cloud_map.writes(), 0);
 }
 
@@ -247,13 +235,13 @@ async fn cluster_about_which_eks_does_not_answer_is_asked_once_and_keeps_no_othe
     let world = World::start().await;
     let settings = [WEEK, ("CLUSTERS", "blue")];
     world.delete_green();
-    sync(&world.function(&settings).await).await;
-    world.clock.advance(7 * DAY);
+    world.sync(&settings).await;
+    world.fleet.clock.advance(7 * DAY);
     let silent = leave_behind(&world, "a-silent", "10.0.4.1");
     watch_over(&world, std::slice::from_ref(&silent));
     let eks = &world.fleet.sandbox.aws().eks;
     eks.silence(&silent);
-    let function = world.function(&settings).await;
+    let function = world.fleet.function_with(&settings).await;
 
     let deadline = Deadline::after(Duration::from_secs(20));
     let answer = invoke_until(&function, &json!({ "action": "sync" }), deadline).await;
@@ -270,22 +258,18 @@ async fn cluster_about_which_eks_does_not_answer_is_asked_once_and_keeps_no_othe
 #[tokio::test]
 async fn eks_is_asked_about_twenty_clusters_in_a_run_by_turns() {
     let world = World::start().await;
-    let function = world.function(&[WEEK]).await;
+    let function = world.fleet.function_with(&[WEEK]).await;
     sync(&function).await;
-    let gone = (0..30)
-        .map(|it| leave_behind(&world, &format!("gone-{it:02}"), &format!("10.0.4.{it}")))
-        .collect::<Vec<_>>();
-    watch_over(&world, &gone);
-    let aws = world.fleet.sandbox.aws();
+    let leave = |it| leave_behind(&world, &format!("gone-{it:02}"), &format!("10.0.4.{it}"));
+    watch_over(&world, &(0..30).map(leave).collect::<Vec<_>>());
     for (run, noted) in [("first", 20), ("second", 30)] {
-        aws.forget_requests();
+        world.fleet.sandbox.aws().forget_requests();
         let report = sync(&function).await;
-        let requests = aws.requests().into_iter();
-        let asked = requests.filter(|request| request.operation == "DescribeCluster").count();
-        assert_eq!((report.ok, report.orphans.len(), asked), (true, 30, 20), "{run}: {report}");
+        let orphans = report.orphans.len();
+        assert_eq!((report.ok, orphans, world.questions()), (true, 30, 20), "{run}: {report}");
         let left = report.orphans.iter().filter(|it| it.reason == "ClusterUnknown");
         assert!(left.clone().all(|it| it.detail.contains("by turns")), "{run}: {report}");
-        assert_eq!((left.count(), world.notes().len()), (10, noted), "{run}: {report}");
+        assert_eq!((left.count(), world.notes()), (10, noted), "{run}: {report}");
     }
 }
 
@@ -293,7 +277,7 @@ async fn eks_is_asked_about_twenty_clusters_in_a_run_by_turns() {
 async fn targeted_syncs_and_other_commands_do_not_look_for_orphans() {
     let world = World::start().await;
     world.delete_green();
-    let function = world.function(&[WEEK]).await;
+    let function = world.fleet.function_with(&[WEEK]).await;
     let one = sync_service(&function, "web").await;
     let blue = report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
     let adopted = report(&function, &json!({ "action": "adopt" })).await;
@@ -312,10 +296,8 @@ async fn moved() -> (Fleet, CloudMap, Value) {
     let (fleet, green) = Fleet::with_green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     web_of(&green, "web", "prod", &["10.0.2.1", "10.0.2.2"]);
-    converge(&fleet, &fleet.function().await).await;
-    let west = fleet.sandbox.cloud_map_of(WEST, ACCOUNT);
-    west.watch_over(OWNER, &[&fleet.sandbox.cluster_arn("green")]);
-    west.namespace("prod", NamespaceKind::Http);
+    converged(&fleet).await;
+    let west = fleet.registry(WEST, ACCOUNT, &fleet.sandbox.cluster_arn("green"));
     fleet.cloud_map.forget_calls();
     (fleet, west, json!(["blue", { "cluster": "green", "registryRegion": WEST }]))
 }

@@ -1,14 +1,13 @@
 //! A role without rights in Route 53 (`DNS_NAMESPACES` `false`): services with DNS records are not served,
 //! and a plan and `doctor` report that before the first registration.
 
-use cloud_map_sync::actions::doctor::Checkup;
-use serde::Deserialize;
 use serde_json::json;
 
-use crate::fleet::{Fleet, OWNER};
-use crate::run::{converge, held_back, plan, said_of, sync};
-use testbed::cloud_map::{NamespaceKind, RecordType};
-use testbed::function::invoke;
+use crate::doctor::doctor;
+use crate::fleet::{Fleet, OTHER_ACCOUNT};
+use crate::run::{converge, converged, held_back, plan, report, said_of, sync};
+use testbed::REGION;
+use testbed::cloud_map::{RecordType, ServiceKind};
 
 const NO_RIGHTS: (&str, &str) = ("DNS_NAMESPACES", "false");
 
@@ -17,7 +16,7 @@ async fn fleet() -> Fleet {
     let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
     fleet.web("cart", "prod", &["10.0.1.2"]);
     fleet.web("api", "prod.local", &["10.0.1.3"]);
-    fleet.cloud_map.service(&fleet.dns, "api", testbed::cloud_map::ServiceKind::Http);
+    fleet.cloud_map.service(&fleet.dns, "api", ServiceKind::Http);
     fleet
 }
 
@@ -49,7 +48,7 @@ async fn only_services_with_records_are_left_out_and_no_run_fails() {
 async fn registered_instances_stay_until_rights_return() {
     let fleet = fleet().await;
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.4"]);
-    converge(&fleet, &fleet.function().await).await;
+    converged(&fleet).await;
     let function = fleet.function_with(&[NO_RIGHTS]).await;
     assert!(!held_back(&converge(&fleet, &function).await).contains(&"DnsNotAllowed"));
 
@@ -68,8 +67,7 @@ async fn instances_of_others_are_not_adopted_into_records() {
     let service = fleet.dns_service("web", &[RecordType::A]);
     fleet.cloud_map.instance(&service, "by-hand", &[("AWS_INSTANCE_IPV4", "10.0.1.1")]);
     let function = fleet.function_with(&[NO_RIGHTS]).await;
-    let payload = json!({"action": "adopt", "confirm": true});
-    let report = crate::run::report(&function, &payload).await;
+    let report = report(&function, &json!({"action": "adopt", "confirm": true})).await;
     assert!(held_back(&report).contains(&"DnsNotAllowed"), "{report}");
     assert_eq!(fleet.cloud_map.writes(), 0);
 }
@@ -79,9 +77,7 @@ async fn registry_with_a_role_of_its_own_has_its_own_rights() {
     let fleet = Fleet::start().await;
     let role = "arn:aws:iam::444455556666:role/registry-writer";
     fleet.sandbox.role(role, None);
-    let far = fleet.sandbox.cloud_map_of(testbed::REGION, "444455556666");
-    far.watch_over(OWNER, &[&fleet.sandbox.cluster_arn("blue")]);
-    far.namespace("prod.local", NamespaceKind::DnsPrivate);
+    let far = fleet.registry(REGION, OTHER_ACCOUNT, &fleet.sandbox.cluster_arn("blue"));
     fleet.web("web", "prod.local", &["10.0.1.1"]);
     let clusters = json!([{ "cluster": "blue", "registryRoleArn": role }]).to_string();
 
@@ -94,9 +90,7 @@ async fn registry_with_a_role_of_its_own_has_its_own_rights() {
 async fn doctor_names_the_services_and_the_parameter() {
     let fleet = fleet().await;
     for settings in [&[NO_RIGHTS][..], &[NO_RIGHTS, ("DRY_RUN", "true")]] {
-        let function = fleet.function_with(settings).await;
-        let answer = invoke(&function, &json!({"action": "doctor"})).await;
-        let checkup = Checkup::deserialize(answer.response.expect("a checkup")).expect("of today");
+        let checkup = doctor(&fleet, settings).await;
         let said = checkup.to_string();
         assert!(!checkup.ok && said.contains("! cloud map  shop/web prod.local/web"), "{said}");
         assert!(said.contains("fix: deploy with their hosted zones in HostedZoneIds"), "{said}");

@@ -7,23 +7,20 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::fleet::Fleet;
-use crate::run::sync;
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
 
 /// `web` with one instance; the discovery plane is asked at the same address.
-async fn fleet() -> Fleet {
-    let fleet = Fleet::start().await;
+pub async fn fleet() -> Fleet {
+    let (fleet, _) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
     fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    sync(&fleet.function().await).await;
     fleet.cloud_map.forget_calls();
     fleet
 }
 
-async fn doctor(fleet: &Fleet, settings: &[(&str, &str)]) -> Checkup {
-    let function = fleet.sandbox.function(settings).await;
+pub async fn doctor(fleet: &Fleet, settings: &[(&str, &str)]) -> Checkup {
+    let function = fleet.function_with(settings).await;
     let answer = invoke(&function, &json!({"action": "doctor"})).await;
     assert_eq!(fleet.cloud_map.writes(), 0);
     Checkup::deserialize(answer.response.expect("a checkup")).expect("of this release")
@@ -42,11 +39,8 @@ async fn failed(fleet: &Fleet, settings: &[(&str, &str)]) -> Check {
 #[tokio::test]
 async fn guard_wait_that_is_too_short_for_the_schedule_is_a_note() {
     let checkup = doctor(&fleet().await, &[("GUARD_WAIT", "2m"), ("SCHEDULE_MINUTES", "30")]).await;
-    let said = checkup.to_string();
-    assert!(
-        checkup.ok && said.contains("  ~ settings   GUARD_WAIT (2m) and SCHEDULE_MINUTES (30)"),
-        "{said}"
-    );
+    let line = "  ~ settings   GUARD_WAIT (2m) and SCHEDULE_MINUTES (30)";
+    assert!(checkup.ok && checkup.to_string().contains(line), "{checkup}");
 }
 
 #[tokio::test]
@@ -85,7 +79,7 @@ async fn policy_of_names_ends_the_note_and_the_words_at_the_end_of_a_plan() {
     let policy = r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["*"],"names":["web"]}]"#;
     let limited = [("NAME_POLICY", policy)];
     for (settings, is_open) in [(&[][..], true), (&limited, false)] {
-        let function = fleet.sandbox.function(settings).await;
+        let function = fleet.function_with(settings).await;
         let of = async |action: &str| invoke(&function, &json!({"action": action})).await;
         let plan = of("plan").await.report.expect("a plan").summary();
         let words = "; NAME_POLICY allows every Service every name";
@@ -97,21 +91,28 @@ async fn policy_of_names_ends_the_note_and_the_words_at_the_end_of_a_plan() {
     }
 }
 
+/// It is distinguished from what answers there.
 #[tokio::test]
-async fn a_cluster_that_is_not_there_is_reported_as_a_mistake_in_the_settings() {
-    let check = failed(&fleet().await, &[("CLUSTERS", "red")]).await;
-    assert_eq!(check.name, "describe");
-    assert!(check.fix.is_some_and(|fix| fix.contains("Region and account in CLUSTERS")));
-}
-
-#[tokio::test]
-async fn a_missing_access_entry_is_reported_with_the_command_that_makes_it() {
-    let fleet = fleet().await;
-    fleet.cluster.revoke(ROLE_ARN);
-    let check = failed(&fleet, &[]).await;
-    assert_eq!(check.name, "token");
-    let fix = check.fix.expect("a fix");
-    assert!(fix.starts_with("aws eks create-access-entry --cluster-name blue "), "{fix}");
+async fn what_is_missing_on_the_way_to_a_cluster_is_reported_with_what_mends_it() {
+    type Change = fn(&Fleet);
+    // Of the settings.
+    let no_such: Change = |_| ();
+    let revoked: Change = |fleet| fleet.cluster.revoke(ROLE_ARN);
+    let other: Change = |fleet| fleet.cluster.serve_other_certificate();
+    let stopped: Change = |fleet| fleet.cluster.stop();
+    for (settings, change, name, mends) in [
+        (&[("CLUSTERS", "red")][..], no_such, "describe", "account in CLUSTERS"),
+        (&[], revoked, "token", "aws eks create-access-entry --cluster-name blue "),
+        (&[], other, "tls", ""),
+        (&[], stopped, "route", "security group"),
+    ] {
+        let fleet = fleet().await;
+        fleet.sandbox.use_sockets();
+        change(&fleet);
+        let check = failed(&fleet, settings).await;
+        assert_eq!(check.name, name, "{check}");
+        assert!(check.fix.is_some_and(|fix| fix.contains(mends)), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -128,18 +129,14 @@ async fn missing_rights_in_the_cluster_are_reported_one_by_one_and_events_are_no
 
 #[tokio::test]
 async fn reads_of_cloud_map_that_are_refused_are_reported_with_the_action_they_need() {
-    for (operation, needed) in [
-        ("ListNamespaces", "servicediscovery:ListNamespaces"),
-        ("ListInstances", "servicediscovery:ListInstances"),
-        ("GetInstance", "servicediscovery:GetInstance"),
-        ("ListTagsForResource", "servicediscovery:ListTagsForResource"),
-        ("GetInstancesHealthStatus", "servicediscovery:GetInstancesHealthStatus"),
-    ] {
+    let reads = ["ListNamespaces", "ListInstances", "GetInstance", "ListTagsForResource"];
+    for operation in reads.into_iter().chain(["GetInstancesHealthStatus"]) {
         let fleet = fleet().await;
         fleet.cloud_map.deny(operation);
         let check = failed(&fleet, &[]).await;
         assert!(check.detail.contains("AccessDenied"), "{operation}: {check}");
-        assert!(check.fix.expect("a fix").contains(needed), "{operation}");
+        let needed = format!("servicediscovery:{operation}");
+        assert!(check.fix.expect("a fix").contains(&needed), "{operation}");
     }
 }
 
@@ -169,27 +166,12 @@ async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_t
 }
 
 #[tokio::test]
-async fn the_way_to_the_api_server_is_distinguished_from_what_answers_there() {
-    let fleet = fleet().await;
-    fleet.sandbox.use_sockets();
-    fleet.cluster.serve_other_certificate();
-    let check = failed(&fleet, &[]).await;
-    assert_eq!(check.name, "tls", "{check}");
-    fleet.cluster.stop();
-    let check = failed(&fleet, &[]).await;
-    assert_eq!(check.name, "route", "{check}");
-    assert!(check.fix.expect("a fix").contains("security group"));
-}
-
-#[tokio::test]
 async fn refusals_that_no_sync_meets_or_that_may_mean_nothing_are_notes() {
-    for (operation, said) in [
-        ("DiscoverInstances", "~ cloud map  cannot discover"),
-        ("GetOperation", "~ cloud map  cannot get the operation"),
-    ] {
-        let fleet = fleet().await;
-        fleet.cloud_map.deny(operation);
-        let checkup = doctor(&fleet, &[]).await;
+    let fleet = fleet().await;
+    fleet.cloud_map.deny("DiscoverInstances");
+    fleet.cloud_map.deny("GetOperation");
+    let checkup = doctor(&fleet, &[]).await;
+    for said in ["~ cloud map  cannot discover", "~ cloud map  cannot get the operation"] {
         assert!(checkup.ok && checkup.to_string().contains(said), "{checkup}");
     }
 }

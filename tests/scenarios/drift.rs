@@ -9,23 +9,21 @@ use cloud_map_sync::model::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, attributes};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, attributes};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, counts, sync, writes};
 use testbed::ACCOUNT;
-use testbed::clock::StandInClock;
-use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{RecordType, ServiceKind};
 use testbed::function::{Answer, event, invoke};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A world with a process and its clock.
+/// A world with a process.
 struct Scene {
     fleet: Fleet,
     function: Function,
-    clock: StandInClock,
 }
 
 impl Scene {
@@ -39,17 +37,16 @@ impl Scene {
     }
 
     async fn of(fleet: Fleet, settings: &[(&str, &str)]) -> Self {
-        let clock = StandInClock::new();
-        let function = fleet.function_with(settings).await.with_clock(clock.clock());
+        let function = fleet.function_with(settings).await;
         converge(&fleet, &function).await;
-        clock.advance(MINUTE);
+        fleet.clock.advance(MINUTE);
         fleet.cloud_map.forget_calls();
-        Self { fleet, function, clock }
+        Self { fleet, function }
     }
 
     /// Another process takes the place of this one.
     async fn begin_another(&mut self) {
-        self.function = self.fleet.function().await.with_clock(self.clock.clock());
+        self.function = self.fleet.function().await;
     }
 
     fn id(&self, service: &str) -> String {
@@ -66,7 +63,7 @@ impl Scene {
 
     /// The event about a call that was made now.
     fn event(&self, file: &str, service: &str) -> Value {
-        change_of(file, service, self.clock.clock().now())
+        change_of(file, service, self.fleet.clock.clock().now())
     }
 
     /// Delivers one event.
@@ -99,36 +96,25 @@ fn dropped(answer: &Answer) -> Vec<String> {
     report.dropped.iter().map(|it| format!("{} {}", it.message, it.reason)).collect()
 }
 
+/// A cold process sees by the marks that are left whose service it is; the sync reads it again.
 #[tokio::test]
-async fn deregistered_address_is_registered_again_and_nothing_else_is_read() {
-    let scene = Scene::in_step(5).await;
-    scene.withdraw("web", "10.0.1.2");
+async fn deregistered_address_is_registered_again_and_no_other_service_is_read() {
+    for (is_cold, reads) in [
+        (false, vec![("ListInstances", 1)]),
+        (true, vec![("GetService", 1), ("ListInstances", 2), ("ListNamespaces", 1)]),
+    ] {
+        let mut scene = Scene::in_step(5).await;
+        if is_cold {
+            scene.begin_another().await;
+        }
+        scene.withdraw("web", "10.0.1.2");
 
-    scene.deliver(&scene.event("sqs-drift-instance", &scene.id("web"))).await;
+        scene.deliver(&scene.event("sqs-drift-instance", &scene.id("web"))).await;
 
-    assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
-    let calls = [("GetOperation", 1), ("ListInstances", 1), ("RegisterInstance", 1)];
-    assert_eq!(scene.calls(), counts(calls));
-}
-
-#[tokio::test]
-async fn cold_process_reads_the_service_that_it_does_not_know_and_nothing_else() {
-    let mut scene = Scene::in_step(5).await;
-    scene.begin_another().await;
-    scene.withdraw("web", "10.0.1.2");
-
-    scene.deliver(&scene.event("sqs-drift-instance", &scene.id("web"))).await;
-
-    assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
-    // The marks that are left show whose service it is; the sync reads it again.
-    let calls = [
-        ("GetOperation", 1),
-        ("GetService", 1),
-        ("ListInstances", 2),
-        ("ListNamespaces", 1),
-        ("RegisterInstance", 1),
-    ];
-    assert_eq!(scene.calls(), counts(calls));
+        assert_eq!(scene.fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
+        let calls = reads.into_iter().chain([("GetOperation", 1), ("RegisterInstance", 1)]);
+        assert_eq!(scene.calls(), counts(calls), "cold: {is_cold}");
+    }
 }
 
 #[tokio::test]
@@ -157,7 +143,7 @@ async fn attribute_of_another_party_costs_a_look_and_one_of_ours_is_written_agai
     scene.deliver(&scene.event("sqs-drift-instance", &id)).await;
     assert_eq!(scene.calls(), counts([("ListInstances", 1)]));
 
-    scene.clock.advance(20 * SECOND);
+    scene.fleet.clock.advance(20 * SECOND);
     changed.extend(attributes(&[("AWS_INSTANCE_IPV4", "10.9.9.9")]));
     scene.fleet.put(&id, &instance, &changed);
     scene.deliver(&scene.event("sqs-drift-instance", &id)).await;
@@ -187,15 +173,9 @@ async fn deleted_service_is_made_again_and_one_that_is_made_for_a_claim_is_fille
     scene.deliver(&scene.event("sqs-drift-created", &made)).await;
     assert_eq!(scene.fleet.addresses("prod", "late"), ["10.0.3.1"]);
     // Whether a service itself is changed is never decided on what is remembered of it.
-    let calls = [
-        ("GetOperation", 1),
-        ("GetService", 1),
-        ("ListInstances", 2),
-        ("ListServices", 1),
-        ("ListTagsForResource", 1),
-        ("RegisterInstance", 1),
-    ];
-    assert_eq!(scene.calls(), counts(calls));
+    let once = ["GetOperation", "GetService", "ListServices", "ListTagsForResource"];
+    let once = once.into_iter().chain(["RegisterInstance"]).map(|it| (it, 1));
+    assert_eq!(scene.calls(), counts(once.chain([("ListInstances", 2)])));
 }
 
 #[tokio::test]
@@ -209,7 +189,7 @@ async fn list_of_namespaces_is_read_again_after_one_came_or_went() {
     scene.deliver(&scene.event("sqs-drift-namespace", "")).await;
     assert_eq!(scene.calls(), counts([]));
 
-    scene.clock.advance(MINUTE);
+    scene.fleet.clock.advance(MINUTE);
     sync(&scene.function).await;
     assert_eq!(scene.calls()["ListNamespaces"], 1);
 }
@@ -234,15 +214,15 @@ async fn late_and_doubled_events_are_seen_by_one_look() {
     let scene = Scene::in_step(0).await;
     scene.withdraw("web", "10.0.1.1");
     let first = scene.event("sqs-drift-instance", &scene.id("web"));
-    scene.clock.advance(SECOND);
+    scene.fleet.clock.advance(SECOND);
     scene.withdraw("web", "10.0.1.2");
     let second = scene.event("sqs-drift-instance", &scene.id("web"));
-    scene.clock.advance(MINUTE);
+    scene.fleet.clock.advance(MINUTE);
 
     scene.deliver(&second).await;
     assert_eq!(scene.calls()["RegisterInstance"], 2);
     for event in [&second, &first, &first] {
-        scene.clock.advance(SECOND);
+        scene.fleet.clock.advance(SECOND);
         let payload = batch(&[message("drift", event)]);
         let (answer, log) = invoke_logged(&scene.function, &payload).await;
         assert_eq!(failures(&answer), [""; 0]);
@@ -267,11 +247,11 @@ async fn two_controllers_that_fight_repair_once_in_the_time_of_the_schedule() {
         let expected = if seconds == 0 { vec!["RegisterInstance web"] } else { vec![] };
         assert_eq!(writes(&scene.fleet), expected, "after {seconds} s");
         scene.calls();
-        scene.clock.advance(SECOND);
+        scene.fleet.clock.advance(SECOND);
     }
     assert_eq!(told, 1);
 
-    scene.clock.advance(SECOND);
+    scene.fleet.clock.advance(SECOND);
     scene.deliver(&scene.event("sqs-drift-instance", &scene.id("web"))).await;
     assert_eq!(writes(&scene.fleet), ["RegisterInstance web"]);
 }
@@ -326,33 +306,24 @@ async fn forged_and_foreign_events_are_dropped_and_counted_and_nothing_is_asked(
     failed["detail"]["errorCode"] = json!("AccessDenied");
     let mut foreign = with("/account", json!(OTHER_ACCOUNT));
     foreign["detail"]["requestParameters"]["serviceId"] = json!("srv-elsewhere");
+    let service = "/detail/requestParameters/serviceId";
     let events = [
-        ("no call", with("/detail/eventName", json!("DiscoverInstances"))),
-        ("no id", with("/detail/requestParameters/serviceId", json!("https://evil.example/"))),
-        ("no time", with("/detail/eventTime", json!("now"))),
-        ("failed", failed),
-        ("other recorder", with("/detail/eventSource", json!("ecs.amazonaws.com"))),
-        ("other account", foreign),
-        ("other owner", with("/detail/requestParameters/serviceId", json!(elsewhere))),
-        ("other Region", with("/region", json!(OTHER_REGION))),
+        ("no call", "unknown_call", with("/detail/eventName", json!("DiscoverInstances"))),
+        ("no id", "unknown_call", with(service, json!("https://evil.example/"))),
+        ("no time", "unknown_call", with("/detail/eventTime", json!("now"))),
+        ("failed", "unknown_call", failed),
+        ("recorder", "unknown_call", with("/detail/eventSource", json!("ecs.amazonaws.com"))),
+        ("account", "unknown_registry", foreign),
+        ("owner", "unknown_registry", with(service, json!(elsewhere))),
+        ("Region", "unknown_registry", with("/region", json!(OTHER_REGION))),
     ];
-    let records: Vec<Value> = events.iter().map(|(id, it)| message(id, it)).collect();
+    let records: Vec<Value> = events.iter().map(|(id, _, it)| message(id, it)).collect();
     let before = scene.fleet.sandbox.aws().requests().len();
 
     let answer = invoke(&scene.function, &batch(&records)).await;
 
     assert_eq!(failures(&answer), [""; 0]);
-    let expected = [
-        "no call unknown_call",
-        "no id unknown_call",
-        "no time unknown_call",
-        "failed unknown_call",
-        "other recorder unknown_call",
-        "other account unknown_registry",
-        "other owner unknown_registry",
-        "other Region unknown_registry",
-    ];
-    assert_eq!(dropped(&answer), expected);
+    assert_eq!(dropped(&answer), events.map(|(id, reason, _)| format!("{id} {reason}")));
     assert_eq!(scene.fleet.sandbox.aws().requests().len(), before);
 }
 
@@ -375,9 +346,8 @@ async fn event_of_the_account_and_region_of_a_registry_is_looked_up_there_with_i
     let fleet = Fleet::start().await;
     let role = "arn:aws:iam::444455556666:role/registry-writer";
     fleet.sandbox.role(role, None);
-    let far = fleet.sandbox.cloud_map_of(OTHER_REGION, OTHER_ACCOUNT);
-    far.watch_over(OWNER, &[&fleet.sandbox.cluster_arn("blue")]);
-    far.namespace("prod", NamespaceKind::Http);
+    let arn = fleet.sandbox.cluster_arn("blue");
+    let far = fleet.registry(OTHER_REGION, OTHER_ACCOUNT, &arn);
     fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
     let clusters =
         json!([{ "cluster": "blue", "registryRoleArn": role, "registryRegion": OTHER_REGION }]);

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, ips, refs, web_of};
+use crate::fleet::{Fleet, ips, refs};
 use crate::logged::invoke_logged;
 use crate::queue;
 use crate::queue::{batch_of, failures, scope, take_bodies};
@@ -28,11 +28,6 @@ async fn with_queue(fleet: &Fleet) -> (Function, Queue) {
     (fleet.function_with(&[("FAN_OUT", &url), HALF]).await, queue)
 }
 
-/// A refusal that no retry changes.
-fn refusal() -> Failure {
-    Failure::message("InvalidMessageContents", "no")
-}
-
 fn add_more_than_there_is_time_for(fleet: &Fleet, services: usize) {
     for service in 0..services {
         fleet.web(&format!("web-{service}"), "prod", &[&format!("10.1.0.{service}")]);
@@ -48,9 +43,7 @@ fn registered(fleet: &Fleet) -> usize {
 
 #[tokio::test]
 async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_them() {
-    let (fleet, green) = Fleet::with_green().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    web_of(&green, "web", "prod", &["10.0.2.1"]);
+    let (fleet, _) = Fleet::web_in_both().await;
     let (function, queue) = with_queue(&fleet).await;
 
     let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
@@ -81,16 +74,15 @@ async fn schedule_of_one_cluster_hands_nothing_on() {
 #[tokio::test]
 async fn schedule_syncs_by_itself_what_it_cannot_hand_on() {
     for taken in [0, 1] {
-        let fleet = Fleet::start().await;
-        fleet.green().await;
-        fleet.web("web", "prod", &["10.0.1.1"]);
+        let (fleet, _) = Fleet::web_in_both().await;
         let (function, queue) = with_queue(&fleet).await;
-        queue.refuse_all_but(taken, refusal());
+        // No retry changes this refusal.
+        queue.refuse_all_but(taken, Failure::message("InvalidMessageContents", "no"));
 
         let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
 
         assert_eq!(answer.response.expect("an answer")["ok"], true);
-        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
     }
 }
 
@@ -108,9 +100,8 @@ async fn short_runs_one_after_the_other_serve_every_service() {
             if !is_warm {
                 function = fleet.function_with(&[("FAN_OUT", queue.url()), HALF]).await;
             }
-            let message = json!({ "action": "sync", "cluster": "blue" });
             let deadline = Deadline::after(Duration::from_secs(20));
-            invoke_until(&function, &batch_of(&[message]), deadline).await;
+            invoke_until(&function, &batch_of(&[full_sync()]), deadline).await;
             assert_eq!(take_bodies(&queue), [Value::Null; 0], "nothing is handed on");
             done.push(registered(&fleet));
             assert!(done.is_sorted() && done.len() < 20, "{is_warm}: {done:?}");
@@ -138,9 +129,8 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
     add_more_than_there_is_time_for(&fleet, 120);
     let mut runs = 0;
     while registered(&fleet) < 520 {
-        let message = json!({ "action": "sync", "cluster": "blue" });
         let deadline = Deadline::after(Duration::from_secs(20));
-        invoke_until(&function, &batch_of(&[message]), deadline).await;
+        invoke_until(&function, &batch_of(&[full_sync()]), deadline).await;
         let held: usize = gone.iter().map(|name| fleet.instances("prod", name).len()).sum();
         runs += 1;
         assert_eq!(held, 400, "run {runs} has taken out what the first one held");
@@ -188,9 +178,7 @@ pub fn queues(fleet: &Fleet) -> [Queue; 2] {
 
 impl World {
     async fn start() -> Self {
-        let (fleet, green) = Fleet::with_green().await;
-        fleet.web("web", "prod", &["10.0.1.1"]);
-        web_of(&green, "web", "prod", &["10.0.2.1"]);
+        let (fleet, _) = Fleet::web_in_both().await;
         let [full_syncs, services] = queues(&fleet);
         Self { fleet, full_syncs, services }
     }
@@ -210,12 +198,8 @@ impl World {
     }
 }
 
-fn about_web() -> String {
-    scope("blue", "web").to_string()
-}
-
-fn full_sync() -> String {
-    json!({ "action": "sync", "cluster": "blue" }).to_string()
+fn full_sync() -> Value {
+    json!({ "action": "sync", "cluster": "blue" })
 }
 
 /// The number of messages that a queue delivers, and that of the failed ones.
@@ -232,7 +216,7 @@ async fn message_about_a_service_is_served_while_full_syncs_wait_in_the_other_qu
     invoke(&function, &event("schedule-eventbridge-scheduler")).await;
 
     assert_eq!(world.services.receive(), []);
-    world.services.send(&about_web());
+    world.services.send(&scope("blue", "web").to_string());
     assert_eq!(deliver(&function, &world.services).await, (1, 0));
     assert_eq!(world.fleet.addresses("prod", "web"), ["10.0.1.1"], "green is still to be synced");
     assert_eq!(deliver(&function, &world.full_syncs).await, (2, 0));
@@ -244,15 +228,10 @@ async fn message_about_a_service_is_served_while_full_syncs_wait_in_the_other_qu
 async fn full_sync_without_enough_time_returns_only_before_the_schedule_queues_the_next_one() {
     for (schedule, returning) in [("1", [0, 1]), ("5", [1, 1])] {
         let world = World::start().await;
-        for service in 0..120 {
-            let name = format!("web-{service}");
-            world.fleet.web(&name, "prod", &[&format!("10.1.0.{service}")]);
-        }
-        let quotas = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
-        world.fleet.cloud_map.adjust(|it| it.quotas = Some(quotas));
+        add_more_than_there_is_time_for(&world.fleet, 120);
         // As after an upgrade, with full syncs in the queue that had all messages before.
         for (queue, returning) in [&world.full_syncs, &world.services].into_iter().zip(returning) {
-            queue.send(&full_sync());
+            queue.send(&full_sync().to_string());
             let payload = queue.event(&queue.receive());
             let deadline = Deadline::after(Duration::from_secs(5));
             let answer = invoke_until(&world.function(schedule).await, &payload, deadline).await;
@@ -266,9 +245,9 @@ async fn failed_messages_return_to_the_queue_from_which_they_came() {
     let world = World::start().await;
     world.fail();
     let function = world.function("15").await;
-    world.full_syncs.send(&full_sync());
-    for body in [about_web(), full_sync()] {
-        world.services.send(&body);
+    world.full_syncs.send(&full_sync().to_string());
+    for body in [scope("blue", "web"), full_sync()] {
+        world.services.send(&body.to_string());
     }
     assert_eq!(deliver(&function, &world.full_syncs).await, (1, 1));
     assert_eq!((world.full_syncs.requests(), world.services.requests()), (1, 0));
@@ -285,7 +264,7 @@ async fn failed_full_sync_returns_only_before_the_schedule_queues_the_next_one()
         world.fail();
         let function = world.function(schedule).await;
         for queue in [&world.full_syncs, &world.services] {
-            queue.send(&full_sync());
+            queue.send(&full_sync().to_string());
         }
         for minutes in minutes {
             assert_eq!(deliver(&function, &world.full_syncs).await, (1, 1), "every {schedule}");
@@ -305,7 +284,7 @@ async fn one_queue_for_all_has_every_message_and_each_that_fails_returns() {
     for settings in [&[("FAN_OUT", url)][..], &[("FAN_OUT", url), ("QUEUE_URL", url)]] {
         let function = world.fleet.function_with(settings).await;
         invoke(&function, &event("schedule-eventbridge-scheduler")).await;
-        world.full_syncs.send(&about_web());
+        world.full_syncs.send(&scope("blue", "web").to_string());
         world.fail();
         assert_eq!(deliver(&function, &world.full_syncs).await, (3, 2), "{settings:?}");
         assert_eq!(world.full_syncs.until_next(), Some(MINUTE), "{settings:?}");
@@ -335,13 +314,10 @@ async fn cluster_that_does_not_answer_delays_the_answer_for_a_bounded_time_and_n
             let arn = world.fleet.sandbox.cluster_arn("blue");
             world.fleet.sandbox.aws().eks.register_other(&arn, facts);
         }
-        let bodies = (0..40).flat_map(|index| {
-            ["blue", "green"].map(|cluster| {
-                let service = if index == 0 { "web".to_owned() } else { format!("web-{index}") };
-                scope(cluster, &service)
-            })
-        });
-        let payload = batch_of(&bodies.collect::<Vec<_>>());
+        let others = (1..40).map(|index| format!("web-{index}"));
+        let names: Vec<String> = others.chain(["web".to_owned()]).collect();
+        let of = |cluster| names.iter().map(move |name| scope(cluster, name));
+        let payload = batch_of(&of("blue").chain(of("green")).collect::<Vec<_>>());
         let start = tokio::time::Instant::now();
         let mut run = std::pin::pin!(invoke(&function, &payload));
         let early = tokio::time::timeout(Duration::from_secs(4), &mut run).await;

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
+use serde_json::Value;
 
 use crate::run::converged;
+use testbed::clock::StandInClock;
 use testbed::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use testbed::kubernetes::{ClusterIdentity, Headless, KubernetesServer, Pod};
 use testbed::{ACCOUNT, REGION, Sandbox};
@@ -30,6 +32,8 @@ pub struct Fleet {
     pub cloud_map: CloudMap,
     pub http: String,
     pub dns: String,
+    /// The time of its functions, which only a test advances.
+    pub clock: StandInClock,
 }
 
 impl Fleet {
@@ -44,6 +48,7 @@ impl Fleet {
             dns: cloud_map.namespace("prod.local", NamespaceKind::DnsPrivate),
             cloud_map,
             sandbox,
+            clock: StandInClock::new(),
         }
     }
 
@@ -65,6 +70,14 @@ impl Fleet {
     pub async fn with_green() -> (Self, KubernetesServer) {
         let fleet = Self::start().await;
         let green = fleet.green().await;
+        (fleet, green)
+    }
+
+    /// The same with a Service `web` in each, as [`Fleet::web`] makes it: with 10.0.1.1 in `blue`, and 10.0.2.1.
+    pub async fn web_in_both() -> (Self, KubernetesServer) {
+        let (fleet, green) = Self::with_green().await;
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        web_of(&green, "web", "prod", &["10.0.2.1"]);
         (fleet, green)
     }
 
@@ -90,12 +103,26 @@ impl Fleet {
 
     /// The function with the sandbox's settings.
     pub async fn function(&self) -> Function {
-        self.sandbox.function(&[]).await
+        self.function_with(&[]).await
     }
 
     /// The function with other settings beside them.
     pub async fn function_with(&self, settings: &[(&str, &str)]) -> Function {
-        self.sandbox.function(settings).await
+        self.sandbox.function(settings).await.with_clock(self.clock.clock())
+    }
+
+    /// The function that serves these entries of `CLUSTERS`.
+    pub async fn serving(&self, clusters: &Value) -> Function {
+        self.function_with(&[("CLUSTERS", &clusters.to_string())]).await
+    }
+
+    /// The Cloud Map of another account or Region for one of our clusters, with the namespaces `prod` and `prod.local`.
+    pub fn registry(&self, region: &str, account: &str, cluster: &str) -> CloudMap {
+        let cloud_map = self.sandbox.cloud_map_of(region, account);
+        cloud_map.watch_over(OWNER, &[cluster]);
+        cloud_map.namespace("prod", NamespaceKind::Http);
+        cloud_map.namespace("prod.local", NamespaceKind::DnsPrivate);
+        cloud_map
     }
 
     /// Adds or replaces a Service in `shop`.

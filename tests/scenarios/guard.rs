@@ -7,23 +7,24 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 use cloud_map_sync::model::{GuardState, Verb};
 use cloud_map_sync::report::{GuardReport, Report};
-use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use crate::fleet::Fleet;
-use crate::queue::{batch, batch_about, failures, message};
-use crate::run::{converge, held_back, plan, report, said_of, settled, sync, sync_service, writes};
-use testbed::clock::StandInClock;
+use crate::fleet::{Fleet, ips, refs};
+use crate::queue::{batch_about, batch_of, failures, scope};
+use crate::run::{
+    converged, held_back, plan, report, said_of, settled, sync, sync_service, writes,
+};
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{TIMEOUT, event, invoke, invoke_until};
+use testbed::function::{event, invoke};
 
+/// What the guard writes on an instance.
+const MARK: &str = "cloud-map-sync/guard";
 /// `GUARD_WAIT`, unless it is set.
 const WAIT: Duration = Duration::from_mins(10);
 
 /// Four Services of `shop` with three pods each, all registered.
 struct Shops {
     fleet: Fleet,
-    clock: StandInClock,
     function: Function,
 }
 
@@ -44,17 +45,9 @@ impl Shops {
     }
 
     async fn started(fleet: Fleet) -> Self {
-        Self::open(&fleet);
-        let clock = StandInClock::new();
-        let function = fleet.function().await.with_clock(clock.clock());
-        converge(&fleet, &function).await;
-        Self { fleet, clock, function }
-    }
-
-    fn open(fleet: &Fleet) {
-        for (index, name) in SHOPS.into_iter().enumerate() {
-            fleet.web(name, "prod", &addresses(index).each_ref().map(String::as_str));
-        }
+        give_pods(&fleet, 0);
+        let function = converged(&fleet).await;
+        Self { fleet, function }
     }
 
     /// Somebody deletes all of them.
@@ -83,14 +76,22 @@ impl Shops {
         SHOPS.iter().map(|name| self.fleet.addresses("prod", name).len()).sum()
     }
 
+    /// The marks that the guard left on instances.
+    fn marks(&self) -> Vec<String> {
+        SHOPS.iter().flat_map(|name| self.fleet.values("prod", name, MARK)).collect()
+    }
+
     /// Another process of the function, which knows nothing of this one.
     async fn restart(&mut self) {
-        self.function = self.fleet.function().await.with_clock(self.clock.clock());
+        self.function = self.fleet.function().await;
     }
 }
 
-fn addresses(index: usize) -> [String; 3] {
-    [1, 2, 3].map(|last| format!("10.0.{index}.{last}"))
+/// Gives every Service three pods in a network of its own in this one.
+fn give_pods(fleet: &Fleet, network: usize) {
+    for (index, name) in SHOPS.into_iter().enumerate() {
+        fleet.web(name, "prod", &refs(&ips(&format!("10.{network}.{index}"), 1..=3)));
+    }
 }
 
 /// What the guard says of the first cluster.
@@ -136,13 +137,10 @@ async fn batch_about_several_services_leaves_a_great_loss_to_the_full_sync_and_t
     let shops = Shops::start().await;
     shops.delete_all();
     let about = |names: &[&str]| {
-        let messages = names
-            .iter()
-            .map(|name| message(name, &json!({ "namespace": "shop", "service": name })));
-        batch(&messages.collect::<Vec<_>>())
+        batch_of(&names.iter().map(|name| scope("blue", name)).collect::<Vec<_>>())
     };
 
-    let answer = invoke_until(&shops.function, &about(&SHOPS), Deadline::after(TIMEOUT)).await;
+    let answer = invoke(&shops.function, &about(&SHOPS)).await;
 
     assert_eq!(failures(&answer), [""; 0]);
     let report = answer.report.expect("a report");
@@ -150,7 +148,7 @@ async fn batch_about_several_services_leaves_a_great_loss_to_the_full_sync_and_t
     assert_eq!(guard(&report).state, GuardState::LeftToFullSync);
     assert_eq!(shops.fleet.cloud_map.writes(), 0, "nothing is remembered");
 
-    let answer = invoke_until(&shops.function, &about(&SHOPS[..2]), Deadline::after(TIMEOUT)).await;
+    let answer = invoke(&shops.function, &about(&SHOPS[..2])).await;
     assert_eq!(answer.report.expect("a report").counts.deregistered, 6);
 }
 
@@ -186,20 +184,11 @@ async fn confirmed_loss_passes_at_once() {
     settled(&shops.fleet, &shops.function).await;
 }
 
-/// Every Service gets other pods.
-fn replace_all(shops: &Shops) {
-    for (index, name) in SHOPS.iter().enumerate() {
-        let pods = [1, 2, 3].map(|last| format!("10.9.{index}.{last}"));
-        shops.fleet.pods(name, &pods.each_ref().map(String::as_str));
-    }
-}
-
 /// All pods of all Services are replaced, and Cloud Map refuses every new one: without new ones, what goes is a loss.
 async fn start_with_refused_offsets() -> Shops {
     let mut shops = Shops::start().await;
-    let function = shops.fleet.function_with(&[("GUARD_MINIMUM", "2")]).await;
-    shops.function = function.with_clock(shops.clock.clock());
-    replace_all(&shops);
+    shops.function = shops.fleet.function_with(&[("GUARD_MINIMUM", "2")]).await;
+    give_pods(&shops.fleet, 9);
     let planned = plan(&shops.function).await;
     let changes = planned.clusters[0].services.iter().flat_map(|service| &service.changes);
     for change in changes.filter(|change| change.change == Verb::Register) {
@@ -221,8 +210,7 @@ async fn offset_that_is_refused_may_be_noted_on_an_instance_that_the_run_has_reg
     let report = sync(&shops.function).await;
 
     assert_eq!(guard(&report).state, GuardState::Held, "{report}");
-    let new = shops.fleet.instances("prod", "new");
-    assert!(new.values().any(|it| it.contains_key("cloud-map-sync/guard")), "{new:?}");
+    assert_eq!(shops.fleet.values("prod", "new", MARK).len(), 1, "{report}");
 }
 
 #[tokio::test]
@@ -251,7 +239,7 @@ async fn confirmed_or_lapsed_loss_that_is_cut_short_goes_on() {
             holds(&sync(&shops.function).await);
         }
         if !confirmed {
-            shops.clock.advance(WAIT);
+            shops.fleet.clock.advance(WAIT);
         }
         let fails = Fault::on("DeregisterInstance", FaultKind::AccessDenied).after(4).always();
         shops.fleet.cloud_map.inject(fails);
@@ -260,7 +248,7 @@ async fn confirmed_or_lapsed_loss_that_is_cut_short_goes_on() {
         assert!(!cut_short.ok && cut_short.counts.deregistered == 4, "{cut_short}");
 
         shops.fleet.cloud_map.heal();
-        shops.clock.advance(Duration::from_mins(1));
+        shops.fleet.clock.advance(Duration::from_mins(1));
         shops.fleet.cloud_map.forget_calls();
         let rest = sync(&shops.function).await;
 
@@ -276,10 +264,10 @@ async fn instance_with_the_note_stays_if_the_others_could_not_go() {
     let shops = Shops::start().await;
     shops.delete_all();
     holds(&sync(&shops.function).await);
-    shops.clock.advance(WAIT);
+    shops.fleet.clock.advance(WAIT);
     for name in SHOPS {
         let instances = shops.fleet.instances("prod", name).into_iter();
-        for (id, _) in instances.filter(|(_, it)| !it.contains_key("cloud-map-sync/guard")) {
+        for (id, _) in instances.filter(|(_, it)| !it.contains_key(MARK)) {
             let fails = Fault::on("DeregisterInstance", FaultKind::AccessDenied).instance(&id);
             shops.fleet.cloud_map.inject(fails.always());
         }
@@ -292,14 +280,6 @@ async fn instance_with_the_note_stays_if_the_others_could_not_go() {
     assert_eq!((rest.ok, rest.counts.deregistered), (true, 12), "{rest}");
 }
 
-impl Shops {
-    /// The marks that the guard left on instances.
-    fn marks(&self) -> Vec<String> {
-        let all = SHOPS.iter().flat_map(|name| self.fleet.instances("prod", name));
-        all.filter_map(|(_, attributes)| attributes.get("cloud-map-sync/guard").cloned()).collect()
-    }
-}
-
 #[tokio::test]
 async fn loss_is_remembered_once_on_an_instance_that_is_held() {
     let shops = Shops::start_in_services_of_others().await;
@@ -309,13 +289,10 @@ async fn loss_is_remembered_once_on_an_instance_that_is_held() {
     holds(&sync(&shops.function).await);
 
     assert_eq!(shops.fleet.cloud_map.writes(), 1);
-    let marks = shops.marks();
-    assert!(
-        matches!(marks.as_slice(), [one] if one.starts_with("2026-11-21T10:51:00Z ")),
-        "{marks:?}"
-    );
+    let [mark] = shops.marks().try_into().expect("one mark in all");
+    assert!(mark.starts_with("2026-11-21T10:51:00Z "), "{mark}");
     settled(&shops.fleet, &shops.function).await;
-    shops.clock.advance(WAIT / 2);
+    shops.fleet.clock.advance(WAIT / 2);
     settled(&shops.fleet, &shops.function).await;
 }
 
@@ -338,7 +315,7 @@ async fn loss_is_remembered_on_a_service_of_ours_if_no_instance_has_room() {
     invoke(&shops.function, &batch_about("blue", "web")).await;
     assert_eq!(shops.registered(), 12);
 
-    shops.clock.advance(WAIT);
+    shops.fleet.clock.advance(WAIT);
     shops.restart().await;
     let report = sync(&shops.function).await;
     assert_eq!((report.ok, report.counts.deregistered, shops.registered()), (true, 12, 0));
@@ -362,7 +339,7 @@ async fn loss_that_is_noted_on_a_service_waits_once_though_an_instance_has_room_
     invoke(&shops.function, &batch_about("blue", "cart")).await;
     assert_eq!(shops.registered(), 12);
 
-    shops.clock.advance(WAIT);
+    shops.fleet.clock.advance(WAIT);
     shops.restart().await;
     let report = sync(&shops.function).await;
     assert_eq!((report.counts.deregistered, shops.registered()), (12, 0), "{report}");
@@ -374,13 +351,13 @@ async fn note_on_a_service_goes_if_the_loss_is_over() {
     shops.fill();
     shops.fail_all();
     holds(&sync(&shops.function).await);
-    Shops::open(&shops.fleet);
-    shops.clock.advance(WAIT / 2);
+    give_pods(&shops.fleet, 0);
+    shops.fleet.clock.advance(WAIT / 2);
     assert!(sync(&shops.function).await.ok);
     assert!(shops.fleet.view("prod", "cart").attributes.is_empty());
     settled(&shops.fleet, &shops.function).await;
     shops.fail_all();
-    shops.clock.advance(WAIT);
+    shops.fleet.clock.advance(WAIT);
     holds(&sync(&shops.function).await);
 }
 
@@ -397,7 +374,7 @@ async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
         for said in ["has room for a note", "carries our tag", "\"action\":\"confirm\""] {
             assert!(guard.detail.contains(said), "{}", guard.detail);
         }
-        shops.clock.advance(WAIT);
+        shops.fleet.clock.advance(WAIT);
     }
     report(&shops.function, &json!({ "action": "confirm", "cluster": "blue" })).await;
     assert_eq!(shops.registered(), 0);
@@ -408,16 +385,12 @@ async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
 async fn adoption_does_not_vouch_for_a_cluster_that_another_process_holds() {
     for confirm in [false, true] {
         let shops = Shops::start_in_services_of_others().await;
-        shops.clock.advance(Duration::from_mins(2));
+        shops.fleet.clock.advance(Duration::from_mins(2));
         shops.delete_all();
         let adopt = json!({ "action": "adopt", "cluster": "blue", "confirm": confirm });
         invoke(&shops.function, &adopt).await.response.expect("a report");
-        let other = shops.fleet.function().await.with_clock(shops.clock.clock());
-        holds(&sync(&other).await);
-        let has_mark = |name: &&str| {
-            let instances = shops.fleet.instances("prod", name);
-            instances.values().any(|it| it.contains_key("cloud-map-sync/guard"))
-        };
+        holds(&sync(&shops.fleet.function().await).await);
+        let has_mark = |name: &&str| !shops.fleet.values("prod", name, MARK).is_empty();
         let unmarked = SHOPS.iter().find(|name| !has_mark(name)).expect("one mark in all");
         invoke(&shops.function, &batch_about("blue", unmarked)).await;
         assert_eq!(shops.registered(), 12, "{unmarked} {confirm}");

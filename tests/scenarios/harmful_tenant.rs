@@ -19,19 +19,14 @@ const NAMES: usize = 20;
 /// Bytes for a run without any of these Services.
 const OF_A_RUN: usize = 50_000;
 
-/// The bytes of the report and of the log of a full sync.
-async fn bytes(function: &Function) -> (usize, usize) {
+/// Asserts that the report and the log of a full sync stay within the bound for so many claims.
+async fn assert_bounded(function: &Function, claims: usize) {
     let (answer, log) = invoke_logged(function, &json!({ "action": "sync" })).await;
     let report = answer.report.expect("a report");
     assert!(report.ok, "{}", report.counts);
-    let report = serde_json::to_string(&report).expect("JSON");
-    (report.len(), log.iter().map(|line| line.len() + 1).sum())
-}
-
-/// Asserts that a full sync stays within the bound for so many claims.
-async fn assert_bounded(function: &Function, claims: usize) {
     let most = OF_A_RUN + claims * OF_A_CLAIM;
-    let (report, log) = bytes(function).await;
+    let report = serde_json::to_string(&report).expect("JSON").len();
+    let log: usize = log.iter().map(|line| line.len() + 1).sum();
     assert!(report < most, "{report} bytes of the report for {claims} claims, at most {most}");
     assert!(log < most, "{log} bytes of the log for {claims} claims, at most {most}");
 }

@@ -5,13 +5,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{
     converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
 };
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::{Headless, Pod};
 
 pub const REPORT: &str = "UpdateInstanceCustomHealthStatus";
@@ -54,11 +54,7 @@ pub async fn registered(annotations: &[(&str, &str)]) -> (Fleet, Function) {
 
 /// Address and health of all that stands in `prod/web`.
 pub fn health(fleet: &Fleet) -> Vec<String> {
-    health_in(fleet, "prod")
-}
-
-fn health_in(fleet: &Fleet, namespace: &str) -> Vec<String> {
-    let service = fleet.cloud_map.service_id(namespace, "web");
+    let service = fleet.cloud_map.service_id("prod", "web");
     let known = fleet.cloud_map.health(&service);
     let instances = fleet.cloud_map.instances(&service).into_iter();
     let lines = instances.map(|(id, it)| format!("{} {}", it["AWS_INSTANCE_IPV4"], known[&id]));
@@ -108,12 +104,7 @@ async fn report_that_takes_its_time_is_not_repeated_and_can_be_taken_back() {
 #[tokio::test]
 async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
     let fleet = fleet().await;
-    let health_lag = Duration::from_hours(1);
-    fleet.cloud_map.behave(Behaviour {
-        health_lag,
-        health_delay: Duration::ZERO,
-        ..Behaviour::default()
-    });
+    fleet.cloud_map.adjust(|it| it.health_lag = Duration::from_hours(1));
     fleet.service(web(&[]));
     pods(&fleet, &[ready, Pod::not_ready]);
     let function = converged(&fleet).await;
@@ -188,24 +179,21 @@ async fn health_is_reported_after_new_pods_are_registered_and_before_old_ones_go
 /// An address of each network that a check cannot call.
 const PRIVATE: [&str; 4] = ["10.0.1.1", "172.16.0.1", "192.168.0.1", "192.0.2.1"];
 
-fn check() -> Value {
-    json!({ "Type": "TCP", "FailureThreshold": 3 })
-}
-
-/// An A service `web` in a public namespace, claimed by a Service with one port and these pods; its id.
-async fn public(addresses: &[&str]) -> (Fleet, String) {
+/// An A service `web` with a health check in a public namespace, claimed by a Service with one port and these pods.
+async fn public(addresses: &[&str]) -> Fleet {
     let fleet = Fleet::start().await;
     let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
     let kind = ServiceKind::of_records(&[RecordType::A]);
     let service = fleet.cloud_map.service(&public, "web", kind);
+    let check = json!({ "Type": "TCP", "FailureThreshold": 3 });
+    fleet.cloud_map.dress(&service, "by hand", &check);
     fleet.web("web", "example.com", addresses);
-    (fleet, service)
+    fleet
 }
 
 #[tokio::test]
 async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
-    let (fleet, service) = public(&[PRIVATE.as_slice(), &["203.0.113.7"]].concat()).await;
-    fleet.cloud_map.dress(&service, "by hand", &check());
+    let fleet = public(&[PRIVATE.as_slice(), &["203.0.113.7"]].concat()).await;
     let function = fleet.function().await;
 
     let report = synced(&function).await;
@@ -216,18 +204,15 @@ async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
     assert_eq!(writes(&fleet).len(), 1, "no refusal is asked for");
     assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
     converge(&fleet, &function).await;
-    let events: Vec<_> =
-        fleet.cluster.warnings("shop").into_iter().map(|it| it["reason"].clone()).collect();
-    assert_eq!(events, ["AddressNotCheckable"]);
+    let [warning] = fleet.cluster.warnings("shop").try_into().expect("one Event");
+    assert_eq!(warning["reason"], "AddressNotCheckable");
 }
 
 #[tokio::test]
 async fn other_address_that_a_check_refuses_is_held_back_in_cloud_maps_words() {
-    let (fleet, service) = public(&["100.64.0.1", "203.0.113.7"]).await;
-    fleet.cloud_map.dress(&service, "by hand", &check());
-    fleet
-        .cloud_map
-        .adjust(|it| it.networks_refused_by_checks = vec![(Ipv4Addr::new(100, 64, 0, 0), 10)]);
+    let fleet = public(&["100.64.0.1", "203.0.113.7"]).await;
+    let refused = vec![(Ipv4Addr::new(100, 64, 0, 0), 10)];
+    fleet.cloud_map.adjust(|it| it.networks_refused_by_checks = refused);
 
     let report = synced(&fleet.function().await).await;
 

@@ -7,35 +7,25 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::model::GuardState;
 use tokio::time::Instant;
 
-use crate::changes_first::{in_step_with, registered};
-use crate::fleet::Fleet;
-use crate::read_budget::{address, name, unread};
-use crate::run::{converge, settled, sync, synced, writes};
+use crate::changes_first::{in_step, registered};
+use crate::fleet::{Fleet, refs};
+use crate::read_budget::{self, READS, SERVICES, address, cold, name, replace, unread};
+use crate::run::{settled, sync, synced, writes};
 use crate::scale::simulation::turns::Turns;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 
-/// The Services of the fleet, the services of a page, and the pages of a list.
-const SERVICES: usize = 12;
+/// The services of a page, and the pages of a list.
 const PAGE: usize = 2;
 const PAGES: usize = SERVICES / PAGE;
-/// The pages that a run reads of the first list of its process, and of a later one; the reads of instances.
+/// The pages that a run reads of the first list of its process.
 const FIRST: usize = 2;
-const READS: usize = 3;
 
 /// All Services in step, in a Cloud Map with small pages.
 async fn large() -> Fleet {
-    let fleet = Fleet::start().await;
-    for service in 0..SERVICES {
-        fleet.web(&name(service), "prod", &[&address(service, 1), &address(service, 2)]);
-    }
-    converge(&fleet, &fleet.function().await).await;
+    let fleet = read_budget::large().await;
     fleet.cloud_map.adjust(|it| it.page_limit = PAGE);
     fleet.cloud_map.forget_calls();
     fleet
-}
-
-async fn cold(fleet: &Fleet) -> Function {
-    fleet.function().await.with_most_reads(READS)
 }
 
 /// A process that has seen a whole list, and read each service.
@@ -58,7 +48,7 @@ fn calls<const N: usize>(fleet: &Fleet, operations: [&str; N]) -> [usize; N] {
 /// At a tenth of the rates of an account, a call of 20 ms and operations of two seconds: 4 pages a run, and 100 reads.
 #[tokio::test(start_paused = true)]
 async fn list_of_500_services_takes_two_runs_and_a_new_pod_is_registered_within_three_seconds() {
-    let (fleet, _) = in_step_with(500, &[1]).await;
+    let (fleet, _) = in_step(500, &[1]).await;
     let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
     let turns = Turns { services: 500, sharing: 1, share: 0.1, minutes: 1 };
     for run in 1..=turns.first() {
@@ -126,21 +116,23 @@ async fn drift_is_repaired_within_a_round_whatever_page_the_run_reads() {
     let fleet = large().await;
     let function = warm(&fleet).await;
     for service in [0, 5, 11] {
-        let id = fleet.cloud_map.service_id("prod", &name(service));
-        let instance = fleet.instances("prod", &name(service)).into_keys().next().expect("one");
-        fleet.cloud_map.withdraw(&id, &instance);
-        fleet.cloud_map.instance(&id, "of-another", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+        replace(&fleet, service);
     }
 
+    let mut repaired = 0;
     for _ in 0..SERVICES / READS {
         let report = sync(&function).await;
         assert_eq!((report.ok, unread(&report)), (true, 0), "{report}");
-        assert!(calls(&fleet, ["ListServices"])[0] <= 1);
+        let [lists, registrations] = calls(&fleet, ["ListServices", "RegisterInstance"]);
+        assert!(lists <= 1);
+        repaired += registrations;
     }
 
+    assert_eq!(repaired, 3);
     for service in [0, 5, 11] {
         assert_eq!(fleet.addresses("prod", &name(service)).len(), 3);
     }
+    settled(&fleet, &function).await;
 }
 
 #[tokio::test]
@@ -148,10 +140,7 @@ async fn service_is_not_read_again_for_a_number_that_an_older_list_shows() {
     let fleet = large().await;
     let function = warm(&fleet).await;
     for service in 0..SERVICES {
-        fleet.pods(
-            &name(service),
-            &[1, 2, 3].map(|pod| address(service, pod)).each_ref().map(String::as_str),
-        );
+        fleet.pods(&name(service), &refs(&[1, 2, 3].map(|pod| address(service, pod))));
     }
     assert_eq!(sync(&function).await.counts.registered, SERVICES);
     for _ in 0..3 {

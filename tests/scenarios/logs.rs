@@ -5,15 +5,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::fleet::{Fleet, annotated, attributes, ips, refs, web_of};
+use crate::fleet::{Fleet, annotated, attributes, ips, refs};
 use crate::logged::{Log, invoke_logged};
 use crate::queue::batch_about;
-use crate::run::{converge, converged, said_of, sync};
-use testbed::clock::StandInClock;
+use crate::run::{converged, said_of, sync};
 use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::event;
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
@@ -54,10 +54,8 @@ fn counted(lines: &[String]) -> Option<String> {
 }
 
 fn counts(lines: &[String]) -> usize {
-    lines
-        .iter()
-        .filter(|line| line.contains("\"cluster ") && line.contains("\"registered\""))
-        .count()
+    let is_of_cluster = |it: &&String| it.contains("\"cluster ") && it.contains("\"registered\"");
+    lines.iter().filter(is_of_cluster).count()
 }
 
 #[tokio::test]
@@ -141,8 +139,8 @@ async fn answers_and_plans_of_a_person_stay_whole() {
     for action in ["plan", "sync", "plan", "sync"] {
         let (answer, lines) = invoke_logged(&function, &json!({ "action": action })).await;
         assert_eq!(answer.report.expect("a report").counts.registered, 1);
-        let changes =
-            answer.response.expect("a report")["clusters"][0]["services"][0]["changes"].clone();
+        let response = answer.response.expect("a report");
+        let changes = &response["clusters"][0]["services"][0]["changes"];
         assert_eq!(changes.as_array().map(Vec::len), Some(2));
         assert!(action == "sync" || self::changes(&lines).len() == 2, "{lines:#?}");
     }
@@ -150,11 +148,9 @@ async fn answers_and_plans_of_a_person_stay_whole() {
 
 #[tokio::test]
 async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
-    let (fleet, green) = Fleet::with_green().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
+    let (fleet, _) = Fleet::web_in_both().await;
     fleet.web("gone", "prod", &["10.0.3.1"]);
-    web_of(&green, "api", "prod", &["10.0.2.1"]);
-    converge(&fleet, &fleet.function().await).await;
+    converged(&fleet).await;
     fleet.cluster.delete_service("shop", "gone");
     sync(&fleet.function().await).await;
     fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("green"));
@@ -164,15 +160,14 @@ async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
         ("DELETE_EMPTY_SERVICES", "true"),
         ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
     ];
-    let clock = StandInClock::new();
-    let function = fleet.function_with(&settings).await.with_clock(clock.clock());
+    let function = fleet.function_with(&settings).await;
     let (_, first) = invoke_logged(&function, &event("schedule-eventbridge-scheduler")).await;
     let mut logged = changes(&first);
     logged.sort_unstable();
     assert_eq!(logged, ["delete", "rewrite"]);
     for payload in ["schedule-eventbridge-scheduler", "direct-cleanup"] {
         // The note of a dead cluster has the present time.
-        clock.advance(Duration::from_mins(1));
+        fleet.clock.advance(Duration::from_mins(1));
         let (_, later) = invoke_logged(&function, &event(payload)).await;
         assert_eq!(changes(&later), [""; 0]);
     }
@@ -243,14 +238,19 @@ async fn documented_cost_of_the_log_is_the_measured_one() {
     assert!(wrong.is_empty(), "docs/sizing.md: {wrong:#?}");
 }
 
+/// What is logged from now on as far as a filter lets it pass.
+fn traced(filter: Targets) -> (Log, DefaultGuard) {
+    let log = Log::default();
+    let lines = fmt::layer().with_ansi(false).with_writer(log.clone());
+    let all = tracing_subscriber::registry().with(lines).with(filter);
+    (log, tracing::subscriber::set_default(all))
+}
+
 /// The SDK's debug form of an answer that cannot be read has the whole of it, with what belongs to others.
 #[tokio::test]
 async fn answer_that_cannot_be_read_is_not_repeated() {
-    let log = Log::default();
-    let lines = fmt::layer().with_ansi(false).with_writer(log.clone());
     let filter = Targets::new().with_target("cloud_map_sync", LevelFilter::TRACE);
-    let _logging =
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(lines).with(filter));
+    let (log, _logging) = traced(filter);
     let fleet = Fleet::start().await;
     let service = fleet.ecs_service("web", "10.0.9.1");
     fleet.put(&service, "canary", &attributes(&[("colour", "canary-of-another")]));
@@ -267,22 +267,18 @@ async fn answer_that_cannot_be_read_is_not_repeated() {
 
 #[tokio::test]
 async fn neither_keys_nor_tokens_are_logged_at_any_level() {
-    let log = Log::default();
     // As the binary keeps it: the signer tells the session token of each presigned URL at TRACE.
     let filter =
         Targets::new().with_default(LevelFilter::TRACE).with_target("aws_sigv4", LevelFilter::INFO);
-    let lines = fmt::layer().with_ansi(false).with_writer(log.clone());
-    let _logging =
-        tracing::subscriber::set_default(tracing_subscriber::registry().with(lines).with(filter));
+    let (log, _logging) = traced(filter);
     let fleet = Fleet::start().await;
     fleet.sandbox.use_sockets();
     let role = "arn:aws:iam::111122223333:role/registry";
     fleet.sandbox.role(role, Some("external-id-canary"));
-    let clusters = format!(
-        r#"[{{"cluster": "blue", "registryRoleArn": "{role}", "externalId": "external-id-canary"}}]"#
-    );
+    let id = "external-id-canary";
+    let blue = json!({ "cluster": "blue", "registryRoleArn": role, "externalId": id });
     fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+    let function = fleet.serving(&json!([blue])).await;
     fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::AccessDenied));
     fleet.cluster.fail(ClusterFault::once("/api", ClusterFaultKind::Status(401)));
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cloud_map_sync::report::Report;
+use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, refs};
-use crate::limits::like_the_real_one;
+use crate::limits::{HALF, assert_throttled_less_than_one_in, like_the_real_one};
 use crate::run::{converge, settled, sync};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 /// Gives so many Services ten pods each, with addresses in a network of this number.
@@ -27,48 +28,39 @@ fn addresses(network: usize, service: usize, pods: usize) -> Vec<String> {
 }
 
 /// Three processes of the function begin a full sync, ten seconds apart.
-async fn three_overlapping_runs(fleet: &Fleet, share: &str) -> [Report; 3] {
+async fn three_overlapping_runs(fleet: &Fleet) -> Vec<Report> {
     let run = |index: u64| async move {
         sleep(Duration::from_secs(10 * index)).await;
         let clock = StandInClock::new();
         clock.advance(Duration::from_mins(index));
-        let function = fleet.function_with(&[("QUOTA_SHARE", share)]).await;
-        sync(&function.with_clock(clock.clock())).await
+        sync(&fleet.function_with(&HALF).await.with_clock(clock.clock())).await
     };
-    let (first, second, third) = tokio::join!(run(0), run(1), run(2));
-    [first, second, third]
+    join_all((0..3).map(run)).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn overlapping_runs_do_not_repeat_each_others_work_and_none_fails() {
     let fleet = Fleet::start().await;
     give_pods(&fleet, 80, 1);
-    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+    fleet.cloud_map.behave(like_the_real_one());
 
-    let reports = Box::pin(three_overlapping_runs(&fleet, "0.5")).await;
-
-    for report in &reports {
+    for report in three_overlapping_runs(&fleet).await {
         assert!(report.ok, "{report}");
     }
     let registrations = fleet.cloud_map.count("RegisterInstance");
     // A registration that is under way cannot be seen.
     assert!(registrations <= 960, "{registrations} registrations for 800 instances");
-    let (calls, throttled) = (fleet.cloud_map.calls().len(), throttled(&fleet));
-    assert!(throttled * 50 < calls, "{throttled} of {calls} calls throttled");
+    assert_throttled_less_than_one_in(50, &fleet);
     fleet.cloud_map.behave(Behaviour::default());
     settled(&fleet, &fleet.function().await).await;
-}
-
-fn throttled(fleet: &Fleet) -> usize {
-    fleet.cloud_map.throttled()
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_replaced_during_a_run_are_not_registered_from_the_old_plan() {
     let fleet = Fleet::start().await;
     give_pods(&fleet, 80, 1);
-    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
-    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+    fleet.cloud_map.behave(like_the_real_one());
+    let function = fleet.function_with(&HALF).await;
 
     let replace = async {
         sleep(Duration::from_secs(6)).await;
@@ -79,10 +71,8 @@ async fn pods_that_are_replaced_during_a_run_are_not_registered_from_the_old_pla
     let (report, before) = tokio::join!(sync(&function), replace);
 
     assert!(report.ok, "{}", report.counts);
-    let dead: usize = (0..80)
-        .map(|service| fleet.addresses("prod", &format!("web-{service}")))
-        .map(|found| found.iter().filter(|address| address.starts_with("10.1.")).count())
-        .sum();
+    let found = (0..80).flat_map(|it| fleet.addresses("prod", &format!("web-{it}")));
+    let dead = found.filter(|address| address.starts_with("10.1.")).count();
     // What was already on its way or planned within the last seconds, of 800.
     assert!(dead < before + 200, "{dead} dead addresses are registered, {before} before");
     // A Service looks again at its slices once, and at instances only if there may be any.
@@ -106,7 +96,7 @@ async fn no_pod_is_registered_that_has_been_gone_for_more_than_five_seconds() {
         converge(&fleet, &fleet.function().await).await;
         give(2, pods);
         let latency = Duration::from_millis(latency);
-        fleet.cloud_map.behave(Behaviour { latency, ..like_the_real_one(Quotas::of_an_account()) });
+        fleet.cloud_map.behave(Behaviour { latency, ..like_the_real_one() });
         fleet.cloud_map.forget_calls();
         fleet.cluster.forget_requests();
         let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
@@ -158,16 +148,15 @@ async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
         green.service(annotated(&name, "prod", &name));
         crate::fleet::give_pods(&green, &name, &refs(&addresses(2, service, 10)));
     }
-    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+    fleet.cloud_map.behave(like_the_real_one());
     let settings = [("QUOTA_SHARE", "0.1"), ("CLUSTERS", "blue,green")];
     let function = fleet.function_with(&settings).await;
     let start = Instant::now();
 
     let late = async {
         sleep(Duration::from_secs(3)).await;
-        let slices = "/apis/discovery.k8s.io";
         let kind = ClusterFaultKind::Late(Duration::from_secs(25));
-        fleet.cluster.fail(ClusterFault::always(slices, kind));
+        fleet.cluster.fail(ClusterFault::always("/apis/discovery.k8s.io", kind));
     };
     let is_done = async {
         let done = |service| fleet.addresses("prod", &format!("green-{service}")).len() == 10;

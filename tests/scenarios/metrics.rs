@@ -9,9 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 use crate::queue::batch_of;
-use crate::run;
-use crate::run::sync_of;
-use testbed::clock::StandInClock;
+use crate::run::{self, sync_of};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, event, invoke};
 
@@ -117,14 +115,13 @@ async fn what_a_cluster_left_behind_is_counted() {
 #[tokio::test]
 async fn what_is_out_of_step_grows_older_from_run_to_run_until_it_is_done() {
     let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
-    let clock = StandInClock::new();
-    let function = fleet.function().await.with_clock(clock.clock());
+    let function = fleet.function().await;
     let full = json!({ "action": "sync" });
     let other = sync_of("blue", "cart");
     let mut ages = Vec::new();
     let mut run = async |payload: &Value| {
         let told = told(&function, payload).await;
-        clock.advance(Duration::from_mins(1));
+        fleet.clock.advance(Duration::from_mins(1));
         ages.push(["OldestMissing", "OldestLeftover"].map(|name| told[name].as_u64().expect(name)));
     };
 
@@ -132,11 +129,9 @@ async fn what_is_out_of_step_grows_older_from_run_to_run_until_it_is_done() {
     fleet.pods("web", &["10.0.1.2", "10.0.1.3"]);
     fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::AccessDenied).times(2));
     fleet.cloud_map.inject(Fault::on("DeregisterInstance", FaultKind::AccessDenied).times(3));
-    run(&full).await;
-    run(&full).await;
-    run(&other).await;
-    run(&full).await;
-    run(&full).await;
+    for payload in [&full, &full, &other, &full, &full] {
+        run(payload).await;
+    }
 
     assert_eq!(ages, [[0, 0], [0, 0], [60, 60], [120, 120], [0, 180], [0, 0]]);
 }

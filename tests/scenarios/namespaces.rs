@@ -1,7 +1,6 @@
 //! Cloud Map namespaces: several of one name, those that another account shares through AWS RAM, which go by their
 //! ARN, registries with so many that ListServices is not asked about each, and those that the settings name.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
@@ -11,20 +10,23 @@ use crate::fleet::{Fleet, OTHER_ACCOUNT, annotated, give_pods, namespace_arn};
 use crate::logged::invoke_logged;
 use crate::run::{converge, converged, held_back, said_of, settled, sync, sync_service, synced};
 use testbed::REGION;
-use testbed::clock::StandInClock;
 use testbed::cloud_map::RecordType::A;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::Headless;
 
-/// A second namespace `prod.local`, in another VPC or of another account.
-fn second(fleet: &Fleet, is_shared: bool) -> String {
-    let (name, kind) = ("prod.local", NamespaceKind::DnsPrivate);
+/// One namespace more, of the account or of another one.
+pub fn another(fleet: &Fleet, name: &str, kind: NamespaceKind, is_shared: bool) -> String {
     if is_shared {
         fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT)
     } else {
         fleet.cloud_map.namespace(name, kind)
     }
+}
+
+/// A second namespace `prod.local`, in another VPC or of another account.
+fn second(fleet: &Fleet, is_shared: bool) -> String {
+    another(fleet, "prod.local", NamespaceKind::DnsPrivate, is_shared)
 }
 
 /// Makes a service `web` in a namespace, as Terraform does.
@@ -97,7 +99,7 @@ async fn process_that_knows_one_of_the_namespaces_does_not_choose_it_for_its_fir
 }
 
 /// A fleet beside which another account shares `platform.local`, its id, and the ARN by which it goes.
-async fn shared() -> (Fleet, String, String) {
+pub async fn shared() -> (Fleet, String, String) {
     let fleet = Fleet::start().await;
     let (kind, name) = (NamespaceKind::DnsPrivate, "platform.local");
     let id = fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT);
@@ -151,57 +153,55 @@ async fn explain_asks_discovery_of_the_account_that_the_namespace_belongs_to() {
 async fn registry(namespaces: usize, services: usize) -> (Fleet, Vec<String>) {
     let fleet = Fleet::start().await;
     let mut ids = vec![fleet.http.clone(), fleet.dns.clone()];
-    ids.extend(
-        (2..namespaces)
-            .map(|index| fleet.cloud_map.namespace(&format!("team-{index}"), NamespaceKind::Http)),
-    );
+    let team = |it| fleet.cloud_map.namespace(&format!("team-{it}"), NamespaceKind::Http);
+    ids.extend((2..namespaces).map(team));
     for index in 0..services {
         let namespace = &ids[index % namespaces];
         fleet.cloud_map.service(namespace, &format!("service-{index}"), ServiceKind::Http);
     }
     for (name, namespace) in [("web", "prod"), ("cart", "team-2"), ("mail", "team-3")] {
-        let id = fleet.cloud_map.find_namespace(namespace).expect("a namespace");
-        fleet.cloud_map.service(&id, name, ServiceKind::Http);
+        fleet.cloud_map.ensure_service(namespace, name);
         fleet.web(name, namespace, &["10.0.1.1"]);
     }
-    converge(&fleet, &fleet.function().await).await;
+    converged(&fleet).await;
     fleet.cloud_map.forget_calls();
     (fleet, ids)
 }
 
-/// The calls of a full sync that are not made for each name: the lists, and GetService.
-async fn lists(fleet: &Fleet, function: &Function) -> BTreeMap<&'static str, usize> {
+/// The calls of a full sync that are not made for each name: ListNamespaces, ListServices, and GetService.
+async fn lists(fleet: &Fleet, function: &Function) -> [usize; 3] {
     fleet.cloud_map.forget_calls();
     synced(function).await;
-    let counts = ["ListNamespaces", "ListServices", "GetService"]
-        .map(|operation| (operation, fleet.cloud_map.count(operation)));
-    counts.into_iter().filter(|(_, count)| *count > 0).collect()
+    ["ListNamespaces", "ListServices", "GetService"].map(|it| fleet.cloud_map.count(it))
 }
 
-fn of(calls: &[(&'static str, usize)]) -> BTreeMap<&'static str, usize> {
-    calls.iter().copied().collect()
-}
-
+/// The first and the second full sync of a process: each service of another writer is asked for once, and those of
+/// namespaces of other accounts are not. Few services are listed by namespace until they are known, and those of
+/// namespaces that the settings name always.
 #[tokio::test(start_paused = true)]
-async fn fifty_namespaces_with_two_thousand_services_cost_twenty_lists_and_each_service_is_asked_for_once()
- {
-    let (fleet, _) = registry(50, 1997).await;
-    let function = fleet.function().await;
+async fn lists_of_many_namespaces_cost_as_much_as_their_pages() {
+    let named = ("CLOUD_MAP_NAMESPACES", "prod,team-2,team-3");
+    for (namespaces, services, shared, settings, cold, warm) in [
+        (50, 1997, 0, &[][..], [1, 20, 2000], [0, 20, 0]),
+        (4, 4, 0, &[], [1, 4, 0], [0, 1, 0]),
+        (10, 240, 60, &[], [1, 4, 243], [0, 4, 0]),
+        (10, 240, 0, &[named], [1, 9, 0], [0, 9, 0]),
+    ] {
+        let (fleet, _) = registry(namespaces, services).await;
+        if shared > 0 {
+            let kind = NamespaceKind::Http;
+            let other = fleet.cloud_map.shared_namespace("platform", kind, OTHER_ACCOUNT);
+            for index in 0..shared {
+                fleet.cloud_map.service(&other, &format!("theirs-{index}"), ServiceKind::Http);
+            }
+        }
+        let function = fleet.function_with(settings).await;
 
-    let cold = of(&[("ListNamespaces", 1), ("ListServices", 20), ("GetService", 2000)]);
-    assert_eq!(lists(&fleet, &function).await, cold);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 20)]));
-    assert_eq!(fleet.cloud_map.count("ListInstances"), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn few_services_in_two_namespaces_are_listed_by_namespace_until_they_are_known() {
-    let (fleet, _) = registry(4, 4).await;
-    let function = fleet.function().await;
-
-    let cold = of(&[("ListNamespaces", 1), ("ListServices", 4)]);
-    assert_eq!(lists(&fleet, &function).await, cold);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 1)]));
+        let case = format!("{services} in {namespaces}, {shared} of others, {settings:?}");
+        assert_eq!(lists(&fleet, &function).await, cold, "{case}");
+        assert_eq!(lists(&fleet, &function).await, warm, "{case}");
+        assert_eq!(fleet.cloud_map.count("ListInstances"), 3, "{case}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,9 +212,9 @@ async fn service_of_another_writer_is_asked_for_once_and_one_of_the_function_nev
     fleet.cloud_map.service(&ids[5], "new", ServiceKind::Http);
     fleet.web("ours", "team-4", &["10.0.1.9"]);
 
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 3), ("GetService", 1)]));
+    assert_eq!(lists(&fleet, &function).await, [0, 3, 1]);
     assert_eq!(fleet.addresses("team-4", "ours"), ["10.0.1.9"]);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 3)]));
+    assert_eq!(lists(&fleet, &function).await, [0, 3, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,11 +224,11 @@ async fn list_that_shows_fewer_services_than_the_namespace_has_is_not_believed()
     sync(&function).await;
     // As if the list of all lacked a service: the number of the last list, or Cloud Map's own count, is higher.
     let gone = fleet.cloud_map.service(&ids[2], "gone", ServiceKind::Http);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 3), ("GetService", 1)]));
+    assert_eq!(lists(&fleet, &function).await, [0, 3, 1]);
     fleet.cloud_map.remove_service(&gone);
 
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 6)]), "one namespace again");
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 3)]));
+    assert_eq!(lists(&fleet, &function).await, [0, 6, 0], "one namespace again");
+    assert_eq!(lists(&fleet, &function).await, [0, 3, 0]);
     settled(&fleet, &function).await;
 }
 
@@ -236,8 +236,7 @@ async fn list_that_shows_fewer_services_than_the_namespace_has_is_not_believed()
 async fn without_the_right_to_get_services_each_namespace_is_listed_and_the_log_says_so_once() {
     let (fleet, _) = registry(10, 240).await;
     fleet.cloud_map.deny("GetService");
-    let clock = StandInClock::new();
-    let function = fleet.function().await.with_clock(clock.clock());
+    let function = fleet.function().await;
 
     let (answer, log) = invoke_logged(&function, &json!({ "action": "sync" })).await;
 
@@ -247,12 +246,11 @@ async fn without_the_right_to_get_services_each_namespace_is_listed_and_the_log_
     assert_eq!(said(&log), 1, "{log:#?}");
     // The list of all up to the first refusal, and then one of each namespace with three pages.
     assert!(fleet.cloud_map.count("ListServices") > 30);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 30)]), "not tried again");
+    assert_eq!(lists(&fleet, &function).await, [0, 30, 0], "not tried again");
     fleet.cloud_map.heal();
-    clock.advance(Duration::from_hours(1));
+    fleet.clock.advance(Duration::from_hours(1));
     // By now the lists of the namespaces have shown where each service is.
-    let calls = of(&[("ListNamespaces", 1), ("ListServices", 3)]);
-    assert_eq!(lists(&fleet, &function).await, calls);
+    assert_eq!(lists(&fleet, &function).await, [1, 3, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,37 +260,9 @@ async fn service_that_goes_between_its_list_and_the_question_is_gone() {
     fleet.cloud_map.inject(Fault::on("GetService", kind));
     let function = fleet.function().await;
 
-    let calls = lists(&fleet, &function).await;
-
     // One namespace shows a service less than Cloud Map counts.
-    let expected = of(&[("ListNamespaces", 1), ("ListServices", 6), ("GetService", 243)]);
-    assert_eq!(calls, expected);
+    assert_eq!(lists(&fleet, &function).await, [1, 6, 243]);
     settled(&fleet, &function).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn services_in_namespaces_of_other_accounts_are_not_asked_for() {
-    let (fleet, _) = registry(10, 240).await;
-    let other = fleet.cloud_map.shared_namespace("platform", NamespaceKind::Http, "444455556666");
-    for index in 0..60 {
-        fleet.cloud_map.service(&other, &format!("theirs-{index}"), ServiceKind::Http);
-    }
-    let function = fleet.function().await;
-
-    let cold = of(&[("ListNamespaces", 1), ("ListServices", 4), ("GetService", 243)]);
-    assert_eq!(lists(&fleet, &function).await, cold);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 4)]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_many_namespaces_those_that_the_settings_name_are_listed_by_themselves() {
-    let (fleet, _) = registry(10, 240).await;
-    let settings = [("CLOUD_MAP_NAMESPACES", "prod,team-2,team-3")];
-    let function = fleet.function_with(&settings).await;
-
-    let cold = of(&[("ListNamespaces", 1), ("ListServices", 9)]);
-    assert_eq!(lists(&fleet, &function).await, cold);
-    assert_eq!(lists(&fleet, &function).await, of(&[("ListServices", 9)]));
 }
 
 #[tokio::test]

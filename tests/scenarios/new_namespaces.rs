@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 
-use crate::fleet::{Fleet, OWNER};
+use crate::fleet::{Fleet, OWNER, attributes};
+use crate::namespaces;
 use crate::run::{converge, converged, plan, said_of, settled, sync, sync_service, synced, writes};
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 
 const CREATING: (&str, &str) = ("CREATE_NAMESPACES", "true");
 
@@ -14,20 +15,13 @@ async fn creating(fleet: &Fleet) -> Function {
     fleet.function_with(&[CREATING]).await
 }
 
-fn count(fleet: &Fleet) -> usize {
-    fleet.cloud_map.count("CreateHttpNamespace")
-}
-
 #[tokio::test]
 async fn missing_namespace_is_planned_then_created_with_its_first_service_and_tagged_ours() {
     let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     let function = creating(&fleet).await;
 
-    let planned = plan(&function).await;
-    assert!(
-        planned.to_string().contains("+ create     namespace  team, an HTTP namespace"),
-        "{planned}"
-    );
+    let planned = plan(&function).await.to_string();
+    assert!(planned.contains("+ create     namespace  team, an HTTP namespace"), "{planned}");
     assert_eq!(writes(&fleet), [""; 0]);
 
     let report = synced(&function).await;
@@ -66,14 +60,13 @@ async fn namespace_whose_creation_fails_fails_what_needs_it_and_nothing_else() {
     fleet.web("cart", "team", &["10.0.1.2"]);
     fleet.web("api", "prod", &["10.0.1.3"]);
     let function = creating(&fleet).await;
-    fleet
-        .cloud_map
-        .inject(Fault::on("CreateHttpNamespace", FaultKind::OperationFails("INTERNAL_FAILURE")));
+    let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
+    fleet.cloud_map.inject(Fault::on("CreateHttpNamespace", fails));
 
     let report = sync(&function).await;
 
     assert!(!report.ok && report.to_string().contains("INTERNAL_FAILURE"), "{report}");
-    assert_eq!(count(&fleet), 1, "one try for all");
+    assert_eq!(fleet.cloud_map.count("CreateHttpNamespace"), 1, "one try for all");
     assert_eq!(fleet.addresses("prod", "api"), ["10.0.1.3"]);
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("team", "cart"), ["10.0.1.2"]);
@@ -81,18 +74,16 @@ async fn namespace_whose_creation_fails_fails_what_needs_it_and_nothing_else() {
 
 #[tokio::test]
 async fn account_with_no_room_for_a_namespace_is_held_back() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     fleet.cloud_map.adjust(|it| it.namespaces = 2);
-    fleet.web("web", "team", &["10.0.1.1"]);
     let report = synced(&creating(&fleet).await).await;
     assert!(said_of(&report, "LimitExceeded").contains("quota"), "{report}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn new_namespace_that_lists_do_not_show_yet_is_used_at_once() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     fleet.cloud_map.adjust(|it| it.namespace_list_lag = Duration::from_mins(10));
-    fleet.web("web", "team", &["10.0.1.1"]);
 
     synced(&creating(&fleet).await).await;
 
@@ -101,11 +92,10 @@ async fn new_namespace_that_lists_do_not_show_yet_is_used_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn namespace_in_deletion_is_held_back_by_its_name_until_that_is_free() {
-    let fleet = Fleet::start().await;
-    let deleted_name_stays = Duration::from_secs(40);
-    fleet.cloud_map.behave(Behaviour { deleted_name_stays, ..Behaviour::default() });
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
+    let stays = Duration::from_secs(40);
+    fleet.cloud_map.adjust(|it| it.deleted_name_stays = stays);
     fleet.cloud_map.remove_namespace(&fleet.cloud_map.namespace("team", NamespaceKind::Http));
-    fleet.web("web", "team", &["10.0.1.1"]);
     let function = creating(&fleet).await;
 
     let report = sync(&function).await;
@@ -113,16 +103,15 @@ async fn namespace_in_deletion_is_held_back_by_its_name_until_that_is_free() {
     assert_eq!((report.ok, report.counts.created), (true, 0), "{report}");
     let line = said_of(&report, "NamespaceInDeletion");
     assert!(line.contains("\"team\"") && line.contains("is being deleted"), "{line}");
-    tokio::time::sleep(deleted_name_stays).await;
+    tokio::time::sleep(stays).await;
     assert!(sync(&function).await.ok);
     assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn namespace_that_another_party_creates_as_a_dns_namespace_is_used_by_the_next_run() {
-    let fleet = Fleet::start().await;
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
     fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(2));
-    fleet.web("web", "team", &["10.0.1.1"]);
     let function = creating(&fleet).await;
     fleet.cloud_map.begin_namespace("team", NamespaceKind::DnsPrivate);
 
@@ -137,17 +126,13 @@ async fn namespace_that_another_party_creates_as_a_dns_namespace_is_used_by_the_
 
 #[tokio::test(start_paused = true)]
 async fn creation_that_is_refused_with_one_that_has_ended_uses_what_that_created() {
-    let fleet = Fleet::start().await;
-    let late = Duration::from_mins(10);
-    let behaviour = Behaviour {
-        completed_operation_stays: late,
-        namespace_list_lag: late,
-        ..Behaviour::default()
-    };
-    fleet.cloud_map.behave(behaviour);
+    let fleet = Fleet::with_web("web", "team", &["10.0.1.1"]).await;
+    fleet.cloud_map.adjust(|it| {
+        it.completed_operation_stays = Duration::from_mins(10);
+        it.namespace_list_lag = Duration::from_mins(10);
+    });
     fleet.cloud_map.begin_namespace("team", NamespaceKind::Http);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    fleet.web("web", "team", &["10.0.1.1"]);
 
     synced(&creating(&fleet).await).await;
 
@@ -159,14 +144,7 @@ async fn creation_that_is_refused_with_one_that_has_ended_uses_what_that_created
 async fn namespace_that_has_another_id_now_is_looked_for_at_once() {
     for (is_shared, is_whole) in [(false, false), (false, true), (true, false), (true, true)] {
         let fleet = Fleet::start().await;
-        let (cloud_map, http) = (&fleet.cloud_map, NamespaceKind::Http);
-        let create = || {
-            if is_shared {
-                cloud_map.shared_namespace("team", http, "444455556666")
-            } else {
-                cloud_map.namespace("team", http)
-            }
-        };
+        let create = || namespaces::another(&fleet, "team", NamespaceKind::Http, is_shared);
         let old = create();
         fleet.web("web", "team", &["10.0.1.1"]);
         fleet.web("cart", "prod", &["10.0.1.2"]);
@@ -193,7 +171,7 @@ async fn what_is_created_has_the_tags_of_the_settings_beside_ours() {
     converge(&fleet, &fleet.function_with(&settings).await).await;
 
     let tags = [("cloud-map-sync/owner", OWNER), ("cost-center", "4711"), ("team", "shop")];
-    let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let tags = attributes(&tags);
     let namespace = fleet.cloud_map.namespace_view("team");
     assert_eq!([&fleet.view("prod.local", "web").tags, &namespace.tags], [&tags, &tags]);
     assert_eq!(fleet.view("team", "cart").tags, tags);

@@ -4,9 +4,9 @@
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::fleet::{Fleet, OWNER, attributes, web_of};
+use crate::fleet::{Fleet, attributes, web_of};
 use crate::run::{converge, converged, problem, purge, report, settled, writes};
-use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
+use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::invoke;
 use testbed::{ACCOUNT, REGION};
 
@@ -92,7 +92,7 @@ async fn purge_of_a_namesake_in_another_account_is_not_about_this_cluster() {
 /// Its marks carry an ARN, and only EKS could say which.
 #[tokio::test]
 async fn cluster_with_an_ambiguous_name_is_refused_with_what_would_be_right() {
-    let (fleet, function) = shared_name().await;
+    let (fleet, _) = shared_name().await;
     fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("blue"));
     for (cluster, helps) in [("blue", "select the cluster by its ARN"), ("red", "use the ARN")] {
         let payload = json!({ "action": "purge", "cluster": cluster, "confirm": true });
@@ -101,7 +101,6 @@ async fn cluster_with_an_ambiguous_name_is_refused_with_what_would_be_right() {
         assert_eq!(error.kind(), "UnknownCluster");
         assert!(error.to_string().contains(helps), "{error}");
     }
-    drop(function);
     assert_eq!(fleet.cloud_map.writes(), 0);
 }
 
@@ -131,17 +130,14 @@ async fn purge_keeps_to_the_namespaces_that_are_looked_at() {
 #[tokio::test]
 async fn purge_looks_into_every_cloud_map_of_the_settings_and_into_the_functions_own() {
     let (fleet, _) = shared_name().await;
-    let west = fleet.sandbox.cloud_map_of("eu-west-1", testbed::ACCOUNT);
     let arn = fleet.sandbox.cluster_arn("blue");
-    west.watch_over(OWNER, &[&arn]);
-    let namespace = west.namespace("prod", NamespaceKind::Http);
-    let service = west.service(&namespace, "web", testbed::cloud_map::ServiceKind::Http);
+    let west = fleet.registry("eu-west-1", ACCOUNT, &arn);
+    let service = west.ensure_service("prod", "web");
     let ours = fleet.ours("web", "10.0.1.1");
-    let ours: Vec<(&str, &str)> =
-        ours.iter().map(|(key, it)| (key.as_str(), it.as_str())).collect();
+    let ours: Vec<_> = ours.iter().map(|(key, it)| (key.as_str(), it.as_str())).collect();
     west.instance(&service, "left-behind", &ours);
-    let green = json!([{ "cluster": "green", "registryRegion": "eu-west-1" }]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &green)]).await;
+    let green = json!([{ "cluster": "green", "registryRegion": "eu-west-1" }]);
+    let function = fleet.serving(&green).await;
 
     let report = purge(&function, &arn).await;
 
@@ -154,8 +150,8 @@ async fn purge_looks_into_every_cloud_map_of_the_settings_and_into_the_functions
 #[tokio::test]
 async fn region_of_the_function_spelled_out_is_no_second_cloud_map() {
     let (fleet, _) = shared_name().await;
-    let blue = json!([{ "cluster": "blue", "registryRegion": REGION }]).to_string();
-    let report = purge(&fleet.function_with(&[("CLUSTERS", &blue)]).await, "blue").await;
+    let blue = json!([{ "cluster": "blue", "registryRegion": REGION }]);
+    let report = purge(&fleet.serving(&blue).await, "blue").await;
     assert_eq!((report.clusters.len(), report.counts.deregistered), (1, 3), "{report}");
     assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
 }

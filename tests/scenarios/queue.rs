@@ -11,7 +11,6 @@ use crate::drift::change_of;
 use crate::fleet::{Fleet, ips, refs, web_of};
 use crate::run::{converge, converged, problem, sync, writes};
 use testbed::ROLE_ARN;
-use testbed::clock::now;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::{Answer, invoke, invoke_until};
 use testbed::sqs::Queue;
@@ -79,11 +78,9 @@ pub fn scope(cluster: &str, service: &str) -> Value {
 
 /// `web` and `cart` in blue and green, each with a pod, nothing registered.
 async fn two_clusters() -> Fleet {
-    let (fleet, green) = Fleet::with_green().await;
-    for service in ["web", "cart"] {
-        fleet.web(service, "prod", &["10.0.1.1"]);
-        web_of(&green, service, "prod", &["10.0.2.1"]);
-    }
+    let (fleet, green) = Fleet::web_in_both().await;
+    fleet.web("cart", "prod", &["10.0.1.1"]);
+    web_of(&green, "cart", "prod", &["10.0.2.1"]);
     fleet
 }
 
@@ -93,7 +90,7 @@ async fn messages_of_several_clusters_read_the_shared_registry_once() {
     let records = [
         message("a", &scope("blue", "web")),
         message("b", &scope("green", "cart")),
-        message("c", &json!({ "cluster": "green", "namespace": "shop", "service": "web" })),
+        message("c", &scope("green", "web")),
     ];
 
     invoke(&fleet.function().await, &batch(&records)).await;
@@ -127,8 +124,7 @@ async fn bad_records_unknown_clusters_and_unnamed_ones_are_dropped_and_the_rest_
 #[tokio::test]
 async fn only_messages_whose_scope_failed_are_failed_back() {
     let fleet = two_clusters().await;
-    let denied = FaultKind::AccessDenied;
-    fleet.cloud_map.inject(Fault::on("CreateService", denied).service("cart").always());
+    fleet.cloud_map.deny_in("cart", "CreateService");
     let records = [
         message("web", &scope("blue", "web")),
         message("cart", &scope("blue", "cart")),
@@ -146,7 +142,7 @@ async fn only_messages_whose_scope_failed_are_failed_back() {
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// `web` and `cart` with a pod each, nothing registered.
-async fn fleet() -> Fleet {
+pub async fn fleet() -> Fleet {
     let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("cart", "prod", &["10.0.2.1"]);
     fleet
@@ -247,7 +243,7 @@ async fn failed_event_about_drift_returns_after_the_visibility_timeout_of_its_qu
     sync(&function).await;
     let service = fleet.cloud_map.service_id("prod", "web");
     let drift = queue(&fleet, "drift", &[]);
-    drift.send(&change_of("sqs-drift-instance", &service, now()).to_string());
+    drift.send(&change_of("sqs-drift-instance", &service, fleet.clock.clock().now()).to_string());
     fleet.cluster.refuse("/", 500);
 
     assert_eq!(deliver(&function, &drift).await.1.len(), 1);
@@ -281,9 +277,7 @@ async fn invocation_without_time_writes_nothing_and_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and_done_next_time() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.9.1"]);
-    let function = converged(&fleet).await;
+    let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.9.1"]).await;
     fleet.web("web", "prod", &refs(&ips("10.0.1", 0..200)));
     slow_registrations(&fleet);
     fleet.cloud_map.forget_calls();
@@ -310,17 +304,13 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
 
 #[tokio::test]
 async fn messages_whose_scope_ran_out_of_time_are_failed_back() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-    fleet.web("cart", "prod", &["10.0.2.1"]);
+    let fleet = fleet().await;
     let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.2"]);
     slow_registrations(&fleet);
-    let messages = batch(&[
-        message("of-web", &json!({ "namespace": "shop", "service": "web" })),
-        message("of-cart", &json!({ "namespace": "shop", "service": "cart" })),
-    ]);
+    let messages = ["web", "cart"].map(|service| message(service, &scope("blue", service)));
 
-    let answer = invoke_until(&function, &messages, Deadline::after(SIX_SECONDS)).await;
+    let answer = invoke_until(&function, &batch(&messages), Deadline::after(SIX_SECONDS)).await;
 
-    assert_eq!(failures(&answer), ["of-web"]);
+    assert_eq!(failures(&answer), ["web"]);
 }

@@ -10,9 +10,8 @@ use cloud_map_sync::report::Report;
 use serde_json::Value;
 
 use crate::fleet::{Fleet, ips, refs};
-use crate::queue::{batch_about, failed_messages, failures};
+use crate::queue::{self, batch_about, failed_messages, failures};
 use crate::run::{converge, documents, held_back, said_of, settled, sync, synced};
-use testbed::clock::StandInClock;
 use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::Pod;
@@ -36,10 +35,8 @@ async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again()
     assert!(!report.ok && held_back(&report).is_empty(), "{report}");
     let change = &report.clusters[0].services[0].changes[0];
     let Outcome::Failed { error } = &change.result else { panic!("{report}") };
-    assert!(
-        change.change == Verb::Deregister && error.contains("INVALID_CHANGE_BATCH"),
-        "{report}"
-    );
+    assert_eq!(change.change, Verb::Deregister, "{report}");
+    assert!(error.contains("INVALID_CHANGE_BATCH"), "{report}");
     assert_eq!(metric(&report, "Leftover"), 1);
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
@@ -56,34 +53,26 @@ async fn refused_dns_change_of_a_registration_says_what_cloud_map_said() {
 }
 
 #[tokio::test]
-async fn registration_that_is_invalid_is_held_back_in_cloud_maps_words_and_counted_as_missing() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
-    fleet.web("cart", "prod", &["10.0.2.1"]);
-    let web = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
-    fleet.cloud_map.inject(Fault::on("RegisterInstance", INVALID).service(&web).always());
+async fn what_is_invalid_is_held_back_in_cloud_maps_words_and_its_endpoints_are_missing() {
+    for (operation, lines) in [("RegisterInstance", 2), ("CreateService", 1)] {
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
+        fleet.web("cart", "prod", &["10.0.2.1"]);
+        let service = match operation {
+            "CreateService" => "web".to_owned(),
+            _ => fleet.cloud_map.ensure_service("prod", "web"),
+        };
+        fleet.cloud_map.inject(Fault::on(operation, INVALID).service(&service).always());
 
-    let report = sync(&fleet.function().await).await;
+        let report = sync(&fleet.function().await).await;
 
-    assert!(report.ok && report.counts.failed == 0, "{report}");
-    assert_eq!(held_back(&report), ["InvalidInput"; 2], "{report}");
-    assert!(said_of(&report, "InvalidInput").contains("The attribute is not valid"), "{report}");
-    assert_eq!(metric(&report, "Missing"), 2);
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
-    assert_eq!(failed_messages(&fleet.function().await, "web").await, [""; 0]);
-}
-
-#[tokio::test]
-async fn service_that_cannot_be_created_as_asked_is_held_back_and_its_endpoints_are_missing() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
-    fleet.cloud_map.inject(Fault::on("CreateService", INVALID).service("web").always());
-
-    let report = sync(&fleet.function().await).await;
-
-    assert!(report.ok && report.counts.failed == 0, "{report}");
-    assert_eq!(held_back(&report), ["InvalidInput"], "{report}");
-    assert!(said_of(&report, "InvalidInput").contains("The attribute is not valid"), "{report}");
-    assert_eq!(metric(&report, "Missing"), 2);
-    assert_eq!(failed_messages(&fleet.function().await, "web").await, [""; 0]);
+        assert!(report.ok && report.counts.failed == 0, "{operation}: {report}");
+        assert_eq!(held_back(&report), vec!["InvalidInput"; lines], "{operation}: {report}");
+        let said = said_of(&report, "InvalidInput");
+        assert!(said.contains("The attribute is not valid"), "{operation}: {said}");
+        assert_eq!(metric(&report, "Missing"), 2, "{operation}");
+        assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"], "{operation}");
+        assert_eq!(failed_messages(&fleet.function().await, "web").await, [""; 0], "{operation}");
+    }
 }
 
 #[tokio::test]
@@ -102,19 +91,11 @@ async fn any_other_call_that_is_invalid_is_a_failed_change() {
     converge(&fleet, &function).await;
 }
 
-/// `web` with a pod, `cart` with another, nothing registered.
-async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-    fleet.web("cart", "prod", &["10.0.2.1"]);
-    let function = fleet.function().await;
-    (fleet, function)
-}
-
 #[tokio::test]
 async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
-    let (fleet, function) = two_services().await;
-    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
-    let web = fleet.cloud_map.service_id("prod", "web");
+    let fleet = queue::fleet().await;
+    let function = fleet.function().await;
+    let web = fleet.cloud_map.ensure_service("prod", "web");
     let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
     fleet.cloud_map.inject(Fault::on("RegisterInstance", fails).service(&web));
 
@@ -132,8 +113,7 @@ async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
 
 #[tokio::test]
 async fn instance_that_is_gone_already_counts_as_taken_out() {
-    let (fleet, function) = two_services().await;
-    converge(&fleet, &function).await;
+    let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
     fleet.pods("web", &[]);
     let gone = FaultKind::Error(400, "InstanceNotFound", "The instance does not exist");
     fleet.cloud_map.inject(Fault::on("DeregisterInstance", gone));
@@ -145,8 +125,9 @@ async fn instance_that_is_gone_already_counts_as_taken_out() {
 /// Somebody else creates the service between our list and our call.
 #[tokio::test]
 async fn lost_race_to_create_a_service_is_decided_again_on_what_is_there() {
-    let (fleet, function) = two_services().await;
-    let late = FaultKind::Late(std::time::Duration::from_millis(200));
+    let fleet = queue::fleet().await;
+    let function = fleet.function().await;
+    let late = FaultKind::Late(Duration::from_millis(200));
     fleet.cloud_map.inject(Fault::on("ListServices", late));
 
     let (report, ()) = tokio::join!(sync(&function), async {
@@ -167,7 +148,6 @@ const LIMIT: FaultKind = FaultKind::Error(400, "ResourceLimitExceeded", "No more
 /// A world, and a process of the function that the schedule calls each minute.
 struct Scene {
     fleet: Fleet,
-    clock: StandInClock,
     function: Function,
 }
 
@@ -176,9 +156,8 @@ impl Scene {
     async fn set() -> Self {
         let fleet = Fleet::start().await;
         fleet.dns_service("web", &[RecordType::A]);
-        let clock = StandInClock::new();
-        let function = fleet.function().await.with_clock(clock.clock());
-        Self { fleet, clock, function }
+        let function = fleet.function().await;
+        Self { fleet, function }
     }
 
     /// All registrations in `web` of `prod.local` end so from now on.
@@ -189,7 +168,7 @@ impl Scene {
     }
 
     async fn minutes_later(&self, minutes: u64) -> (Report, usize) {
-        self.clock.advance(Duration::from_mins(minutes));
+        self.fleet.clock.advance(Duration::from_mins(minutes));
         self.fleet.cloud_map.forget_calls();
         let report = invoke(&self.function, &event("schedule-eventbridge-scheduler")).await.report;
         (report.expect("a report"), self.tries())
@@ -321,7 +300,7 @@ async fn new_pod_among_refused_ones_costs_one_call_in_a_message_too() {
     assert_eq!(scene.minutes_later(0).await.1, 29);
     scene.fleet.cloud_map.heal();
     scene.fleet.pods("web", &addresses);
-    scene.clock.advance(Duration::from_mins(1));
+    scene.fleet.clock.advance(Duration::from_mins(1));
     scene.fleet.cloud_map.forget_calls();
 
     let answer = invoke(&scene.function, &batch_about("blue", "web")).await;

@@ -74,15 +74,8 @@ pub async fn report(function: &Function, payload: &Value) -> Report {
 /// The documents of metrics: one for each cluster, and that of the invocation.
 pub fn documents(report: &Report) -> Vec<Value> {
     let mut output = Vec::new();
-    metrics::write(
-        Some(report),
-        &[],
-        metrics::WrittenMetrics::All,
-        "sync",
-        SystemTime::UNIX_EPOCH,
-        &mut output,
-    )
-    .expect("memory");
+    let (all, time) = (metrics::WrittenMetrics::All, SystemTime::UNIX_EPOCH);
+    metrics::write(Some(report), &[], all, "sync", time, &mut output).expect("memory");
     let text = String::from_utf8(output).expect("text");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -121,19 +114,14 @@ pub fn problem(report: &Report, cluster: &str) -> String {
 
 /// The calls that would change something, in order: operation and Cloud Map service's name.
 pub fn writes(fleet: &Fleet) -> Vec<String> {
-    let named: Vec<_> = [&fleet.http, &fleet.dns]
-        .into_iter()
-        .flat_map(|namespace| fleet.cloud_map.services(namespace))
-        .collect();
-    let calls = fleet.cloud_map.calls().into_iter().filter(Call::is_write);
-    calls
-        .map(|call| {
-            let service = call.service.unwrap_or_default();
-            let known = named.iter().find(|view| view.id == service);
-            let name = known.map_or(service.as_str(), |view| view.name.as_str());
-            format!("{} {name}", call.operation)
-        })
-        .collect()
+    let named = [&fleet.http, &fleet.dns].map(|it| fleet.cloud_map.services(it)).concat();
+    let line = |call: Call| {
+        let service = call.service.unwrap_or_default();
+        let known = named.iter().find(|view| view.id == service);
+        let name = known.map_or(service.as_str(), |view| view.name.as_str());
+        format!("{} {name}", call.operation)
+    };
+    fleet.cloud_map.calls().into_iter().filter(Call::is_write).map(line).collect()
 }
 
 /// So many calls by operation.

@@ -4,25 +4,22 @@
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::Report;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use crate::cleanup::kept;
 use crate::fleet::{Fleet, OWNER, annotated};
 use crate::health;
 use crate::run::{
     converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
 };
 use testbed::cloud_map::RecordType::{A, Aaaa};
-use testbed::cloud_map::{
-    Behaviour, Call, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind,
-};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::Pod;
 
 /// `web` in `prod.local`, created by the function with one pod; then its TTL is annotated.
 async fn drifted(ttl: &str) -> Fleet {
-    let fleet = Fleet::with_web("web", "prod.local", &["10.0.1.1"]).await;
-    converge(&fleet, &fleet.function().await).await;
+    let (fleet, _) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "ttl", ttl);
     fleet.cloud_map.forget_calls();
     fleet
@@ -65,10 +62,10 @@ async fn update_that_another_party_is_at_is_decided_again_on_what_that_brought()
         let report = synced(&fleet.function().await).await;
 
         assert_eq!(records(&fleet, "web"), [(A, 15)]);
-        let calls: Vec<Call> = fleet.cloud_map.calls();
-        let updates = calls.iter().filter(|call| call.operation == "UpdateService");
-        let (refused, accepted): (Vec<_>, Vec<_>) = updates.partition(|call| call.status != 200);
-        assert_eq!((refused.len(), accepted.len()), (1, made), "{report}");
+        let calls = fleet.cloud_map.calls().into_iter();
+        let updates = calls.filter(|call| call.operation == "UpdateService");
+        let accepted: Vec<_> = updates.map(|call| call.status == 200).collect();
+        assert_eq!(accepted, [vec![false], vec![true; made]].concat(), "{report}");
     }
 }
 
@@ -203,17 +200,15 @@ async fn unready_pod_is_not_registered_in_a_service_that_came_back_without_the_c
     assert_eq!(held_back(&report), ["NoCustomHealth"], "{report}");
 }
 
-const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
-
 async fn deleting(fleet: &Fleet) -> Function {
-    fleet.function_with(&[DELETING]).await
+    fleet.function_with(&[("DELETE_EMPTY_SERVICES", "true")]).await
 }
 
 /// `web` and `gone` in `prod`, created by the function with a pod each; then `gone` is deleted.
 async fn with_one_gone() -> Fleet {
     let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
     fleet.web("gone", "prod", &["10.0.3.1"]);
-    converge(&fleet, &fleet.function().await).await;
+    converged(&fleet).await;
     fleet.cluster.delete_service("shop", "gone");
     fleet.cloud_map.forget_calls();
     fleet
@@ -221,10 +216,6 @@ async fn with_one_gone() -> Fleet {
 
 fn exists(fleet: &Fleet, service: &str) -> bool {
     fleet.cloud_map.find_service("prod", service).is_some()
-}
-
-fn kept(report: &Report) -> String {
-    report.empty_services.kept.join("\n")
 }
 
 #[tokio::test]
@@ -293,8 +284,8 @@ async fn service_that_counts_as_in_use_for_some_seconds_is_deleted_in_the_same_r
 #[tokio::test(start_paused = true)]
 async fn service_that_stays_in_use_is_kept_for_now_and_the_line_blames_no_other_party() {
     let fleet = with_one_gone().await;
-    let in_use_lag = Duration::from_mins(10);
-    fleet.cloud_map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    let lag = Duration::from_mins(10);
+    fleet.cloud_map.adjust(|it| it.in_use_lag = lag);
     let (function, start) = (deleting(&fleet).await, Instant::now());
 
     let report = sync(&function).await;
@@ -303,7 +294,7 @@ async fn service_that_stays_in_use_is_kept_for_now_and_the_line_blames_no_other_
     assert!(report.ok && line.contains("prod/gone: Cloud Map still counts an instance"), "{line}");
     assert!(!line.contains("was registered"), "{line}");
     assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
-    sleep(in_use_lag).await;
+    sleep(lag).await;
     converge(&fleet, &function).await;
     assert!(!exists(&fleet, "gone"));
 }

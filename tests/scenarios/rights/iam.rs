@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::play::{ALONE, Case, denied, one_less, one_more};
-use super::{assert_same, queue, route_53, settings};
+use super::{assert_same, queue, settings};
+use crate::fleet::Fleet;
+use crate::run::{converge, settled, sync};
 use crate::worlds::faults::situation::{API, PAY, PROD, READER, Situation, WEB, shop};
 use crate::worlds::play::Scene;
 use crate::worlds::world::Reference;
@@ -33,30 +35,25 @@ const OF_LAMBDA: [&str; 13] = [
     "ec2:UnassignPrivateIpAddresses",
 ];
 
-/// The actions of the role's statements, in the order of the template.
+/// The actions of the role's statements.
 fn given() -> BTreeSet<String> {
-    let start = TEMPLATE.find("\n  FunctionRole:\n").expect("the role") + 1;
-    let lines = TEMPLATE[start..].lines();
-    let role = lines.enumerate().take_while(|(index, line)| {
-        let is_next =
-            line.starts_with("  ") && !line.starts_with("   ") && !line.starts_with("  #");
-        *index == 0 || !is_next
-    });
-    let role = role.map(|(_, line)| line).chain(HEALTH_CHECKS.lines());
-    let words = role.flat_map(|line| {
-        let is_comment = line.trim_start().starts_with('#');
-        let text = if is_comment { "" } else { line };
-        text.split(|it: char| " ,[]-".contains(it)).filter(|it| is_action(it))
-    });
-    words.map(str::to_owned).collect()
+    let [template, health_checks]: [Value; 2] =
+        [TEMPLATE, HEALTH_CHECKS].map(|it| serde_saphyr::from_str(it).expect("YAML"));
+    let role = &template["Resources"]["FunctionRole"];
+    assert!(role.is_object(), "the template has no role");
+    [actions(role, false), actions(&health_checks, false)].concat().into_iter().collect()
 }
 
-/// `service:Action`
-fn is_action(word: &str) -> bool {
-    let Some((service, action)) = word.split_once(':') else { return false };
-    let is_service = service.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
-    let is_name = action.bytes().all(|it| it.is_ascii_alphanumeric());
-    is_service && is_name && action.starts_with(|it: char| it.is_ascii_uppercase())
+/// All texts below the fields `Action`, on whatever condition.
+fn actions(value: &Value, is_action: bool) -> Vec<String> {
+    match value {
+        Value::String(text) if is_action => vec![text.clone()],
+        Value::Array(all) => all.iter().flat_map(|it| actions(it, is_action)).collect(),
+        Value::Object(fields) => {
+            fields.iter().flat_map(|(name, it)| actions(it, name == "Action")).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn new_name() -> Situation {
@@ -128,21 +125,13 @@ fn unread() -> Case {
     Case { deny: Box::new(deny), ..case }
 }
 
-fn refused(right: &'static str) -> FaultKind {
-    let text = match right {
-        "servicediscovery:TagResource" => {
-            "User: arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync is not \
-             authorized to perform: servicediscovery:TagResource on resource: * because no \
-             identity-based policy allows the servicediscovery:TagResource action"
-        }
-        _ => unreachable!("{right}"),
-    };
-    FaultKind::Error(400, "AccessDeniedException", text)
-}
-
 fn tagged(operation: &'static str, situation: Situation, thing: &'static str) -> Case {
-    let right = "servicediscovery:TagResource";
-    Case::of_fault(right.to_owned(), operation, refused(right), situation, thing)
+    let text = "User: arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync is not \
+                authorized to perform: servicediscovery:TagResource on resource: * because no \
+                identity-based policy allows the servicediscovery:TagResource action";
+    let refused = FaultKind::Error(400, "AccessDeniedException", text);
+    let right = "servicediscovery:TagResource".to_owned();
+    Case::of_fault(right, operation, refused, situation, thing)
 }
 
 fn clusters() -> Vec<Case> {
@@ -198,6 +187,47 @@ fn writes() -> Vec<Case> {
     ]
 }
 
+/// The rights that Cloud Map uses in Route 53 in the caller's name: the call is accepted, and its operation fails with
+/// `ACCESS_DENIED`.
+const OF_ROUTE_53: [&str; 7] = [
+    "route53:ChangeResourceRecordSets",
+    "route53:GetHostedZone",
+    "route53:ListHostedZonesByName",
+    "route53:CreateHealthCheck",
+    "route53:GetHealthCheck",
+    "route53:UpdateHealthCheck",
+    "route53:DeleteHealthCheck",
+];
+
+fn of_records() -> [(&'static str, Situation, &'static str); 3] {
+    [
+        ("RegisterInstance", one_more(), "10-0-1-3"),
+        ("DeregisterInstance", one_less(), "10-0-1-2"),
+        ("UpdateService", Situation::ttl(), "prod.local/pay"),
+    ]
+}
+
+#[test]
+fn right_in_route_53_that_is_denied_when_the_operation_is_carried_out() {
+    // Which right an operation needs is Cloud Map's affair: each is refused to one operation, and several to each.
+    let cases = OF_ROUTE_53.into_iter().enumerate().map(|(index, right)| {
+        let (operation, situation, thing) = of_records().into_iter().nth(index % 3).expect("one");
+        let kind = FaultKind::OperationDenied(right);
+        Case::of_fault(right.to_owned(), operation, kind, situation, thing)
+    });
+    denied(&cases.collect::<Vec<_>>());
+}
+
+/// Cloud Map's text names the right as far as is known. If it does not, the line has the way to mend it all the same.
+#[test]
+fn refusal_of_route_53_names_the_setting_that_gives_the_rights() {
+    let cases = of_records().map(|(operation, situation, thing)| {
+        let kind = FaultKind::OperationFails("ACCESS_DENIED");
+        Case::of_fault("HostedZoneIds".to_owned(), operation, kind, situation, thing)
+    });
+    denied(&cases);
+}
+
 /// The actions for a note for which no instance has room. Many lines tell of the note.
 const OF_NOTES: [&str; 3] = [
     "servicediscovery:GetServiceAttributes",
@@ -208,54 +238,42 @@ const OF_NOTES: [&str; 3] = [
 #[tokio::test]
 async fn note_on_a_cloud_map_service_that_is_denied() {
     for right in OF_NOTES {
-        let fleet = crate::fleet::Fleet::start().await;
         let pods = ["10.0.1.1", "10.0.1.2", "10.0.1.3"];
-        fleet.web("web", "prod", &pods);
+        let fleet = Fleet::with_web("web", "prod", &pods).await;
         fleet.web("cart", "prod", &["10.0.2.1"]);
         let settings = [("CLUSTERS", "blue"), ("GUARD_MINIMUM", "1"), ("GUARD_SHARE", "10")];
         let function = fleet.function_with(&settings).await;
-        crate::run::converge(&fleet, &function).await;
+        converge(&fleet, &function).await;
         for name in ["web", "cart"] {
             fleet.fill("prod", name);
             fleet.pods(name, &[]);
         }
         let operation = right.split_once(':').expect("a right").1;
         if operation.starts_with("Delete") {
-            crate::run::sync(&function).await;
+            sync(&function).await;
             fleet.web("web", "prod", &pods);
             fleet.web("cart", "prod", &["10.0.2.1"]);
         }
         fleet.cloud_map.deny(operation);
 
-        let report = crate::run::sync(&function).await;
+        let report = sync(&function).await;
 
         let text = report.to_string();
         assert!(text.contains(&format!("not authorized to perform: {right}")), "{right}: {text}");
         assert_eq!(report.ok, operation.starts_with("Get"), "a held loss is no failure: {text}");
         assert_eq!(fleet.addresses("prod", "web"), pods, "{right}");
         fleet.cloud_map.heal();
-        assert!(crate::run::sync(&function).await.ok, "{right}");
-        crate::run::settled(&fleet, &function).await;
+        assert!(sync(&function).await.ok, "{right}");
+        settled(&fleet, &function).await;
     }
 }
 
 #[test]
 fn every_action_of_the_role_has_a_case() {
-    let cases = [reads(), writes(), clusters()].concat_rights();
-    let elsewhere =
-        [&route_53::RIGHTS[..], &queue::RIGHTS, &settings::RIGHTS, &OF_LAMBDA, &OF_NOTES];
+    let cases = [reads(), writes(), clusters()].into_iter().flatten().map(|case| case.right);
+    let elsewhere = [&OF_ROUTE_53[..], &queue::RIGHTS, &settings::RIGHTS, &OF_LAMBDA, &OF_NOTES];
     let elsewhere = elsewhere.into_iter().flatten().map(|right| (*right).to_owned());
-    assert_same(&given(), &cases.into_iter().chain(elsewhere).collect());
-}
-
-trait Rights {
-    fn concat_rights(self) -> BTreeSet<String>;
-}
-
-impl<const N: usize> Rights for [Vec<Case>; N] {
-    fn concat_rights(self) -> BTreeSet<String> {
-        self.into_iter().flatten().map(|case| case.right).collect()
-    }
+    assert_same(&given(), &cases.chain(elsewhere).collect());
 }
 
 #[test]
@@ -276,13 +294,8 @@ fn cluster_that_is_denied() {
 /// The action `explain` writes no log: its answer has the line.
 #[tokio::test]
 async fn explanation_without_the_right_to_discover_says_so() {
-    let fleet = crate::fleet::Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    crate::run::converge(&fleet, &function).await;
-    let behaviour =
-        testbed::cloud_map::Behaviour { discovery_on_any_host: true, ..Default::default() };
-    fleet.cloud_map.behave(behaviour);
+    let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
+    fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
     fleet.cloud_map.deny("DiscoverInstances");
     let ask =
         json!({ "action": "explain", "cluster": "blue", "namespace": "shop", "service": "web" });

@@ -3,15 +3,13 @@
 //! leads to the wanted state and the next one writes nothing.
 //!
 //! The rights are read from `template.yaml` (`iam`) and from the manifests in `deploy` (`rbac`): a right without a case
-//! fails a test, and so does a case without its right. `route_53` has the rights that Cloud Map uses in the caller's
-//! name, which are refused only in an operation. `play` takes a right away.
+//! fails a test, and so does a case without its right. `play` takes a right away.
 
 mod clusterset;
 mod iam;
 mod play;
 mod queue;
 mod rbac;
-mod route_53;
 mod settings;
 
 use std::collections::BTreeSet;

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use crate::fleet::{Fleet, web_of};
+use crate::fleet::Fleet;
 use crate::logged::invoke_logged;
+use crate::queue::failures;
 use testbed::ROLE_ARN;
 use testbed::function::event;
 use testbed::sqs::Failure;
@@ -30,9 +31,7 @@ fn of_key(right: &str) -> Failure {
 #[tokio::test]
 async fn run_that_may_not_send_syncs_all_by_itself_until_it_may() {
     for right in ["sqs:SendMessage", "kms:Decrypt", "kms:GenerateDataKey"] {
-        let (fleet, green) = Fleet::with_green().await;
-        fleet.web("web", "prod", &["10.0.1.1"]);
-        web_of(&green, "web", "prod", &["10.0.2.1"]);
+        let (fleet, _) = Fleet::web_in_both().await;
         let queue = fleet.sandbox.queue("own");
         if right.starts_with("kms:") {
             queue.allow(ROLE_ARN);
@@ -68,13 +67,12 @@ async fn message_that_may_not_be_postponed_returns_by_itself() {
 
     let naming = naming(&lines, "sqs:ChangeMessageVisibility");
     assert!(naming.len() == 1 && naming[0].contains("failed messages"), "{lines:#?}");
-    let failed = crate::queue::failures(&answer);
-    assert_eq!(failed, [messages[0].id.clone()], "it stays in the queue");
+    assert_eq!(failures(&answer), [messages[0].id.clone()], "it stays in the queue");
     queue.allow_consumer(ROLE_ARN);
     fleet.cluster.clear_faults();
     queue.pass(queue.until_next().expect("in flight"));
     let messages = queue.receive();
     let (answer, lines) = invoke_logged(&function, &queue.event(&messages)).await;
-    assert_eq!(crate::queue::failures(&answer), [""; 0], "{lines:#?}");
+    assert_eq!(failures(&answer), [""; 0], "{lines:#?}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }

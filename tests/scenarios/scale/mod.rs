@@ -33,43 +33,27 @@ const SMALL: Fleet = Fleet {
 /// With more than a hundred instances under each name, which are two pages.
 const SHARED: Fleet = Fleet { services: 4, endpoints: 26, names: Names::Shared, ..SMALL };
 
-/// Every round in a world has the calls of the formulas.
-async fn rounds_are_as_predicted(fleet: Fleet) {
-    let world = World::start(fleet).await;
-    for fan_out in [false, true] {
+/// With several pages of services.
+const PAGES: Fleet = Fleet { clusters: 2, services: 90, endpoints: 1, namespaces: 5, ..SMALL };
+
+#[tokio::test(start_paused = true)]
+async fn every_round_has_the_calls_of_the_formulas() {
+    for fleet in [SMALL, Fleet { accounts: 2, ..SMALL }, SHARED, PAGES] {
+        let world = World::start(fleet).await;
         for process in [Process::New, Process::Warm, Process::Recent] {
-            let round = Round { fan_out, process };
-            let (calls, of_accounts, of_clusters) = world.measure(round).await;
-            assert_eq!(calls, fleet.calls(round), "{round:?} of {fleet:?}");
-            for (account, calls) in of_accounts.iter().enumerate() {
-                let predicted = fleet.calls_to_account(account, round);
-                assert_eq!(*calls, predicted, "{round:?}, account {account} of {fleet:?}");
+            for fan_out in [false, true] {
+                let round = Round { fan_out, process };
+                let (calls, of_accounts, of_clusters) = world.measure(round).await;
+                assert_eq!(calls, fleet.calls(round), "{round:?} of {fleet:?}");
+                for (account, calls) in of_accounts.iter().enumerate() {
+                    let predicted = fleet.calls_to_account(account, round);
+                    assert_eq!(*calls, predicted, "{round:?}, account {account} of {fleet:?}");
+                }
+                let requests = vec![fleet.requests_to_cluster(); fleet.clusters];
+                assert_eq!(of_clusters, requests, "{round:?} of {fleet:?}");
             }
-            let requests = vec![fleet.requests_to_cluster(); fleet.clusters];
-            assert_eq!(of_clusters, requests, "{round:?} of {fleet:?}");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn rounds_over_names_of_each_cluster_have_the_calls_of_the_formulas() {
-    rounds_are_as_predicted(SMALL).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn rounds_over_two_accounts_have_the_calls_of_the_formulas() {
-    rounds_are_as_predicted(Fleet { accounts: 2, ..SMALL }).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn rounds_over_shared_names_have_the_calls_of_the_formulas() {
-    rounds_are_as_predicted(SHARED).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn rounds_with_several_pages_of_services_have_the_calls_of_the_formulas() {
-    let fleet = Fleet { clusters: 2, services: 90, endpoints: 1, namespaces: 5, ..SMALL };
-    rounds_are_as_predicted(fleet).await;
 }
 
 /// A round takes the time of the formulas, and little more; with `FAN_OUT` by this number of processes at once.
