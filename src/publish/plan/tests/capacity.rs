@@ -1,13 +1,15 @@
 //! A Cloud Map service at its limit: the registrations that get a place, the instances that they displace, and the
-//! lines about the rest.
+//! lines about the rest. And the largest number of instances, against the quotas.
 
 use insta::assert_snapshot;
 
 use super::health::{checked, registered};
-use super::world::{Kubernetes, World, foreign, of_other_cluster, ours, pod, pods, service, with};
+use super::world::{
+    Kubernetes, World, foreign, of_other_cluster, ours, own, pod, pods, service, with,
+};
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Health};
-use crate::publish::plan::{Policy, Rules, ServiceLimit};
+use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit};
 
 /// The changes of a sync under these limits.
 pub fn told(world: &World, service: usize) -> String {
@@ -183,4 +185,24 @@ fn instance_with_a_note_is_displaced_last() {
         let told = told(&world, 3);
         assert!(told.contains("rewrite http/web b: 10.0.0.5"), "{note}: {told}");
     }
+}
+
+#[test]
+fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
+    let world = World::of(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
+        .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
+        .http("cart", [])
+        .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
+        .dns("web", [("c", foreign("10.0.0.1"))]);
+    let peaks: Vec<(String, usize, usize, bool)> = world
+        .0
+        .peaks(&world.plan())
+        .into_iter()
+        .map(|Peak { of, count, quota, is_fixed }| (of, count, quota, is_fixed))
+        .collect();
+    let expected = [("http/web", 3, 1000, true), ("http", 5, 2000, false)];
+    assert_eq!(
+        peaks,
+        expected.map(|(of, count, quota, is_fixed)| (of.to_owned(), count, quota, is_fixed))
+    );
 }

@@ -1,17 +1,20 @@
 //! A Cloud Map namespace that takes no more instances: only a refused registration shows it, an exchange goes on, a
-//! renamed Service moves one for one, and everything else waits for the next run.
+//! renamed Service moves one for one, and everything else waits for the next run. How many of the instances under the
+//! old name of a renamed one give way to those under its new name in one pass, and which of them stay.
+
+use std::ops::RangeInclusive;
 
 use insta::assert_snapshot;
 
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
-use super::world::{World, key, named, own, pod, pods, service, tell};
-use crate::model::attributes::IPV4;
+use super::world::{World, key, named, ours, own, pod, pods, service, tell, with};
+use crate::model::attributes::{IPV4, POD};
 use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
-use crate::publish::plan::plan;
+use crate::publish::plan::{Change, plan};
 
 /// The plan of a run in which Cloud Map refused a registration in the namespace `http`.
-pub fn refused(world: &World) -> String {
+fn refused(world: &World) -> String {
     let mut world = world.clone();
     world.0.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
     tell(&plan(&world.observed(&Selection::Everything)))
@@ -115,4 +118,108 @@ fn the_former_holder_of_a_shared_refusal_keeps_what_waits_for_its_new_name() {
     let left: ServiceRef = named("shop/left");
     assert!(simulation.world.0.desired.services.contains_key(&left));
     assert_eq!(simulation.world.0.registry.services[&key("http/new")].held(), 0);
+}
+
+/// A renamed Service with so many instances under its old name, its pods up to this number, and the instances of these
+/// under its new name.
+fn renamed(old: u8, last: u8, new: &[u8]) -> World {
+    let instances = |all: &mut dyn Iterator<Item = u8>| {
+        Some(all.map(|last| (format!("i-{last}"), stands("web", last))).collect())
+    };
+    World::of(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
+        .http("old", [])
+        .with("http/old", |it| it.instances = instances(&mut (1..=old)))
+        .http("new", [])
+        .with("http/new", |it| it.instances = instances(&mut new.iter().copied()))
+}
+
+/// How many instances under old names go at once in a run in which Cloud Map refused so many registrations, and if the
+/// line about the new name says that the old one stays.
+fn gives_up(world: &World, refusals: u8) -> (usize, bool) {
+    let mut world = world.clone();
+    (0..refusals).for_each(|_| world.0.registry.capacity.refuse("ns-http", "full"));
+    let plan = plan(&world.observed(&Selection::Everything));
+    let goes = |it: &&Change| matches!(it, Change::Deregister { waits_for: None, place, .. } if place.key != key("http/new"));
+    let gone = plan.changes.values().flatten().filter(goes).count();
+    let old = plan.held_back.iter().any(|it| it.reason.to_string().contains("former name"));
+    (gone, old)
+}
+
+#[test]
+fn a_quarter_of_the_old_instances_goes_at_once_and_the_last_one_only_for_a_new_one() {
+    let cases = [
+        (renamed(1, 1, &[]), 1, (0, true)),
+        (renamed(2, 2, &[]), 1, (1, false)),
+        (renamed(4, 4, &[]), 1, (1, false)),
+        (renamed(5, 5, &[]), 1, (2, false)),
+        (renamed(9, 9, &[]), 1, (3, false)),
+        // The namespace refused a place that was freed.
+        (renamed(9, 9, &[]), 2, (0, true)),
+        (renamed(9, 9, &[1]), 2, (0, false)),
+        // One is registered under the new name.
+        (renamed(1, 2, &[1]), 1, (1, false)),
+        (renamed(9, 9, &[1, 2, 3]), 1, (3, false)),
+        // No more than are refused.
+        (renamed(9, 9, &[1, 2, 3, 4, 5, 6, 7, 8]), 1, (1, false)),
+        // The new name keeps the instance of one pod, and loses another one.
+        (renamed(1, 2, &[1, 8, 9]), 1, (0, false)),
+        (renamed(1, 3, &[1, 9]), 1, (1, false)),
+        // The place under the new name stays, for another pod.
+        (renamed(1, 2, &[9]), 1, (1, false)),
+    ];
+    for (index, (world, refusals, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(gives_up(&world, refusals), expected, "{index}");
+    }
+}
+
+#[test]
+fn instances_of_others_under_the_new_name_do_not_free_the_old_one() {
+    // Of a Service that shares the new name.
+    let mail = |address| service("shop/mail", "http/new").shared().ready([pod("two", address)]);
+    let of_mail = with(ours("shop/mail", "10.0.1.1"), POD, "two");
+    let world = renamed(1, 1, &[]).service(mail("10.0.1.1")).with("http/new", |it| {
+        it.instances.as_mut().expect("read").insert("m".into(), of_mail);
+    });
+    assert_eq!(gives_up(&world, 1), (0, true));
+    // The only one is displaced by the pod of the other Service, which has none.
+    let displaced = refused(&renamed(1, 1, &[9]).service(mail("10.0.1.2")));
+    assert_snapshot!(displaced, @r"
+    shop/mail: rewrite http/new i-9: 10.0.1.2 (pod two) in place of 10.0.0.9 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/old i-1: 10.0.0.1 (pod one): Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
+    ");
+}
+
+#[test]
+fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
+    let next = |name: &str| service(&format!("shop/next-{name}"), &format!("http/{name}"));
+    let instances = |range: RangeInclusive<u8>| {
+        Some(range.map(|last| (format!("i-{last}"), stands("web", last))).collect())
+    };
+    let web = pods("10.0.0", 1..=9);
+    let world = ["a", "b"].into_iter().fold(
+        World::of(service("shop/web", "http/new").ready(web)),
+        |world, name| {
+            let ready = [pod("two", "10.0.1.1")];
+            world.service(next(name).ready(ready)).http(name, [])
+        },
+    );
+    let world = world
+        .http("new", [])
+        .with("http/new", |it| it.instances = instances(1..=1))
+        .with("http/a", |it| it.instances = instances(2..=3))
+        .with("http/b", |it| it.instances = instances(4..=9));
+    assert_snapshot!(refused(&world), @r"
+    shop/next-a: deregister http/a i-2: 10.0.0.2 (pod one): Service shop/web asks for another name now
+    shop/next-a: deregister http/a i-3: 10.0.0.3 (pod one): Service shop/web asks for another name now; stays until Service shop/next-a has an instance under this name and every endpoint is registered under the new name of Service shop/web
+    shop/next-b: deregister http/b i-4: 10.0.0.4 (pod one): Service shop/web asks for another name now
+    shop/next-b: deregister http/b i-5: 10.0.0.5 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
+    shop/next-b: deregister http/b i-6: 10.0.0.6 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
+    shop/next-b: deregister http/b i-7: 10.0.0.7 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
+    shop/next-b: deregister http/b i-8: 10.0.0.8 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
+    shop/next-b: deregister http/b i-9: 10.0.0.9 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
+    ! shop/next-a http/a: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
+    ! shop/next-b http/b: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
+    ! shop/web http/new: 1 of 9 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
+    ");
 }

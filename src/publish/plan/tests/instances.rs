@@ -1,12 +1,16 @@
-//! The instance that stands for each endpoint, its rewritten attributes, and the attributes that are not touched.
+//! The instance that stands for each endpoint, its rewritten attributes, and the attributes that are not touched. And
+//! the attributes from annotations, with the limit of Cloud Map for the attributes of an instance.
 
 use insta::assert_snapshot;
 
 use super::simulation::{Course, Simulation};
 use super::world::{
-    A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
+    A, BOTH, HTTP, Kubernetes, SRV, World, foreign, of_other_cluster, ours, own, pod, service,
+    web_of, with, written,
 };
-use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
+use crate::model::attributes::{
+    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA,
+};
 use crate::model::{Attributes, Foreign, Selection, ServiceKind, ServiceRef};
 use crate::publish::plan::Change;
 
@@ -17,7 +21,7 @@ fn registered(instance: Attributes) -> World {
 }
 
 /// As the first release registers the pod of `registered`.
-pub fn right() -> Attributes {
+fn right() -> Attributes {
     with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one")
 }
 
@@ -252,4 +256,48 @@ fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
     let pods = ["10.0.0.1", "10.0.0.2"];
     let edited = web(&pods).http("web", [(&second, right()), ("z", right())]);
     assert!(gone(edited).is_empty(), "the second pod takes the one with its id");
+}
+
+/// `shop/web` with this number of attributes from annotations.
+fn annotated(count: usize) -> Kubernetes {
+    let mut web = service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]);
+    let attributes = (0..count).map(|index| (format!("key-{index:02}"), "x".to_owned()));
+    web.annotated.claims.as_mut().expect("they are right").attributes = attributes.collect();
+    web
+}
+
+#[test]
+fn attributes_of_annotations_are_registered_and_listed_in_a_mark() {
+    let plan = World::of(annotated(2)).http("web", []).plan();
+    let (_, attributes) = written(&plan, "http/web").pop_first().expect("one instance");
+    let found = ["key-00", "key-01", ANNOTATED].map(|key| attributes.get(key));
+    assert_eq!(found, [Some("x"), Some("x"), Some("key-00,key-01")]);
+}
+
+#[test]
+fn instance_with_more_attributes_than_cloud_map_takes_is_neither_registered_nor_rewritten() {
+    let new = World::of(annotated(40)).http("web", []);
+    assert_snapshot!(new.told(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+    let present = new.clone().http("web", [("a", right())]);
+    assert_snapshot!(present.told(), @"! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+}
+
+#[test]
+fn instance_that_keeps_old_attributes_lets_its_service_leave_its_former_name() {
+    let renamed = World::of(annotated(40)).http("web", [("a", right())]);
+    let renamed = renamed.http("old", [own("b", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(renamed.told(), @r"
+    shop/web: deregister http/old b: 10.0.0.1: Service shop/web asks for another name now
+    ! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)
+    ");
+}
+
+#[test]
+fn instance_that_keeps_the_marks_of_a_service_that_is_gone_stands_for_the_next_holder() {
+    let gone = [own("a", "shop/gone", "10.0.0.1"), own("b", "shop/gone", "10.0.0.2")];
+    let world = World::of(annotated(40)).http("web", gone);
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister http/web b: 10.0.0.2: Service shop/gone is gone, or no longer annotated and headless
+    ! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)
+    ");
 }

@@ -3,11 +3,8 @@
 use insta::assert_snapshot;
 
 use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
-use crate::model::{
-    CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, ServiceTags,
-    Tags,
-};
-use crate::publish::plan::{Change, Rules};
+use crate::model::{CloudMapService, Endpoint, RoutingPolicy, Selection, ServiceTags, Tags};
+use crate::publish::plan::Rules;
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
@@ -65,22 +62,6 @@ fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours(
     ! shop/young dns/web: Service shop/old shares the name, is older, and so decides: a TTL of 15 s; this one asks for a TTL of 90 s (SharedName)
     ");
     assert_snapshot!(told(None), @"! shop/young dns/web: Service shop/old shares the name, is older, and so decides: the TTL that the service has; this one asks for a TTL of 90 s (SharedName)");
-}
-
-#[test]
-fn an_update_says_again_what_it_would_delete() {
-    let check = HealthCheck { kind: "TCP".into(), path: None, threshold: Some(3) };
-    let world = with_ttl(bare("dns/web").ttl(15), tagged("cloud-map-sync"), &[60]);
-    let world = world.with("dns/web", |service| {
-        (service.description, service.health_check) = (Some("of ours".into()), Some(check.clone()));
-    });
-    let plan = world.plan();
-    let Some(Change::UpdateService { update, .. }) = plan.changes.values().flatten().next() else {
-        panic!("an update in {plan:?}");
-    };
-    assert_eq!(ServiceKind::Dns(update.records), A);
-    assert_eq!(update.description.as_deref(), Some("of ours"));
-    assert_eq!(update.health_check, Some(check));
 }
 
 #[test]
