@@ -463,10 +463,7 @@ mod tests {
         let count = directive["Metrics"].as_array().expect("a list").len();
         assert_eq!(count, OF_CLUSTER.len() - 7);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
-        assert_eq!(
-            (&cluster["function_name"], &cluster["cluster"]),
-            (&"sync".into(), &"blue".into())
-        );
+        assert_eq!([&cluster["function_name"], &cluster["cluster"]], ["sync", "blue"]);
         let counts = ["GoodFullSync", "Registered", "Foreign", "Failed"].map(|name| &cluster[name]);
         assert_eq!(counts, [1, 2, 3, 0]);
         let directive = &invocation["_aws"]["CloudWatchMetrics"][0];
@@ -507,18 +504,9 @@ mod tests {
             let [line] = written(&report).try_into().expect("one line");
             let names = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().expect("a list");
             let names: Vec<&str> = names.iter().filter_map(|it| it["Name"].as_str()).collect();
-            assert_eq!(
-                names,
-                [
-                    "GoodCleanup",
-                    "ClustersUnreadable",
-                    "Changes",
-                    "PlannedChanges",
-                    "Orphans",
-                    "Calls",
-                    "Throttles"
-                ]
-            );
+            let all =
+                "GoodCleanup ClustersUnreadable Changes PlannedChanges Orphans Calls Throttles";
+            assert_eq!(names.join(" "), all);
             assert_eq!(line["GoodCleanup"], expected, "{line}");
         }
     }
