@@ -41,7 +41,6 @@ impl World {
         web_of(&green, "web", "prod.local", &["10.0.2.1", "10.0.2.2"]);
         web_of(&green, "cart", "prod", &["10.0.2.3", "10.0.2.4"]);
         Box::pin(converged(&fleet)).await;
-        fleet.cloud_map.forget_calls();
         Self { fleet, green, arn }
     }
 
@@ -298,7 +297,6 @@ async fn moved() -> (Fleet, CloudMap, Value) {
     web_of(&green, "web", "prod", &["10.0.2.1", "10.0.2.2"]);
     converged(&fleet).await;
     let west = fleet.registry(WEST, ACCOUNT, &fleet.sandbox.cluster_arn("green"));
-    fleet.cloud_map.forget_calls();
     (fleet, west, json!(["blue", { "cluster": "green", "registryRegion": WEST }]))
 }
 

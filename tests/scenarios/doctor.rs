@@ -15,7 +15,6 @@ use testbed::function::invoke;
 pub async fn fleet() -> Fleet {
     let (fleet, _) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
     fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
-    fleet.cloud_map.forget_calls();
     fleet
 }
 

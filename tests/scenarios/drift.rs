@@ -40,7 +40,6 @@ impl Scene {
         let function = fleet.function_with(settings).await;
         converge(&fleet, &function).await;
         fleet.clock.advance(MINUTE);
-        fleet.cloud_map.forget_calls();
         Self { fleet, function }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::doctor::fleet;
 use crate::fleet::{Fleet, annotated, attributes, web_of};
-use crate::run::sync;
+use crate::run::{converged, sync};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
@@ -27,8 +27,7 @@ async fn each_endpoint_has_its_fate_and_discovery_is_asked() {
     fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
     fleet.ecs_service("web", "10.0.9.1");
     fleet.web("web", "prod.local", &["10.0.1.1"]);
-    sync(&fleet.function().await).await;
-    fleet.cloud_map.forget_calls();
+    converged(&fleet).await;
     let pods = [
         Pod::new("web-10-0-1-1", "10.0.1.1"),
         Pod::new("b", "10.0.1.2"),
@@ -119,8 +118,7 @@ async fn shared_name() -> Fleet {
     fleet.put(&service, "by-hand", &attributes(&[("AWS_INSTANCE_IPV4", "10.0.8.1")]));
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     web_of(&green, "web", "prod.local", &["10.0.2.1"]);
-    sync(&fleet.function().await).await;
-    fleet.cloud_map.forget_calls();
+    converged(&fleet).await;
     fleet
 }
 
@@ -181,8 +179,7 @@ async fn status_of_what_was_created_has_empty_services_with_our_tag() {
     for name in ["web", "cart"] {
         fleet.cluster.delete_service("shop", name);
     }
-    sync(&fleet.function().await).await;
-    fleet.cloud_map.forget_calls();
+    converged(&fleet).await;
 
     let created = status(&fleet, json!({"action": "status", "created": true})).await;
 

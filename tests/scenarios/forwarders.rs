@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 
 use testbed::function;
 
-/// Every document of a file in `deploy/forwarders/`.
-fn documents(file: &str) -> Vec<Value> {
+/// The list of the documents of a file in `deploy/forwarders/`.
+fn documents(file: &str) -> Value {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("deploy/forwarders").join(file);
     let text = std::fs::read_to_string(&path).expect(file);
-    serde_saphyr::from_multiple(&text).expect(file)
+    serde_saphyr::from_multiple::<Value>(&text).expect(file).into()
 }
 
-fn of_kind<'a>(documents: &'a [Value], kind: &str) -> &'a Value {
-    documents.iter().find(|document| document["kind"] == kind).expect(kind)
+fn find<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
+    list.as_array().and_then(|list| list.iter().find(|it| it[field] == value)).expect(value)
 }
 
 /// The only record of a recorded batch, and its body.
@@ -47,7 +47,7 @@ fn matches(pattern: &Value, text: &Value) -> bool {
 #[test]
 fn event_exporter_routes_its_recorded_event_to_the_queue_with_the_clusters_name() {
     let documents = documents("kubernetes-event-exporter.yaml");
-    let configuration = &of_kind(&documents, "ConfigMap")["data"]["config.yaml"];
+    let configuration = &find(&documents, "kind", "ConfigMap")["data"]["config.yaml"];
     let configuration: Value =
         serde_saphyr::from_str(configuration.as_str().expect("text")).expect("YAML");
     let (record, body) = recorded("sqs-kubernetes-event-exporter");
@@ -68,9 +68,9 @@ fn event_exporter_routes_its_recorded_event_to_the_queue_with_the_clusters_name(
 #[test]
 fn knative_puts_its_recorded_event_into_the_queue_whole_with_the_cluster_beside_the_reference() {
     let documents = documents("knative.yaml");
-    let source = &of_kind(&documents, "ApiServerSource")["spec"];
-    let transform = of_kind(&documents, "EventTransform");
-    let sink = of_kind(&documents, "IntegrationSink");
+    let source = &find(&documents, "kind", "ApiServerSource")["spec"];
+    let transform = find(&documents, "kind", "EventTransform");
+    let sink = find(&documents, "kind", "IntegrationSink");
     let (record, body) = recorded("sqs-knative-reference");
 
     assert_eq!(source["mode"], "Reference");
@@ -93,8 +93,8 @@ fn knative_puts_its_recorded_event_into_the_queue_whole_with_the_cluster_beside_
 #[test]
 fn argo_events_invokes_the_function_for_the_service_of_its_recorded_events() {
     let documents = documents("argo-events.yaml");
-    let source = &of_kind(&documents, "EventSource")["spec"]["resource"];
-    let sensor = &of_kind(&documents, "Sensor")["spec"];
+    let source = &find(&documents, "kind", "EventSource")["spec"]["resource"];
+    let sensor = &find(&documents, "kind", "Sensor")["spec"];
     let on_the_bus = recorded("sqs-argo-events").1["data_base64"].clone();
     let slice = decode(on_the_bus.as_str().expect("base64"));
     let service = recorded("sqs-argo-events-data").1;
@@ -121,10 +121,6 @@ fn decode(text: &str) -> Value {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
     serde_json::from_slice(&bytes).expect("JSON")
-}
-
-fn find<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
-    list.as_array().and_then(|list| list.iter().find(|it| it[field] == value)).expect(value)
 }
 
 /// The payload that a sensor constructs: for each `dest` the value at the data's `dataKey`, a path

@@ -284,7 +284,6 @@ async fn instance_with_the_note_stays_if_the_others_could_not_go() {
 async fn loss_is_remembered_once_on_an_instance_that_is_held() {
     let shops = Shops::start_in_services_of_others().await;
     shops.delete_all();
-    shops.fleet.cloud_map.forget_calls();
 
     holds(&sync(&shops.function).await);
 
@@ -301,7 +300,6 @@ async fn loss_is_remembered_on_a_service_of_ours_if_no_instance_has_room() {
     let mut shops = Shops::start().await;
     shops.fill();
     shops.delete_all();
-    shops.fleet.cloud_map.forget_calls();
 
     holds(&sync(&shops.function).await);
 

@@ -95,7 +95,6 @@ async fn report_that_takes_its_time_is_not_repeated_and_can_be_taken_back() {
     assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"], "it is yet to show");
 
     pods(&fleet, &[ready, ready]);
-    fleet.cloud_map.forget_calls();
     sync(&function).await;
     assert_eq!(writes(&fleet), [format!("{REPORT} web")], "what is coming is taken back");
     settled(&fleet, &function).await;
@@ -126,6 +125,7 @@ async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want
     fleet.service(web(&[]));
     pods(&fleet, &[ready, ready, ready, ready, Pod::not_ready]);
     let function = converged(&fleet).await;
+    sync(&function).await;
     assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 3, "three pages of one service");
     fleet.cloud_map.forget_calls();
     sync_service(&function, "plain").await;
@@ -139,7 +139,6 @@ async fn health_is_not_reported_again_by_a_removal_or_a_message() {
     pods(&fleet, &[Pod::not_ready, ready]);
     converge(&fleet, &function).await;
     pods(&fleet, &[Pod::not_ready]);
-    fleet.cloud_map.forget_calls();
     let report = sync(&function).await;
     assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{report}");
     let report = sync_service(&fleet.function().await, "web").await;
@@ -154,7 +153,6 @@ async fn health_that_another_process_has_reported_by_the_second_look_is_not_repo
     let other = fleet.function().await;
     let slow = FaultKind::Late(Duration::from_secs(3));
     fleet.cloud_map.inject(Fault::on("RegisterInstance", slow));
-    fleet.cloud_map.forget_calls();
     pods(&fleet, &[ready, Pod::terminating, ready]);
     let (report, ()) = tokio::join!(sync(&function), async {
         fleet.called("RegisterInstance").await;
@@ -169,7 +167,6 @@ async fn health_that_another_process_has_reported_by_the_second_look_is_not_repo
 async fn health_is_reported_after_new_pods_are_registered_and_before_old_ones_go() {
     let (fleet, function) = registered(&[]).await;
     pods(&fleet, &[Pod::not_ready, Pod::terminating, ready]);
-    fleet.cloud_map.forget_calls();
     let report = sync(&function).await;
     let made = ["RegisterInstance", REPORT, "DeregisterInstance"];
     assert_eq!(writes(&fleet), made.map(|operation| format!("{operation} web")), "{report}");

@@ -81,7 +81,6 @@ async fn all_pods_of_a_full_namespace_are_replaced_by_one_full_sync() {
     for index in 0..8 {
         give(&fleet, &format!("s{index}"), 200 + 5 * index, 5);
     }
-    fleet.cloud_map.forget_calls();
     let report = sync(&function).await;
 
     assert!(report.ok && report.clusters[0].guard.is_none(), "{report}");
@@ -97,7 +96,6 @@ async fn all_pods_of_a_full_namespace_are_replaced_by_one_full_sync() {
 async fn message_in_a_full_namespace_replaces_the_pods_of_its_service() {
     let (fleet, function) = full_namespace().await;
     give(&fleet, "s3", 200, 5);
-    fleet.cloud_map.forget_calls();
     let report = sync_service(&function, "s3").await;
 
     assert!(report.ok && held_back(&report).is_empty(), "{report}");
@@ -263,7 +261,6 @@ async fn instances_are_read_while_the_lists_of_services_still_go_on() {
     converge(&fleet, &fleet.function_with(&[("QUOTA_SHARE", "1000")]).await).await;
     // The lists take 15 s, the instances 5 s.
     fleet.cloud_map.behave(Behaviour { page_limit: 50, ..like_the_real_one() });
-    fleet.cloud_map.forget_calls();
     let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
 
     let report = sync_at_the_rates(&fleet, &function).await;

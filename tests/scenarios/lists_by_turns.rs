@@ -24,7 +24,6 @@ const FIRST: usize = 2;
 async fn large() -> Fleet {
     let fleet = read_budget::large().await;
     fleet.cloud_map.adjust(|it| it.page_limit = PAGE);
-    fleet.cloud_map.forget_calls();
     fleet
 }
 

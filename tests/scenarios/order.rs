@@ -14,7 +14,6 @@ use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
 #[tokio::test]
 async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
     let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1", "10.0.1.2"]).await;
-    fleet.cloud_map.forget_calls();
     // While the new pod is being registered the old one comes back.
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("RegisterInstance", slow));
@@ -58,7 +57,6 @@ async fn registered() -> Fleet {
     let legacy = fleet.dns_service("legacy", &[RecordType::A]);
     fleet.put(&legacy, "left", &fleet.ours("web", "10.0.1.1"));
     fleet.ecs_task(&legacy, "0123456789abcdef0123456789abcdef", "10.0.9.1");
-    fleet.cloud_map.forget_calls();
     fleet
 }
 

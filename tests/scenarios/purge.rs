@@ -20,7 +20,6 @@ async fn shared_name() -> (Fleet, Function) {
     fleet.web("cart", "prod", &["10.0.1.3"]);
     web_of(&green, "web", "prod.local", &["10.0.2.1"]);
     let function = converged(&fleet).await;
-    fleet.cloud_map.forget_calls();
     (fleet, function)
 }
 

@@ -280,7 +280,6 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
     let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.9.1"]).await;
     fleet.web("web", "prod", &refs(&ips("10.0.1", 0..200)));
     slow_registrations(&fleet);
-    fleet.cloud_map.forget_calls();
 
     let deadline = Deadline::after(SIX_SECONDS);
     let payload = json!({ "action": "sync" });

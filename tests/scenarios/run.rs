@@ -50,18 +50,19 @@ pub async fn converged(fleet: &Fleet) -> Function {
     function
 }
 
-/// A full sync in which nothing fails; the one after it finds nothing to write.
+/// A full sync in which nothing fails; the one after it finds nothing to write. See [`settled`].
 pub async fn converge(fleet: &Fleet, function: &Function) -> Report {
     let report = synced(function).await;
     settled(fleet, function).await;
     report
 }
 
-/// One more full sync writes nothing.
+/// One more full sync writes nothing. From here on the calls to Cloud Map are counted anew.
 pub async fn settled(fleet: &Fleet, function: &Function) {
     fleet.cloud_map.forget_calls();
     let report = sync(function).await;
     assert_eq!(fleet.cloud_map.writes(), 0, "{report}");
+    fleet.cloud_map.forget_calls();
 }
 
 /// The report of a direct invocation.

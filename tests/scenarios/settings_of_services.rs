@@ -21,7 +21,6 @@ use testbed::kubernetes::Pod;
 async fn drifted(ttl: &str) -> Fleet {
     let (fleet, _) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "ttl", ttl);
-    fleet.cloud_map.forget_calls();
     fleet
 }
 
@@ -114,7 +113,6 @@ fn make_again(fleet: &Fleet, web: &str, record: RecordType) {
 async fn registration_in_a_service_that_is_gone_meanwhile_fails_and_the_next_sync_mends_it() {
     let (fleet, function, web) = in_step().await;
     fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
-    fleet.cloud_map.forget_calls();
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListInstances", slow));
     let other = async {
@@ -191,7 +189,6 @@ async fn unready_pod_is_not_registered_in_a_service_that_came_back_without_the_c
     fleet.cloud_map.remove_service(&web);
     assert_eq!(fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http), web, "its old id");
     health::pods(&fleet, &[health::ready, Pod::not_ready, Pod::not_ready]);
-    fleet.cloud_map.forget_calls();
 
     let report = sync(&function).await;
 
@@ -210,7 +207,6 @@ async fn with_one_gone() -> Fleet {
     fleet.web("gone", "prod", &["10.0.3.1"]);
     converged(&fleet).await;
     fleet.cluster.delete_service("shop", "gone");
-    fleet.cloud_map.forget_calls();
     fleet
 }
 
@@ -252,7 +248,6 @@ async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_se
     let in_use = FaultKind::Error(400, "ResourceInUse", "Service contains registered instances");
     fleet.cloud_map.inject(Fault::on("DeleteService", in_use).service(&gone));
     let function = deleting(&fleet).await;
-    fleet.cloud_map.forget_calls();
     let other = async {
         while fleet.cloud_map.count("DeleteService") == 0 {
             sleep(Duration::from_millis(10)).await;
@@ -305,7 +300,6 @@ async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_ca
     converge(&fleet, &fleet.function().await).await;
     let gone = fleet.cloud_map.service_id("prod", "gone");
     let function = deleting(&fleet).await;
-    fleet.cloud_map.forget_calls();
     // The list of services still says that it is empty.
     let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListTagsForResource", slow));

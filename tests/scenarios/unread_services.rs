@@ -72,7 +72,6 @@ async fn service_that_may_never_be_read_and_is_not_ours_is_one_line_and_no_failu
     let report = converge(&fleet, &function).await;
 
     assert_eq!((report.counts.failed, held_back(&report).len()), (0, 0), "{report}");
-    fleet.cloud_map.forget_calls();
     sync(&function).await;
     assert_eq!(fleet.cloud_map.count("ListTagsForResource"), 0, "it was asked for once");
     let text = report.to_string();
@@ -148,7 +147,6 @@ async fn list_without_its_member_is_no_empty_list() {
         let operation = format!("List{member}");
         let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
         fleet.pods("web", &["10.0.1.2"]);
-        fleet.cloud_map.forget_calls();
         fleet.cloud_map.inject(Fault::on(&operation, FaultKind::Empty).always());
 
         let report = sync(&fleet.function().await).await;
@@ -226,7 +224,6 @@ async fn changed_world() -> (Fleet, Function) {
     let function = converged(&fleet).await;
     fleet.pods("web", &["10.0.1.2"]);
     fleet.pods("cart", &["10.0.2.2"]);
-    fleet.cloud_map.forget_calls();
     (fleet, function)
 }
 
