@@ -188,6 +188,15 @@ impl Fleet {
         values
     }
 
+    /// Every Cloud Map service, with the name of its namespace.
+    pub fn all_services(&self) -> Vec<(String, ServiceView)> {
+        let namespaces = self.cloud_map.namespaces().into_iter();
+        let services = namespaces.flat_map(|(id, name)| {
+            self.cloud_map.services(&id).into_iter().map(move |it| (name.clone(), it))
+        });
+        services.collect()
+    }
+
     /// A Cloud Map service as it is.
     pub fn view(&self, namespace: &str, service: &str) -> ServiceView {
         let id = self.cloud_map.find_namespace(namespace).expect("the namespace");
@@ -251,6 +260,22 @@ impl Fleet {
             attributes.extend((own..30).map(|index| (format!("by-hand-{index}"), "x".to_owned())));
             self.put(&id, &instance, &attributes);
         }
+    }
+
+    /// From now on an adoption may take the instances of these services with such ids and attributes.
+    pub fn allow_adoption_in(
+        &self,
+        services: &[String],
+        is_allowed: impl Fn(&str, &Attributes) -> bool,
+    ) {
+        let of_service = |service: &String| {
+            let all = self.cloud_map.instances(service).into_iter();
+            let allowed = all.filter(|(id, attributes)| is_allowed(id, attributes));
+            allowed.map(|(id, _)| (service.clone(), id)).collect::<Vec<_>>()
+        };
+        let allowed: Vec<(String, String)> = services.iter().flat_map(of_service).collect();
+        let allowed = allowed.iter().map(|(service, id)| (service.as_str(), id.as_str()));
+        self.cloud_map.allow_adoption(&allowed.collect::<Vec<_>>());
     }
 
     /// Puts an instance into a service, or another in its place, without the function.

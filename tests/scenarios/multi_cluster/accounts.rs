@@ -7,10 +7,11 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use super::{
-    LATER, exported, exported_at, imported, imported_from, join, pods, slices, web, writes,
+    LATER, exported, exported_at, imported, imported_from, join, pods, serving, slices, web, writes,
 };
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OWNER, READER};
 use crate::run::synced;
+use testbed::clock::StandInClock;
 use testbed::cloud_map::{Call, NamespaceKind};
 use testbed::kubernetes::KubernetesServer;
 use testbed::{ACCOUNT, REGION, ROLE_ARN};
@@ -28,8 +29,8 @@ impl Apart {
         let fleet = Fleet::start().await;
         let (far, arn) = fleet.far(None).await;
         let blue = fleet.cluster.clone();
-        join(&blue, "blue");
-        join(&far, "far");
+        join(&blue, "blue", &["shop"]);
+        join(&far, "far", &["shop"]);
         exported(&blue, web(), &["10.0.0.1"]);
         exported_at(&far, web(), &["10.8.0.1"], LATER);
         Self { fleet, blue, far, arn }
@@ -43,11 +44,7 @@ impl Apart {
     }
 
     async fn function(&self, clusters: &Value, settings: &[(&str, &str)]) -> Function {
-        let clusters = clusters.to_string();
-        let own =
-            [("CLUSTERS", &*clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-        // Of two values of a setting the first counts.
-        self.fleet.function_with(&[settings, &own[..]].concat()).await
+        serving(&self.fleet, &StandInClock::new(), &clusters.to_string(), settings).await
     }
 
     /// Both import the endpoints of both.
@@ -77,10 +74,6 @@ impl Apart {
     }
 }
 
-async fn converge(function: &Function) {
-    synced(function).await;
-}
-
 #[tokio::test]
 async fn clusters_of_two_accounts_and_regions_share_the_registry_of_a_third_by_role() {
     let apart = Apart::start().await;
@@ -93,13 +86,10 @@ async fn clusters_of_two_accounts_and_regions_share_the_registry_of_a_third_by_r
     blue["cluster"] = json!("blue");
     let function = apart.function(&json!([blue, apart.entry(&fields)]), &[]).await;
 
-    converge(&function).await;
+    synced(&function).await;
 
     apart.assert_joined();
-    assert!(
-        apart.fleet.cloud_map.calls().is_empty(),
-        "the function's own Cloud Map has nothing of it"
-    );
+    assert_eq!(apart.fleet.cloud_map.calls(), [], "the function's own Cloud Map has nothing of it");
     let of = |name: &str| {
         let id = registry.find_namespace(name).expect("created there");
         let services = registry.services(&id).into_iter();
@@ -111,7 +101,7 @@ async fn clusters_of_two_accounts_and_regions_share_the_registry_of_a_third_by_r
     assert_eq!((Apart::zones(&apart.blue), Apart::zones(&apart.far)), (own("blue"), own("far")));
     apart.forget();
     registry.forget_calls();
-    converge(&function).await;
+    synced(&function).await;
     let calls: Vec<_> = registry.calls().into_iter().filter(Call::is_write).collect();
     assert_eq!((calls, apart.writes()), (vec![], vec![]));
 }
@@ -128,29 +118,29 @@ async fn functions_that_know_nothing_of_each_other_join_their_clusters_in_one_re
     let other = apart.function(&other, &[("OWNER_ID", "team-far")]).await;
     cloud_map.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue")]);
 
-    converge(&one).await;
+    synced(&one).await;
     assert!(apart.far.requests().is_empty(), "a function reads its own clusters alone");
     // What the other function writes is its own, and the stand-in watches over one owner at a time.
     cloud_map.watch_over("team-far", &[&apart.arn]);
-    converge(&other).await;
+    synced(&other).await;
     assert_eq!(imported_from(&apart.far, "web").len(), 2, "the second sees the first at once");
     cloud_map.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue")]);
-    converge(&one).await;
+    synced(&one).await;
 
     apart.assert_joined();
     apart.forget();
-    converge(&one).await;
-    converge(&other).await;
+    synced(&one).await;
+    synced(&other).await;
     assert_eq!((cloud_map.writes(), apart.writes()), (0, vec![]));
 
     // A pod goes and an export ends in the one, and the other follows by Cloud Map alone.
     pods(&apart.blue, "web", &["10.0.0.2"]);
-    converge(&one).await;
-    converge(&other).await;
+    synced(&one).await;
+    synced(&other).await;
     assert_eq!(imported(&apart.far, "web"), "blue 10.0.0.2:8080, far 10.8.0.1:8080");
     apart.blue.unexport("shop", "web");
-    converge(&one).await;
-    converge(&other).await;
+    synced(&one).await;
+    synced(&other).await;
     for cluster in [&apart.blue, &apart.far] {
         assert_eq!(imported(cluster, "web"), "far 10.8.0.1:8080");
     }
@@ -173,14 +163,14 @@ async fn namespaces_that_another_account_shares_hold_a_clusterset() {
     let entries = json!([blue, apart.entry(&fields)]);
     let function = apart.function(&entries, &[]).await;
 
-    converge(&function).await;
+    synced(&function).await;
 
     apart.assert_joined();
     apart.forget();
-    converge(&function).await;
+    synced(&function).await;
     // A new process has never seen them, and one that only imports claims nothing there.
-    converge(&apart.function(&entries, &[]).await).await;
-    converge(&apart.function(&entries, &[("MULTI_CLUSTER", "import")]).await).await;
+    synced(&apart.function(&entries, &[]).await).await;
+    synced(&apart.function(&entries, &[("MULTI_CLUSTER", "import")]).await).await;
     assert_eq!((cloud_map.writes(), apart.writes()), (0, vec![]));
     apart.assert_joined();
 }

@@ -1,18 +1,19 @@
-//! Records that cannot be used, and a Cloud Map of another account or read in part: nothing that rests on it leaves an
-//! import.
+//! Records that cannot be used, and a Cloud Map of another account, read in part, or that does not answer: nothing that
+//! rests on it leaves an import, and while Cloud Map does not answer, the clusters of the function follow each other.
+
+use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
+use super::guard::{count, guard};
 use super::{
-    CREATED, Members, condition, exported, forget_what_is_ahead, imported, in_full, obstacles,
-    part, pods, service, web, writes,
+    CLUSTER_ID, CLUSTERSET, CREATED, LATER, Members, RECORD, condition, exported, exported_at,
+    forget_what_is_ahead, held_back, imported, in_full, obstacles, part, pods, service, web,
+    writes,
 };
 use crate::run::{report, sync, sync_of, synced};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
-
-/// The record of `shop/web`.
-const RECORD: &str = "export-7cb0d844a658ca77f191";
 
 /// blue exports `web` with two pods, and `cart`. The function serves green alone and knows blue from Cloud Map.
 async fn known_from_cloud_map() -> (Members, Function) {
@@ -34,40 +35,33 @@ impl Members {
         }
         let (id, mut instance) = self.fleet.instance("shop", "cart");
         instance.insert("AWS_INSTANCE_IPV4".to_owned(), "10.0.0.4".to_owned());
-        self.register(&self.place("cart"), &id, &instance);
+        self.fleet.put(&self.place("cart"), &id, &instance);
     }
 }
 
 #[tokio::test]
 async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_reported() {
+    let later = "a later release wrote it (schema 2, and this release reads 1)";
     for (key, value, told) in [
-        (
-            "cloud-map-sync/export",
-            "{\"created\":",
-            "its JSON is invalid: created: EOF while parsing",
-        ),
-        (
-            "cloud-map-sync/schema",
-            "2",
-            "a later release wrote it (schema 2, and this release reads 1)",
-        ),
-        ("cloud-map-sync/service", "a_b", "its marks name no Service of Kubernetes"),
+        ("export", "{\"created\":", "its JSON is invalid: created: EOF while parsing"),
+        ("schema", "2", later),
+        ("service", "a_b", "its marks name no Service of Kubernetes"),
     ] {
         let (members, green_alone) = known_from_cloud_map().await;
         members.blue_changes();
         let records = members.fleet.cloud_map.service_id("clusterset.shop-set", "blue");
         let mut record = members.fleet.instances("clusterset.shop-set", "blue")[RECORD].clone();
-        record.insert(key.to_owned(), value.to_owned());
-        members.register(&records, RECORD, &record);
+        record.insert(format!("cloud-map-sync/{key}"), value.to_owned());
+        members.fleet.put(&records, RECORD, &record);
 
         let report = sync(&green_alone).await;
 
         assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE, "{}", in_full(&report));
         assert_eq!(imported(&members.green, "cart"), "blue 10.0.0.4:8080");
-        let lines = &part(&report, "green").held_back;
-        let [line] = lines.as_slice() else { panic!("{}", in_full(&report)) };
-        assert_eq!((line.reason.as_ref(), line.service.name.as_str()), ("UnusableRecord", "web"));
-        assert!(line.detail.contains(told), "{}", line.detail);
+        let [("web", "UnusableRecord", detail)] = held_back(&report, "green")[..] else {
+            panic!("{}", in_full(&report))
+        };
+        assert!(detail.contains(told), "{detail}");
         // Its own function writes the record anew.
         members.converge().await;
     }
@@ -76,21 +70,18 @@ async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_repo
 #[tokio::test]
 async fn records_and_names_that_no_kubernetes_object_can_have_are_reported_or_of_no_member() {
     let (members, green_alone) = known_from_cloud_map().await;
-    let namespace = members.fleet.cloud_map.find_namespace("clusterset.shop-set").expect("made");
-    let http = testbed::cloud_map::ServiceKind::Http;
-    let other = members.fleet.cloud_map.service(&namespace, "Not_An_Id", http);
+    let other = members.fleet.cloud_map.ensure_service("clusterset.shop-set", "Not_An_Id");
     let records = members.fleet.instances("clusterset.shop-set", "blue");
     for (id, record) in &records {
-        members.register(&other, id, record);
+        members.fleet.put(&other, id, record);
     }
     members.of_amber("a_b", "10.2.0.1");
 
     let report = synced(&green_alone).await;
 
     assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE);
-    let lines = &part(&report, "green").held_back;
-    let lines: Vec<_> = lines.iter().map(|it| (&*it.reason, &*it.service.name)).collect();
-    assert_eq!(lines, [("ImpossibleName", "a_b")]);
+    let held_back = held_back(&report, "green");
+    assert!(matches!(held_back[..], [("a_b", "ImpossibleName", _)]), "{held_back:?}");
     let stranger = "clusterset.shop-set/Not_An_Id is among the records of clusters, and its name is no cluster id";
     let warnings = &report.clusters[0].warnings;
     assert!(warnings.iter().any(|it| it.starts_with(stranger)), "{}", in_full(&report));
@@ -137,7 +128,8 @@ async fn emptied_cloud_map_takes_nothing_out_of_the_imports_and_gets_nothing() {
 #[tokio::test]
 async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
     for place in ["clusterset.shop-set/blue", "shop/web"] {
-        for after in [0, 1] {
+        let denied = FaultKind::AccessDenied;
+        for (kind, after) in [(denied.clone(), 0), (denied, 1), (FaultKind::ExpiredToken, 0)] {
             let (members, green_alone) = known_from_cloud_map().await;
             pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2", "10.0.0.5"]);
             members.converge().await;
@@ -145,7 +137,7 @@ async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
             let (namespace, name) = place.split_once('/').expect("a place");
             members.fleet.cloud_map.adjust(|it| it.page_limit = 1);
             let service = members.fleet.cloud_map.service_id(namespace, name);
-            let cut = Fault::on("ListInstances", FaultKind::AccessDenied).service(&service);
+            let cut = Fault::on("ListInstances", kind).service(&service);
             members.fleet.cloud_map.inject(cut.after(after).always());
             // Two are left, on two pages.
             let last = members.fleet.instances("shop", "web").into_keys().next_back();
@@ -154,10 +146,13 @@ async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
 
             let report = sync(&green_alone).await;
 
+            assert!(!report.ok, "{place} {after}: {}", in_full(&report));
+            assert_eq!(obstacles(&report, "green"), ["Unreadable"], "{}", in_full(&report));
             assert_eq!(imported(&members.green, "web"), before, "{}", in_full(&report));
             assert_eq!(imported(&members.green, "cart"), "blue 10.0.0.3:8080");
             assert_eq!(writes(&members.green), [""; 0]);
             members.fleet.cloud_map.heal();
+            assert!(sync(&green_alone).await.ok, "{place} {after}");
             pods(&members.blue, "web", &["10.0.0.1"]);
             members.converge().await;
             assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
@@ -221,4 +216,125 @@ async fn export_that_is_imported_as_it_was_before_is_ready_and_says_so() {
     assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
     members.fleet.cloud_map.heal();
     members.converge().await;
+}
+
+impl Members {
+    /// blue, green and amber export `web`, and blue alone `cart`.
+    async fn exporting() -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"]);
+        exported_at(&members.green, web(), &["10.1.0.1"], LATER);
+        exported(&members.blue, service("cart"), &["10.0.0.7"]);
+        members.amber("web", &["10.2.0.1"]);
+        members.converge().await;
+        members
+    }
+
+    fn no_answers(&self) {
+        for operation in ["ListNamespaces", "ListServices", "ListInstances", "GetInstance"] {
+            self.fleet.cloud_map.deny(operation);
+        }
+        self.fleet.cloud_map.forget_calls();
+    }
+
+    /// A run beside which Cloud Map does not answer, in a new process.
+    async fn away(&self, scope: &serde_json::Value) -> cloud_map_sync::report::Report {
+        report(&self.serving("blue,green", &[]).await, scope).await
+    }
+}
+
+#[tokio::test]
+async fn served_clusters_follow_each_other_and_all_else_stays() {
+    for scope in [json!({ "action": "sync" }), sync_of("blue", "web")] {
+        let members = Members::exporting().await;
+        members.no_answers();
+        pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
+
+        let report = members.away(&scope).await;
+
+        assert!(!report.ok, "{}", in_full(&report));
+        assert_eq!(part(&report, "blue").obstacles[0].reason, "Unreadable");
+        let web = "amber 10.2.0.1:8080, blue 10.0.0.2:8080 10.0.0.3:8080, green 10.1.0.1:8080";
+        members.assert_imported("web", web, &in_full(&report));
+        assert_eq!(members.fleet.cloud_map.writes(), 0);
+        members.forget();
+        let again = members.away(&scope).await;
+        members.assert_nothing_written(&in_full(&again));
+        members.fleet.cloud_map.heal();
+        members.converge().await;
+    }
+}
+
+#[tokio::test]
+async fn import_does_not_end_and_keeps_type_and_properties_of_members_that_were_not_read() {
+    let members = Members::exporting().await;
+    members.no_answers();
+    members.blue.unexport("shop", "cart");
+    members.blue.unexport("shop", "web");
+    let specs = || {
+        let imports = members.green.objects("serviceimports", "shop").into_iter();
+        imports.map(|import| import["spec"].clone()).collect::<Vec<_>>()
+    };
+    let before = specs();
+
+    let report = members.away(&json!({ "action": "sync" })).await;
+
+    members.assert_imported("cart", "blue 10.0.0.7:8080", &in_full(&report));
+    let web = "amber 10.2.0.1:8080, green 10.1.0.1:8080";
+    members.assert_imported("web", web, &in_full(&report));
+    assert_eq!(specs(), before);
+    members.fleet.cloud_map.heal();
+    members.converge().await;
+    assert!(imported(&members.green, "cart").is_empty());
+}
+
+#[tokio::test]
+async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
+    let members = Members::with_sixteen_pods().await;
+    members.no_answers();
+    for name in ["api", "cart"] {
+        pods(&members.blue, name, &[]);
+    }
+
+    for _ in 0..2 {
+        let report = members.away(&json!({ "action": "sync" })).await;
+
+        let guard = guard(&report, "green");
+        assert!(guard.state.holds() && guard.first_seen.is_none(), "{guard:?}");
+        assert_eq!(count(&members.green, "api"), 8, "{}", in_full(&report));
+        members.clock.advance(Duration::from_mins(20));
+    }
+}
+
+#[tokio::test]
+async fn cluster_that_was_no_member_before_exports_and_imports_nothing() {
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    assert!(sync(&members.serving("blue", &[]).await).await.ok);
+    members.no_answers();
+    exported_at(&members.green, web(), &["10.1.0.1"], LATER);
+
+    let report = members.away(&json!({ "action": "sync" })).await;
+
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
+    assert!(imported(&members.green, "web").is_empty(), "{}", in_full(&report));
+}
+
+#[tokio::test]
+async fn two_clusters_with_one_id_are_not_followed() {
+    // A function that serves one of them does not know of the other.
+    let scopes = || [json!({ "action": "sync" }), sync_of("green", "web")];
+    let all = ["blue,green", "green"].map(|it| scopes().map(|scope| (it, scope)));
+    for (served, scope) in all.concat() {
+        let members = Members::exporting().await;
+        members.no_answers();
+        members.green.cluster_property(CLUSTER_ID, "blue");
+        members.green.cluster_property("clusterset.k8s.io", CLUSTERSET);
+        pods(&members.blue, "web", &["10.0.0.3"]);
+        pods(&members.green, "web", &["10.1.0.3"]);
+
+        report(&members.serving(served, &[]).await, &scope).await;
+
+        let web = "amber 10.2.0.1:8080, blue 10.0.0.1:8080 10.0.0.2:8080, green 10.1.0.1:8080";
+        members.assert_imported("web", web, &format!("{served}: {scope}"));
+    }
 }

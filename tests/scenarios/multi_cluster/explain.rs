@@ -4,14 +4,18 @@ use cloud_map_sync::actions::explain::Explanation;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CREATED, LATER, Members, Said, exported, exported_at, pods, web};
-use crate::fleet::{annotated, ips, refs};
+use super::{
+    CLUSTER_ID, CREATED, LATER, Members, Said, exported, exported_at, foreign_import, web,
+};
+use crate::fleet::{ips, refs};
 use crate::run::sync;
 use testbed::kubernetes::{ClusterIp, Export, Pod};
 
-async fn explain(members: &Members, cluster: &str, service: &str) -> Explanation {
+/// The explanation of a Service of `shop`, or of the namespace before its name.
+async fn explain(members: &Members, cluster: &str, name: &str) -> Explanation {
+    let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
     let question =
-        json!({"action": "explain", "cluster": cluster, "namespace": "shop", "service": service});
+        json!({"action": "explain", "cluster": cluster, "namespace": namespace, "service": name});
     let answer = members.ask(&members.function, &question).await;
     Explanation::deserialize(answer).expect("of this release")
 }
@@ -106,7 +110,7 @@ async fn endpoint_that_is_not_in_the_import_has_the_reason() {
     let mut portless = instances["tcp-10_2_0_1-8080"].clone();
     portless.insert("AWS_INSTANCE_IPV4".to_owned(), "10.2.0.2".to_owned());
     portless.remove("SERVICE_PORT");
-    members.register(&service, "tcp-10_2_0_2-8080", &portless);
+    members.fleet.put(&service, "tcp-10_2_0_2-8080", &portless);
     let pods = [
         Pod::new("web-10-0-0-1", "10.0.0.1"),
         Pod::new("web-10-0-0-2", "10.0.0.2").not_ready(),
@@ -141,12 +145,12 @@ async fn endpoint_that_the_merge_leaves_out_has_the_reason() {
     let mut other = instances["tcp-10_2_0_1-8080"].clone();
     other.remove("AWS_INSTANCE_IPV4");
     other.insert("AWS_INSTANCE_IPV6".to_owned(), "2001:db8::1".to_owned());
-    members.register(&service, "six", &other);
+    members.fleet.put(&service, "six", &other);
     let green = instances.values().find(|it| it["CLUSTER_ID"] == "green").expect("green's");
     let mut without_record = green.clone();
     without_record.insert("CLUSTER_ID".to_owned(), "red".to_owned());
     without_record.insert("AWS_INSTANCE_IPV4".to_owned(), "10.3.0.1".to_owned());
-    members.register(&service, "red", &without_record);
+    members.fleet.put(&service, "red", &without_record);
 
     let explanation = explain(&members, "blue", "web").await;
 
@@ -161,8 +165,7 @@ async fn endpoint_that_the_merge_leaves_out_has_the_reason() {
 #[tokio::test]
 async fn service_that_is_annotated_and_exported_is_registered_twice() {
     let members = Members::start().await;
-    members.fleet.service(annotated("web", "shop", "web"));
-    pods(&members.blue, "web", &["10.0.0.1"]);
+    members.fleet.web("web", "shop", &["10.0.0.1"]);
     members.blue.put(Export::new("shop", "web").created(CREATED).into());
     members.converge().await;
 
@@ -190,26 +193,16 @@ async fn export_without_a_service_or_a_namespace_says_so() {
     explanation.assert_says(&["! export     Valid False (NoService): There is no Service"]);
 
     members.blue.namespace("other");
-    let service = members.blue.service(ClusterIp::new("other", "api").port_of("TCP", "h", 80, 80));
-    assert_eq!(service["metadata"]["name"], "api");
-    members.blue.put(Export::new("other", "api").created(CREATED).into());
+    exported(&members.blue, ClusterIp::new("other", "api").port("h", 80), &[]);
     sync(&members.function).await;
-    let question =
-        json!({"action": "explain", "cluster": "green", "namespace": "other", "service": "api"});
-    let answer = members.ask(&members.function, &question).await;
-    let explanation = Explanation::deserialize(answer).expect("of this release");
+    let explanation = explain(&members, "green", "other/api").await;
     explanation.assert_says(&["= import     none: the cluster has no namespace other"]);
 }
 
 #[tokio::test]
 async fn what_stops_the_clusterset_and_what_holds_back_an_import_are_reported() {
     let members = Members::start().await;
-    let foreign = json!({
-        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
-        "metadata": {"namespace": "shop", "name": "web"},
-        "spec": {"type": "Headless", "ports": []},
-    });
-    members.green.put(foreign);
+    members.green.put(foreign_import("web"));
     exported(&members.blue, web(), &["10.0.0.1"]);
     sync(&members.function).await;
 
@@ -234,7 +227,7 @@ async fn service_that_is_only_annotated_has_no_part_in_the_clusterset() {
     members.converge().await;
     let explanation = explain(&members, "blue", "api").await;
     assert!(explanation.ok && explanation.clusterset.is_none(), "{explanation}");
-    members.blue.cluster_property("cluster.clusterset.k8s.io", "a.b.c");
+    members.blue.cluster_property(CLUSTER_ID, "a.b.c");
     let explanation = explain(&members, "blue", "api").await;
     explanation.assert_says(&["! obstacle   (InvalidIdentity): ", "no problems found"]);
 }
@@ -269,7 +262,7 @@ async fn part_of_a_member_that_was_not_read_stays() {
     broken.retain(|id, _| id.starts_with("export-"));
     let (id, mut attributes) = broken.pop_first().expect("a record");
     attributes.insert("cloud-map-sync/export".to_owned(), "{".to_owned());
-    members.register(&records, &id, &attributes);
+    members.fleet.put(&records, &id, &attributes);
 
     let explanation = explain(&members, "blue", "web").await;
 

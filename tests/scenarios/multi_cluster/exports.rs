@@ -3,12 +3,11 @@
 //! cluster.
 
 use cloud_map_sync::cloud_map::LocalHost;
-use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use super::{
-    CREATED, Members, condition, exported, imported, imported_from, in_full, message_of, part,
-    pods, service, slices, web,
+    CLUSTER_ID, CREATED, Members, RECORD, condition, exported, held_back, imported, imported_from,
+    in_full, message_of, pods, slices, web,
 };
 use crate::fleet::refs;
 use crate::run::{sync, synced};
@@ -65,11 +64,6 @@ async fn endpoint_that_serves_while_it_terminates_is_in_the_import_and_not_in_cl
     assert_eq!(fleet.addresses("shop", "web"), ["10.0.0.2"]);
 }
 
-fn lines(report: &Report, cluster: &str) -> Vec<(String, String)> {
-    let lines = part(report, cluster).held_back.iter();
-    lines.map(|it| (it.reason.to_string(), it.detail.clone())).collect()
-}
-
 /// Rules that allow everything, with ranges of addresses for a cluster.
 fn policy(cluster: &str, names: &str, cidrs: &[&str]) -> String {
     let rule = |clusters: &str, names: &str| json!({"clusters": [clusters], "kubernetesNamespaces": ["*"], "cloudMapNamespaces": ["*"], "names": [names]});
@@ -89,10 +83,11 @@ async fn address_outside_the_ranges_of_the_importing_cluster_is_not_imported() {
 
     assert_eq!(imported(&members.green, "web"), "amber 10.2.0.1:8080, blue 10.0.0.1:8080");
     assert_eq!(imported_from(&members.blue, "web")["amber"].len(), 3);
-    let [(reason, detail)] = lines(&report, "green").try_into().expect("one line");
-    assert_eq!(reason, "AddressNotAllowed");
+    let [(_, "AddressNotAllowed", detail)] = held_back(&report, "green")[..] else {
+        panic!("{}", in_full(&report))
+    };
     insta::assert_snapshot!(detail, @"2 addresses are not imported from cluster amber, since NAME_POLICY does not allow them for the Kubernetes namespace: 192.168.7.1, 192.168.7.2");
-    assert_eq!(lines(&report, "blue"), []);
+    assert_eq!(held_back(&report, "blue"), []);
     let question =
         json!({"action": "explain", "cluster": "green", "namespace": "shop", "service": "web"});
     let answer = members.ask(&function, &question).await.to_string();
@@ -123,7 +118,7 @@ async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
 async fn export_that_is_not_allowed_any_more_keeps_no_record_under_a_former_id() {
     let members = Members::with_web(&["10.0.0.1"]).await;
     sync(&members.serving("blue,green", &[]).await).await;
-    members.blue.cluster_property("cluster.clusterset.k8s.io", "navy");
+    members.blue.cluster_property(CLUSTER_ID, "navy");
     let names = policy("blue", "api", &["10.0.0.0/8"]);
     let function = members.serving("blue", &[("NAME_POLICY", &names)]).await;
 
@@ -133,23 +128,8 @@ async fn export_that_is_not_allowed_any_more_keeps_no_record_under_a_former_id()
     assert_eq!(members.green.service_import("shop", "web"), None, "{}", in_full(&report));
 }
 
-pub fn conditions(cluster: &KubernetesServer, name: &str) -> [String; 2] {
+fn conditions(cluster: &KubernetesServer, name: &str) -> [String; 2] {
     ["Valid", "Ready"].map(|kind| condition(cluster, name, kind))
-}
-
-/// So many addresses.
-fn addresses(count: usize) -> Vec<String> {
-    (0..count).map(|index| format!("10.0.{}.{}", index / 250, index % 250 + 1)).collect()
-}
-
-pub fn export_of_many(members: &Members, name: &str, count: usize) {
-    let service = service(name);
-    exported(&members.blue, service, &refs(&addresses(count)));
-}
-
-/// Makes a Service of any type into one of type ExternalName.
-fn to_external_name(service: &mut Value) {
-    service["spec"] = json!({ "type": "ExternalName", "externalName": "example.com" });
 }
 
 #[tokio::test]
@@ -175,7 +155,8 @@ async fn service_that_is_deleted_or_becomes_an_external_name_ends_its_export() {
         if is_deleted {
             blue.delete_service("shop", "web");
         } else {
-            blue.edit_service("shop", "web", to_external_name);
+            let spec = json!({ "type": "ExternalName", "externalName": "example.com" });
+            blue.edit_service("shop", "web", |it| it["spec"] = spec);
         }
 
         members.converge().await;
@@ -216,7 +197,7 @@ async fn forty_ports_and_unicode_are_in_the_pieces_of_a_record() {
 
     assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
     let records = members.fleet.instances("clusterset.shop-set", "blue");
-    let pieces = records["export-7cb0d844a658ca77f191"].keys();
+    let pieces = records[RECORD].keys();
     assert_eq!(pieces.filter(|key| key.starts_with("cloud-map-sync/export")).count(), 5);
     assert_eq!(members.fleet.addresses("shop", "web").len(), 40);
     let import = read_by_another_function(&members).await;
@@ -226,26 +207,34 @@ async fn forty_ports_and_unicode_are_in_the_pieces_of_a_record() {
 }
 
 #[tokio::test]
-async fn labels_and_annotations_of_100_kb_are_left_out_by_every_member_and_reported() {
-    let members = Members::start().await;
+async fn labels_and_annotations_that_cannot_be_imported_are_left_out_and_reported() {
+    let invalid = "labels \"a b\" and annotations \"x/y/z\" are left out of imports: no Kubernetes object can have them";
+    let too_large = "labels and annotations are left out, since they do not fit";
     let long = "x".repeat(100 * 1024);
-    members.blue.service(web());
-    pods(&members.blue, "web", &["10.0.0.1"]);
-    let export = Export::new("shop", "web").created(CREATED).labels(&[("team", "shop")]);
-    members.blue.put(export.annotations(&[("note", &long)]).into());
+    for (label, note, told, team) in [
+        ("c", ("note", &*long), too_large, Value::Null),
+        ("a b", ("x/y/z", "1"), invalid, json!("shop")),
+    ] {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"]);
+        let export = Export::new("shop", "web").created(CREATED).annotations(&[note]);
+        members.blue.put(export.labels(&[("team", "shop"), (label, "x")]).into());
 
-    members.converge().await;
+        let report = members.converge().await;
 
-    let told = "labels and annotations are left out, since they do not fit";
-    assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
-    assert_eq!(message_of(&members.blue, "web", "Ready"), told);
-    let here = members.green.service_import("shop", "web").expect("an import");
-    let there = read_by_another_function(&members).await;
-    for import in [here, there] {
-        assert_eq!(import["metadata"]["labels"]["team"], Value::Null, "{import:.300}");
-        assert_eq!(import["metadata"]["annotations"]["note"], Value::Null);
+        assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
+        assert_eq!(message_of(&members.blue, "web", "Ready"), told);
+        assert!(report.to_string().contains(told), "{report}");
+        let here = members.green.service_import("shop", "web").expect("an import");
+        let there = read_by_another_function(&members).await;
+        for import in [here, there] {
+            let metadata = &import["metadata"];
+            assert_eq!(metadata["labels"]["team"], team, "{import:.300}");
+            let left_out = [&metadata["labels"][label], &metadata["annotations"][note.0]];
+            assert_eq!(left_out, [&Value::Null; 2], "{import:.300}");
+        }
+        members.assert_settled().await;
     }
-    members.assert_settled().await;
 }
 
 #[tokio::test]
@@ -277,16 +266,15 @@ async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
 #[tokio::test]
 async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_reported_with_numbers() {
     let members = Members::start().await;
-    export_of_many(&members, "web", 1001);
+    let addresses = (0..1001).map(|index| format!("10.0.{}.{}", index / 250, index % 250 + 1));
+    exported(&members.blue, web(), &refs(&addresses.collect::<Vec<_>>()));
 
     synced(&members.function).await;
     assert_eq!(members.fleet.addresses("shop", "web").len(), 1000);
     assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
-    assert_eq!(
-        message_of(&members.blue, "web", "Ready"),
-        "ServiceFull: 1000 of 1001 instances fit: a Cloud Map service can have 1000, and 0 in it are not ours"
-    );
-    for cluster in [&members.blue, &members.green] {
+    let told = "ServiceFull: 1000 of 1001 instances fit: a Cloud Map service can have 1000, and 0 in it are not ours";
+    assert_eq!(message_of(&members.blue, "web", "Ready"), told);
+    for cluster in members.clusters() {
         assert_eq!(imported_from(cluster, "web")["blue"].len(), 1001);
         assert_eq!(slices(cluster, "web").len(), 11);
     }
@@ -311,10 +299,8 @@ async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
     let of_all: Vec<String> = (0..1000).map(ready).collect();
     assert_eq!(of_all.iter().filter(|it| *it == "True Exported").count(), 999);
     let held = of_all.iter().position(|it| it == "False Failed").expect("one is held back");
-    assert_eq!(
-        message_of(&members.blue, &format!("web-{held:04}"), "Ready"),
-        "TooManyExports: a cluster can have 999 exports"
-    );
+    let told = message_of(&members.blue, &format!("web-{held:04}"), "Ready");
+    assert_eq!(told, "TooManyExports: a cluster can have 999 exports");
     members.blue.unexport("shop", &format!("web-{:04}", (held + 1) % 1000));
     sync(&function).await;
     sync(&function).await;

@@ -6,13 +6,18 @@ use serde_json::{Value, json};
 
 use super::in_the_way::{LEFT, leave_unnamed, left_of};
 use super::{
-    ClusterIp, DERIVED, Members, SLICES, exported, imported, in_full, part, pods, web, writes,
+    ClusterIp, DERIVED, MANAGED_BY, Members, SLICES, exported, imported, in_full, part, pods, web,
 };
 use crate::fleet::OWNER;
 use crate::run::{report, sync, synced};
 use testbed::kubernetes::{KubernetesServer, Policy};
 
 const NEW: &str = "team-b";
+
+/// The Cloud Map services of the endpoints and of the records.
+const PLACES: [(&str, &str); 3] =
+    [("shop", "web"), ("clusterset.shop-set", "blue"), ("clusterset.shop-set", "green")];
+
 /// Both export `web`, under the former `OWNER_ID`; the function has another one now.
 struct Renamed {
     members: Members,
@@ -34,36 +39,22 @@ impl Renamed {
         let cloud_map = &members.fleet.cloud_map;
         let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
         cloud_map.watch_over(NEW, &arns);
-        for cluster in [&members.blue, &members.green] {
+        for cluster in members.clusters() {
             cluster.enforce_admission(Some(Policy::default()));
             cluster.keep_ready("shop", "web");
         }
         let function = members.serving("blue,green", &[("OWNER_ID", NEW)]).await;
         let mut renamed = Self { members, function, before: Vec::new() };
         renamed.before = renamed.specs();
-        renamed.forget();
+        renamed.members.forget();
         renamed
-    }
-
-    fn clusters(&self) -> [&KubernetesServer; 2] {
-        [&self.members.blue, &self.members.green]
-    }
-
-    fn forget(&self) {
-        self.members.fleet.cloud_map.forget_calls();
-        self.clusters().into_iter().for_each(KubernetesServer::forget_requests);
-    }
-
-    fn assert_nothing_written(&self, report: &Report) {
-        let none: [Vec<String>; 2] = Default::default();
-        assert_eq!(self.clusters().map(writes), none, "{}", in_full(report));
-        assert_eq!(self.members.fleet.cloud_map.writes(), 0, "{}", in_full(report));
     }
 
     fn objects(&self) -> Vec<Value> {
         let ours = |cluster: &KubernetesServer, plural| cluster.objects(plural, "shop").into_iter();
         let all = ["serviceimports", "services", "endpointslices"];
-        let all = self.clusters().into_iter().flat_map(|it| all.map(|plural| ours(it, plural)));
+        let all =
+            self.members.clusters().into_iter().flat_map(|it| all.map(|plural| ours(it, plural)));
         let labelled = |it: &Value| !it["metadata"]["labels"]["cloud-map-sync/owner"].is_null();
         all.flatten().filter(labelled).collect()
     }
@@ -77,26 +68,16 @@ impl Renamed {
         let label = |it: &Value| it["metadata"]["labels"]["cloud-map-sync/owner"].clone();
         assert!(self.objects().iter().all(|it| label(it) == NEW));
         assert_eq!(self.specs(), self.before);
-        for (place, service) in
-            [("shop", "web"), ("clusterset.shop-set", "blue"), ("clusterset.shop-set", "green")]
-        {
+        for (place, service) in PLACES {
             let owners = self.members.fleet.values(place, service, "cloud-map-sync/exporter");
             assert_eq!(owners, [NEW; 2], "{service}");
         }
     }
 
     fn allow(&self) {
-        let cloud_map = &self.members.fleet.cloud_map;
-        let places =
-            [("shop", "web"), ("clusterset.shop-set", "blue"), ("clusterset.shop-set", "green")];
-        let places = places.map(|(place, name)| cloud_map.service_id(place, name));
-        let ids = places.iter().flat_map(|place| {
-            cloud_map.instances(place).into_keys().map(move |id| (place.clone(), id))
-        });
-        let ids: Vec<(String, String)> = ids.collect();
-        let ids: Vec<(&str, &str)> =
-            ids.iter().map(|(place, id)| (place.as_str(), id.as_str())).collect();
-        cloud_map.allow_adoption(&ids);
+        let fleet = &self.members.fleet;
+        let services = PLACES.map(|(place, name)| fleet.cloud_map.service_id(place, name));
+        fleet.allow_adoption_in(&services, |_, _| true);
     }
 
     async fn adopt(&self, confirm: bool) -> Report {
@@ -104,16 +85,21 @@ impl Renamed {
         report(&self.function, &payload).await
     }
 
+    async fn assert_settled(&self) {
+        self.members.forget();
+        let report = sync(&self.function).await;
+        self.members.assert_nothing_written(&in_full(&report));
+    }
+
     async fn assert_goes_on(&self) {
         synced(&self.function).await;
-        self.forget();
-        self.assert_nothing_written(&sync(&self.function).await);
+        self.assert_settled().await;
         assert_eq!(self.specs(), self.before);
         pods(&self.members.blue, "web", &["10.0.0.2"]);
         sync(&self.function).await;
         assert_eq!(imported(&self.members.green, "web"), "blue 10.0.0.2:8080, green 10.1.0.1:8080");
         assert_eq!(self.members.fleet.addresses("shop", "web"), ["10.0.0.2", "10.1.0.1"]);
-        assert!(self.clusters().iter().all(|it| it.gaps().is_empty()));
+        assert!(self.members.clusters().iter().all(|it| it.gaps().is_empty()));
     }
 }
 
@@ -121,7 +107,7 @@ impl Renamed {
 async fn until_the_adoption_nothing_is_changed_and_the_line_is_the_adopt() {
     let renamed = Renamed::start().await;
     let report = sync(&renamed.function).await;
-    renamed.assert_nothing_written(&report);
+    renamed.members.assert_nothing_written(&in_full(&report));
     for cluster in ["blue", "green"] {
         let part = part(&report, cluster);
         assert!(part.held_back.is_empty(), "{}", in_full(&report));
@@ -142,7 +128,7 @@ async fn adoption_is_shown_first_and_keeps_every_ip_and_endpoint() {
 
     let planned = renamed.adopt(false).await;
 
-    renamed.assert_nothing_written(&planned);
+    renamed.members.assert_nothing_written(&in_full(&planned));
     // An instance, its record and that of the cluster in both; an import, a Service and two slices in both.
     assert_eq!((planned.counts.adopted, planned.counts.imported), (6, 8), "{planned}");
     let adopted = renamed.adopt(true).await;
@@ -186,14 +172,9 @@ async fn what_is_left_of_an_import_that_nothing_names_is_adopted() {
 
         assert_eq!((before.len(), left_of(green, NEW)), (count, before), "{}", in_full(&report));
         let report = sync(&renamed.function).await;
-        assert_eq!(
-            imported(green, "web"),
-            "blue 10.0.0.1:8080, green 10.1.0.1:8080",
-            "{}",
-            in_full(&report)
-        );
-        renamed.forget();
-        renamed.assert_nothing_written(&sync(&renamed.function).await);
+        let web = "blue 10.0.0.1:8080, green 10.1.0.1:8080";
+        assert_eq!(imported(green, "web"), web, "{}", in_full(&report));
+        renamed.assert_settled().await;
     }
 }
 
@@ -218,10 +199,9 @@ async fn imports_are_adopted_in_a_cluster_whose_api_server_was_downgraded() {
 /// The admission policy lets the function change only what an import consists of.
 #[tokio::test]
 async fn objects_that_a_person_edited_are_adopted_as_an_import_has_them() {
-    const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
     let renamed = Renamed::start().await;
     renamed.allow();
-    let [blue, green] = renamed.clusters();
+    let [blue, green] = renamed.members.clusters();
     let slice = || {
         let mut slices = blue.objects("endpointslices", "shop").into_iter();
         let is_imported = |it: &Value| it["metadata"]["name"].to_string().contains("imported-");

@@ -8,27 +8,22 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{GuardReport, Report};
 use serde_json::json;
 
-use super::{Members, exported, imported, imported_from, in_full, part, service, web};
+use super::{Members, exported, held_back, imported, imported_from, in_full, part, service, web};
 use crate::fleet::{ips, refs};
 use crate::run::{report, sync, synced};
 use testbed::kubernetes::KubernetesServer;
 
+/// `GUARD_WAIT`, unless it is set.
+const WAIT: Duration = Duration::from_mins(10);
+const NAMES: [&str; 2] = ["api", "cart"];
+
 #[tokio::test]
 async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_is_confirmed() {
-    for are_services_deleted in [false, true] {
-        let members = Members::start().await;
-        for (index, name) in ["api", "cart"].into_iter().enumerate() {
-            let service = service(name);
-            exported(&members.blue, service, &refs(&ips(&format!("10.0.{index}"), 1..=8)));
-        }
-        members.converge().await;
-        let before = ["api", "cart"].map(|name| imported(&members.green, name));
-        for name in ["api", "cart"] {
-            if are_services_deleted {
-                members.blue.delete_service("shop", name);
-            } else {
-                members.blue.unexport("shop", name);
-            }
+    for deleted in ["serviceexports", "services"] {
+        let members = Members::with_sixteen_pods().await;
+        let before = NAMES.map(|name| imported(&members.green, name));
+        for name in NAMES {
+            assert!(members.blue.delete(deleted, "shop", name));
         }
 
         let held = sync(&members.function).await;
@@ -37,10 +32,9 @@ async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_
         assert!(guard.is_some_and(|guard| guard.state.holds()), "{}", in_full(&held));
         assert_eq!(members.fleet.addresses("shop", "api").len(), 8);
         assert_eq!(members.fleet.instances("clusterset.shop-set", "blue").len(), 3);
-        assert_eq!(["api", "cart"].map(|name| imported(&members.green, name)), before);
+        assert_eq!(NAMES.map(|name| imported(&members.green, name)), before);
 
-        let confirmed = json!({ "action": "confirm" });
-        let confirmed = report(&members.function, &confirmed).await;
+        let confirmed = report(&members.function, &json!({ "action": "confirm" })).await;
 
         assert!(confirmed.ok, "{}", in_full(&confirmed));
         assert_eq!(members.fleet.addresses("shop", "api").len(), 0);
@@ -49,11 +43,18 @@ async fn large_loss_of_exports_is_held_in_cloud_map_and_in_the_imports_until_it_
     }
 }
 
-/// `GUARD_WAIT`, unless it is set.
-const WAIT: Duration = Duration::from_mins(10);
-const NAMES: [&str; 2] = ["api", "cart"];
-
 impl Members {
+    /// blue exports two Services with eight pods each, which both clusters import.
+    pub async fn with_sixteen_pods() -> Self {
+        let members = Self::start().await;
+        for (index, name) in NAMES.into_iter().enumerate() {
+            let addresses = ips(&format!("10.0.{index}"), 1..=8);
+            exported(&members.blue, service(name), &refs(&addresses));
+        }
+        members.converge().await;
+        members
+    }
+
     /// `amber` exports two Services with eight endpoints each, which both clusters import.
     async fn with_amber() -> Self {
         let members = Self::start().await;
@@ -84,11 +85,11 @@ impl Members {
     }
 }
 
-fn guard<'a>(report: &'a Report, cluster: &str) -> &'a GuardReport {
+pub fn guard<'a>(report: &'a Report, cluster: &str) -> &'a GuardReport {
     part(report, cluster).guard.as_ref().unwrap_or_else(|| panic!("{}", in_full(report)))
 }
 
-fn count(cluster: &KubernetesServer, name: &str) -> usize {
+pub fn count(cluster: &KubernetesServer, name: &str) -> usize {
     imported_from(cluster, name).values().map(BTreeSet::len).sum()
 }
 
@@ -105,14 +106,13 @@ async fn large_loss_of_another_cluster_is_held_and_noted_while_additions_go_on()
         let guard = guard(&held, cluster);
         assert_eq!((guard.state, guard.loss, guard.instances), (GuardState::Held, 15, 16));
         assert!(!guard.later_look);
-        let lines = part(&held, cluster).held_back.iter();
-        let lines: Vec<_> = lines.map(|it| (it.service.name.as_str(), &*it.reason)).collect();
-        assert_eq!(lines, [("api", "Guard"), ("cart", "Guard")]);
+        let lines = held_back(&held, cluster);
+        assert!(matches!(lines[..], [("api", "Guard", _), ("cart", "Guard", _)]), "{lines:?}");
     }
-    for cluster in [&members.blue, &members.green] {
+    for cluster in members.clusters() {
         assert_eq!((count(cluster, "api"), count(cluster, "cart")), (9, 8));
-        assert_eq!(imported(cluster, "web"), "blue 10.0.0.1:8080");
     }
+    members.assert_imported("web", "blue 10.0.0.1:8080", &in_full(&held));
     assert_eq!(members.noted(), ["blue", "green"]);
     members.assert_settled().await;
     members.clock.advance(WAIT / 2);
@@ -124,8 +124,8 @@ async fn large_loss_of_another_cluster_is_held_and_noted_while_additions_go_on()
     let lifted = sync(&members.function).await;
 
     assert_eq!(guard(&lifted, "green").state, GuardState::Lifted, "{}", in_full(&lifted));
-    for cluster in [&members.blue, &members.green] {
-        assert_eq!(imported(cluster, "api"), "amber 10.2.9.9:8080");
+    members.assert_imported("api", "amber 10.2.9.9:8080", &in_full(&lifted));
+    for cluster in members.clusters() {
         assert_eq!(cluster.service_import("shop", "cart"), None);
     }
     assert_eq!(members.noted(), [""; 0]);
@@ -154,12 +154,7 @@ async fn cluster_that_comes_back_is_forgotten_and_a_confirmation_is_for_one_clus
 
 #[tokio::test]
 async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
-    let members = Members::start().await;
-    for (index, name) in NAMES.into_iter().enumerate() {
-        let service = service(name);
-        exported(&members.blue, service, &refs(&ips(&format!("10.2.{index}"), 1..=8)));
-    }
-    members.converge().await;
+    let members = Members::with_sixteen_pods().await;
     for name in NAMES {
         assert!(members.blue.unexport("shop", name));
     }

@@ -8,16 +8,15 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    Members, SLICES, exported, imported, imported_from, in_full, obstacles, part, pods, service,
-    web,
+    CLUSTER_ID, Members, RECORDS_ALONE, SLICES, exported, imported, imported_from, in_full,
+    obstacles, part, pods, service, web,
 };
 use crate::queue::batch_about;
-use crate::run::{report, sync, sync_of, synced};
-use testbed::cloud_map::{Behaviour, Call, NamespaceKind, ServiceKind};
+use crate::run::{purge, report, sync, sync_of, synced};
+use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Fault, FaultKind};
 
-const CLUSTER: &str = "cluster.clusterset.k8s.io";
 const CLUSTERSET: &str = "clusterset.k8s.io";
 
 impl Members {
@@ -40,9 +39,7 @@ impl Members {
         let [obstacle] = part(&report, "blue").obstacles.as_slice() else {
             panic!("{}", in_full(&report))
         };
-        for cluster in [&self.blue, &self.green] {
-            assert_eq!(imported(cluster, "web"), "blue 10.0.0.1:8080", "{}", in_full(&report));
-        }
+        self.assert_imported("web", "blue 10.0.0.1:8080", &in_full(&report));
         assert_eq!(self.fleet.addresses("shop", "web"), ["10.0.0.1"]);
         assert_eq!(imported(&self.green, "cart"), "green 10.1.0.2:8080");
         assert_eq!(self.fleet.addresses("shop", "cart"), ["10.1.0.2"]);
@@ -52,15 +49,14 @@ impl Members {
 
 #[tokio::test]
 async fn report_has_the_objects_to_apply_for_a_cluster_without_an_id_or_a_clusterset() {
-    for property in [CLUSTER, CLUSTERSET] {
+    for (property, value) in [(CLUSTER_ID, "blue"), (CLUSTERSET, super::CLUSTERSET)] {
         let members = Members::with_one_export_each().await;
         assert!(members.blue.delete("clusterproperties", "", property));
         let (reason, detail) = members.obstacle_of_blue("blue,green").await;
         assert_eq!(reason, "NoIdentity");
         let apply = format!("apply a ClusterProperty of the name {property} (about.k8s.io)");
         assert!(detail.contains(&apply), "{detail}");
-        members.blue.cluster_property(CLUSTER, "blue");
-        members.blue.cluster_property(CLUSTERSET, super::CLUSTERSET);
+        members.blue.cluster_property(property, value);
         members.converge().await;
     }
 }
@@ -74,7 +70,8 @@ async fn setting_and_property_that_disagree_are_reported_with_both() {
     let (reason, detail) = members.obstacle_of_blue(&clusters).await;
 
     assert_eq!(reason, "IdentityDisagrees");
-    let told = format!("CLUSTERS says \"azure\", and the ClusterProperty {CLUSTER} says \"blue\"");
+    let told =
+        format!("CLUSTERS says \"azure\", and the ClusterProperty {CLUSTER_ID} says \"blue\"");
     assert!(detail.starts_with(&told), "{detail}");
 }
 
@@ -83,7 +80,7 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
     let members = Members::with_one_export_each().await;
     let Members { blue, green, fleet, .. } = &members;
     green.keep_ready("shop", "web");
-    blue.cluster_property(CLUSTER, "azure");
+    blue.cluster_property(CLUSTER_ID, "azure");
     fleet.cloud_map.forget_calls();
 
     synced(&members.function).await;
@@ -98,9 +95,7 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
         calls.iter().filter(|it| it.is_write() && it.service == id("shop", "web")).collect();
     assert!(of_web.iter().all(|it| it.operation == "RegisterInstance"), "{of_web:#?}");
     members.converge().await;
-    for cluster in [blue, green] {
-        assert_eq!(imported(cluster, "web"), "azure 10.0.0.1:8080");
-    }
+    members.assert_imported("web", "azure 10.0.0.1:8080", "");
     assert_eq!(fleet.values("shop", "web", "CLUSTER_ID"), ["azure"]);
     assert_eq!(fleet.instances("clusterset.shop-set", "azure").len(), 2);
     assert!(fleet.instances("clusterset.shop-set", "blue").is_empty());
@@ -111,7 +106,7 @@ async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap()
 #[tokio::test]
 async fn function_that_only_imports_takes_no_records_of_exports_away_under_a_former_id() {
     let members = Members::with_one_export_each().await;
-    members.blue.cluster_property(CLUSTER, "azure");
+    members.blue.cluster_property(CLUSTER_ID, "azure");
 
     sync(&members.serving("blue", &[("MULTI_CLUSTER", "import")]).await).await;
 
@@ -122,15 +117,13 @@ async fn function_that_only_imports_takes_no_records_of_exports_away_under_a_for
 #[tokio::test]
 async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
     let members = Members::with_one_export_each().await;
-    members.green.cluster_property(CLUSTER, "blue");
+    members.green.cluster_property(CLUSTER_ID, "blue");
     let report = sync(&members.function).await;
     assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
 
     let answer = invoke(&members.function, &batch_about("green", "web")).await;
 
-    for cluster in [&members.blue, &members.green] {
-        assert_eq!(imported(cluster, "web"), "blue 10.0.0.1:8080", "{:?}", answer.report);
-    }
+    members.assert_imported("web", "blue 10.0.0.1:8080", &format!("{:?}", answer.report));
 }
 
 /// Which of two namespaces has the records shows only under the id that the cluster had.
@@ -139,7 +132,7 @@ async fn member_of_another_id_whose_records_may_be_in_two_namespaces_is_frozen()
     let members = Members::with_one_export_each().await;
     let cloud_map = &members.fleet.cloud_map;
     cloud_map.shared_namespace("clusterset.shop-set", NamespaceKind::Http, "444455556666");
-    members.blue.cluster_property(CLUSTER, "azure");
+    members.blue.cluster_property(CLUSTER_ID, "azure");
 
     let report = sync(&members.serving("blue,green", &[]).await).await;
 
@@ -175,7 +168,7 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
         members.clock.advance(Duration::from_hours(1));
         sync_all().await;
         members.fleet.cloud_map.behave(full);
-        members.blue.cluster_property(CLUSTER, "azure");
+        members.blue.cluster_property(CLUSTER_ID, "azure");
         for _ in 0..2 {
             sync_all().await;
             let service = members.fleet.cloud_map.find_service("clusterset.shop-set", "azure");
@@ -186,8 +179,7 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
         for _ in 0..2 {
             sync_all().await;
         }
-        let former = members.fleet.cloud_map.find_service("clusterset.shop-set", "blue");
-        assert!(former.is_none_or(|it| members.fleet.cloud_map.instances(&it).is_empty()));
+        assert!(members.fleet.instances("clusterset.shop-set", "blue").is_empty());
     }
 }
 
@@ -196,7 +188,7 @@ async fn export_whose_record_has_no_room_under_a_new_id_stays_in_the_imports_by_
 async fn export_that_comes_back_while_its_cluster_gets_another_id_keeps_its_record() {
     let members = Members::with_one_export_each().await;
     members.blue.delete_service("shop", "web");
-    members.blue.cluster_property(CLUSTER, "azure");
+    members.blue.cluster_property(CLUSTER_ID, "azure");
     members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_secs(1));
 
     let (report, ()) = tokio::join!(sync(&members.function), async {
@@ -217,7 +209,7 @@ async fn export_that_comes_back_while_its_cluster_gets_another_id_keeps_its_reco
 #[tokio::test]
 async fn export_that_changes_with_the_id_of_its_cluster_is_in_no_conflict_with_what_it_was() {
     let members = Members::with_one_export_each().await;
-    members.blue.cluster_property(CLUSTER, "lime");
+    members.blue.cluster_property(CLUSTER_ID, "lime");
     let other = ClusterIp::new("shop", "web").port_of("TCP", "http", 81, 8081);
     exported(&members.blue, other, &["10.0.0.2"]);
 
@@ -234,7 +226,7 @@ async fn import_from_a_changed_id_stays_in_a_message_to_a_function_that_does_not
     let [of_blue, of_green] =
         [members.serving("blue", &[]).await, members.serving("green", &[]).await];
     sync(&of_green).await;
-    members.blue.cluster_property(CLUSTER, "azure");
+    members.blue.cluster_property(CLUSTER_ID, "azure");
     sync(&of_blue).await;
     let message = sync_of("green", "web");
 
@@ -249,18 +241,12 @@ async fn export_that_is_held_back_under_a_new_id_keeps_its_record_under_the_form
     let members = Members::with_one_export_each().await;
     members.clock.advance(Duration::from_hours(1));
     sync(&members.serving("blue,green", &[]).await).await;
-    members.blue.cluster_property(CLUSTER, "azure");
-    let narrow = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
-    let narrow = members.serving("blue,green", &narrow).await;
+    members.blue.cluster_property(CLUSTER_ID, "azure");
+    let narrow = members.serving("blue,green", &RECORDS_ALONE).await;
 
-    let records = |id: &str| {
-        let cloud_map = &members.fleet.cloud_map;
-        let service = cloud_map.find_service("clusterset.shop-set", id);
-        service.map_or(0, |it| cloud_map.instances(&it).len())
-    };
-    for (function, expected) in
-        [(&narrow, [2, 1]), (&narrow, [2, 1]), (&members.serving("blue,green", &[]).await, [0, 2])]
-    {
+    let records = |id: &str| members.fleet.instances("clusterset.shop-set", id).len();
+    let other = members.serving("blue,green", &[]).await;
+    for (function, expected) in [(&narrow, [2, 1]), (&narrow, [2, 1]), (&other, [0, 2])] {
         let report = sync(function).await;
         assert_eq!([records("blue"), records("azure")], expected, "{}", in_full(&report));
         assert_eq!(pods_of_web(&members), ["10.0.0.1:8080"], "{}", in_full(&report));
@@ -270,11 +256,10 @@ async fn export_that_is_held_back_under_a_new_id_keeps_its_record_under_the_form
 #[tokio::test]
 async fn endpoints_under_a_former_id_stay_where_those_under_the_new_one_cannot_be_seen() {
     let members = Members::with_one_export_each().await;
-    members.blue.cluster_property(CLUSTER, "azure");
+    members.blue.cluster_property(CLUSTER_ID, "azure");
     sync(&members.serving("blue", &[]).await).await;
-    let narrow = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
 
-    for settings in [&narrow[..], &[]] {
+    for settings in [&RECORDS_ALONE[..], &[]] {
         let report = sync(&members.serving("green", settings).await).await;
         assert_eq!(pods_of_web(&members), ["10.0.0.1:8080"], "{}", in_full(&report));
     }
@@ -292,7 +277,7 @@ async fn instances_with_the_id_of_another_cluster_count_for_the_one_that_has_the
     let of_web = cloud_map.service_id("shop", "web");
     for (id, mut instance) in cloud_map.instances(&of_web) {
         instance.insert("CLUSTER_ID".to_owned(), "green".to_owned());
-        members.register(&of_web, &id, &instance);
+        members.fleet.put(&of_web, &id, &instance);
     }
 
     let report = sync(&members.serving("green", &[]).await).await;
@@ -306,9 +291,8 @@ async fn instances_with_the_id_of_another_cluster_count_for_the_one_that_has_the
 async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
     let members = Members::with_one_export_each().await;
     let Members { blue, fleet, function, .. } = &members;
-    let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
-    invoke(function, &purge).await;
-    blue.cluster_property(CLUSTER, "green");
+    purge(function, "green").await;
+    blue.cluster_property(CLUSTER_ID, "green");
 
     let report = sync(function).await;
 
@@ -321,9 +305,8 @@ async fn id_of_a_purged_cluster_is_of_the_first_one_that_takes_it() {
 async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
     let members = Members::start().await;
     let Members { blue, green, fleet, function, .. } = &members;
-    let namespace = fleet.cloud_map.namespace("clusterset.shop-set", NamespaceKind::Http);
-    let records = fleet.cloud_map.service(&namespace, "green", ServiceKind::Http);
-    blue.cluster_property(CLUSTER, "green");
+    let records = fleet.cloud_map.ensure_service("clusterset.shop-set", "green");
+    blue.cluster_property(CLUSTER_ID, "green");
     for cluster in [blue, green] {
         exported(cluster, web(), &[]);
     }
@@ -335,14 +318,8 @@ async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
     assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
     sleep(2 * operation_delay).await;
     let holders = fleet.cloud_map.instances(&records).into_values();
-    let holders: BTreeSet<String> =
-        holders.map(|it| it["cloud-map-sync/cluster"].clone()).collect();
-    assert_eq!(
-        holders,
-        BTreeSet::from([fleet.sandbox.cluster_arn("blue")]),
-        "{}",
-        in_full(&report)
-    );
+    let holders: BTreeSet<_> = holders.map(|it| it["cloud-map-sync/cluster"].clone()).collect();
+    assert_eq!(holders, [fleet.sandbox.cluster_arn("blue")].into(), "{}", in_full(&report));
 }
 
 /// Lists do not show the record of the first one yet.
@@ -350,7 +327,7 @@ async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
 async fn of_two_clusters_that_change_to_one_id_the_second_one_writes_no_record() {
     let members = Members::with_one_export_each().await;
     for cluster in [&members.blue, &members.green] {
-        cluster.cluster_property(CLUSTER, "lime");
+        cluster.cluster_property(CLUSTER_ID, "lime");
     }
     members.fleet.cloud_map.adjust(|it| it.list_lag = Duration::from_secs(1));
     members.fleet.cloud_map.forget_calls();
@@ -368,7 +345,7 @@ async fn of_two_clusters_that_change_to_one_id_the_second_one_writes_no_record()
 async fn cluster_with_a_taken_id_does_not_stand_in_for_the_holder_in_a_second_look() {
     let members = Members::with_one_export_each().await;
     let Members { blue, green, function, .. } = &members;
-    green.cluster_property(CLUSTER, "blue");
+    green.cluster_property(CLUSTER_ID, "blue");
     pods(blue, "web", &["10.0.0.1", "10.0.0.2"]);
     blue.fail(Fault::once(SLICES, FaultKind::Status(409)).of_method("PATCH"));
 

@@ -6,15 +6,11 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Members, exported, imported, in_full, obstacles, part, pods, web, writes};
-use crate::run::{plan, report, sync_of};
+use super::{CLUSTER_ID, Members, exported, imported, in_full, obstacles, part, pods, web, writes};
+use crate::run::{plan, report, sync, sync_of};
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 
 const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
-
-fn whole() -> Value {
-    json!({ "action": "sync" })
-}
 
 fn about(service: &str) -> Value {
     sync_of("green", service)
@@ -27,7 +23,7 @@ impl Members {
         exported(&members.blue, web(), &["10.0.0.1"]);
         members.amber("mail", &["10.2.0.9"]);
         let blue = members.serving("blue", &[]).await;
-        assert!(report(&blue, &whole()).await.ok);
+        assert!(sync(&blue).await.ok);
         (members, blue)
     }
 
@@ -41,18 +37,18 @@ impl Members {
 async fn record_of_a_cluster_that_only_imports_is_written_once_and_is_never_stale() {
     let (members, blue) = Members::of_an_importer().await;
     let green = members.serving(GREEN, &[]).await;
-    assert!(report(&green, &whole()).await.ok);
+    assert!(sync(&green).await.ok);
     assert_eq!(members.direction("green").as_deref(), Some("import"));
     assert_eq!(members.direction("blue"), None);
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
     members.clock.advance(Duration::from_hours(24));
     members.fleet.cloud_map.forget_calls();
 
-    let again = report(&green, &whole()).await;
+    let again = sync(&green).await;
 
     assert!(again.ok, "{}", in_full(&again));
     assert_eq!(members.fleet.cloud_map.writes(), 0, "{}", in_full(&again));
-    let of_blue = report(&blue, &whole()).await;
+    let of_blue = sync(&blue).await;
     assert_eq!(part(&of_blue, "blue").stale, [], "{}", in_full(&of_blue));
 }
 
@@ -64,7 +60,7 @@ async fn message_before_the_first_full_sync_imports_nothing() {
 
     let before = report(&green, &about("mail")).await;
     assert!(before.ok && imported(&members.green, "mail").is_empty(), "{}", in_full(&before));
-    let first = report(&green, &whole()).await;
+    let first = sync(&green).await;
     assert!(first.ok, "{}", in_full(&first));
     assert_eq!(imported(&members.green, "mail"), "amber 10.2.0.9:8080");
 
@@ -76,17 +72,17 @@ async fn message_before_the_first_full_sync_imports_nothing() {
 #[tokio::test]
 async fn cluster_that_begins_to_export_and_ends_has_the_record_of_each() {
     let (members, _) = Members::of_an_importer().await;
-    let (green, exporting) =
-        (members.serving(GREEN, &[]).await, members.serving("green", &[]).await);
-    report(&green, &whole()).await;
+    let green = members.serving(GREEN, &[]).await;
+    let exporting = members.serving("green", &[]).await;
+    sync(&green).await;
 
-    assert!(report(&exporting, &whole()).await.ok);
+    assert!(sync(&exporting).await.ok);
     assert_eq!(members.direction("green"), None);
     // Another function may still publish its exports.
-    report(&green, &whole()).await;
+    sync(&green).await;
     assert_eq!(members.direction("green"), None);
     members.clock.advance(Duration::from_mins(16));
-    assert!(report(&green, &whole()).await.ok);
+    assert!(sync(&green).await.ok);
     assert_eq!(members.direction("green").as_deref(), Some("import"));
 }
 
@@ -94,12 +90,12 @@ async fn cluster_that_begins_to_export_and_ends_has_the_record_of_each() {
 async fn two_clusters_of_one_id_that_only_import_are_distinguished() {
     let (members, _) = Members::of_an_importer().await;
     let amsterdam = r#"[{"cluster": "blue", "multiCluster": "import", "clusterId": "green"}]"#;
-    report(&members.serving(GREEN, &[]).await, &whole()).await;
-    members.blue.cluster_property("cluster.clusterset.k8s.io", "green");
+    sync(&members.serving(GREEN, &[]).await).await;
+    members.blue.cluster_property(CLUSTER_ID, "green");
     let other = members.serving(amsterdam, &[]).await;
     members.blue.forget_requests();
 
-    for payload in [whole(), json!({ "action": "sync", "cluster": "blue" })] {
+    for payload in [json!({ "action": "sync" }), json!({ "action": "sync", "cluster": "blue" })] {
         let report = report(&other, &payload).await;
         assert_eq!(obstacles(&report, "blue"), ["ClusterIdTaken"], "{}", in_full(&report));
     }
@@ -116,19 +112,19 @@ async fn imports_lose_nothing_in_another_cloud_map() {
     let of_role =
         json!([{ "cluster": "green", "multiCluster": "import", "registryRoleArn": role }]);
     let own = members.serving(GREEN, &[]).await;
-    assert!(report(&own, &whole()).await.ok);
+    assert!(sync(&own).await.ok);
     let other = members.serving(&of_role.to_string(), &[]).await;
     members.green.forget_requests();
 
-    for payload in [whole(), about("web")] {
+    for payload in [json!({ "action": "sync" }), about("web")] {
         let report = report(&other, &payload).await;
         assert_eq!(obstacles(&report, "green"), ["UnfamiliarRegistry"], "{}", in_full(&report));
     }
 
     assert_eq!((elsewhere.writes(), writes(&members.green)), (0, vec![]));
     members.blue.unexport("shop", "web");
-    report(&blue, &whole()).await;
-    assert!(report(&own, &whole()).await.ok, "its own Cloud Map");
+    sync(&blue).await;
+    assert!(sync(&own).await.ok, "its own Cloud Map");
     assert_eq!(members.green.service_import("shop", "web"), None);
 }
 
@@ -140,7 +136,7 @@ async fn slices_without_an_import_lose_nothing_in_another_cloud_map() {
     members.fleet.sandbox.role(role, None);
     let elsewhere = members.fleet.sandbox.cloud_map_of("eu-central-1", "777788889999");
     let other = json!([{ "cluster": "green", "registryRoleArn": role }]);
-    assert!(report(&members.serving(GREEN, &[]).await, &whole()).await.ok);
+    assert!(sync(&members.serving(GREEN, &[]).await).await.ok);
     let other = members.serving(&other.to_string(), &[]).await;
     for name in ["web", "mail"] {
         for mut slice in super::slices(&members.green, name) {
@@ -150,7 +146,7 @@ async fn slices_without_an_import_lose_nothing_in_another_cloud_map() {
         members.green.delete("serviceimports", "shop", name);
     }
 
-    for payload in [about("web"), about("other"), whole()] {
+    for payload in [about("web"), about("other"), json!({ "action": "sync" })] {
         let report = report(&other, &payload).await;
         assert_eq!(elsewhere.writes(), 0, "{}", in_full(&report));
     }
@@ -162,14 +158,14 @@ async fn slices_without_an_import_lose_nothing_in_another_cloud_map() {
 #[tokio::test]
 async fn imports_of_an_earlier_release_get_a_record_where_their_sources_are_shown() {
     let (members, _) = Members::of_an_importer().await;
-    report(&members.serving(GREEN, &[]).await, &whole()).await;
-    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
-    members.fleet.cloud_map.withdraw(&records.expect("the records of green"), "cluster");
+    sync(&members.serving(GREEN, &[]).await).await;
+    let records = members.fleet.cloud_map.service_id("clusterset.shop-set", "green");
+    members.fleet.cloud_map.withdraw(&records, "cluster");
     let green = members.serving(GREEN, &[]).await;
     let planned = plan(&green).await;
     assert_eq!(obstacles(&planned, "green"), [""; 0], "{}", in_full(&planned));
 
-    let upgraded = report(&green, &whole()).await;
+    let upgraded = sync(&green).await;
 
     assert!(upgraded.ok, "{}", in_full(&upgraded));
     assert_eq!(members.direction("green").as_deref(), Some("import"));
@@ -182,18 +178,18 @@ async fn without_the_right_to_write_the_record_endpoints_come_and_none_leaves() 
     members.fleet.cloud_map.inject(denied.always());
     let green = members.serving(GREEN, &[]).await;
 
-    let first = report(&green, &whole()).await;
+    let first = sync(&green).await;
 
     assert_eq!(obstacles(&first, "green"), ["NoRecord"], "{}", in_full(&first));
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
     pods(&members.blue, "web", &["10.0.0.2"]);
-    report(&blue, &whole()).await;
-    let second = report(&green, &whole()).await;
+    sync(&blue).await;
+    let second = sync(&green).await;
     assert_eq!(obstacles(&second, "green"), ["NoRecord"], "{}", in_full(&second));
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080 10.0.0.2:8080");
 
     members.fleet.cloud_map.heal();
-    assert!(report(&green, &whole()).await.ok);
+    assert!(sync(&green).await.ok);
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.2:8080");
 }
 
@@ -208,12 +204,12 @@ async fn without_time_or_room_for_its_first_record_a_cluster_imports_nothing_yet
         members.amber("mail", &["10.2.0.9"]);
         members.fleet.cloud_map.behave(behaviour);
 
-        let first = report(&members.serving(GREEN, &[]).await, &whole()).await;
+        let first = sync(&members.serving(GREEN, &[]).await).await;
 
         assert_eq!(members.green.service_import("shop", "mail"), None, "{}", in_full(&first));
         members.fleet.cloud_map.behave(Behaviour::default());
         sleep(operation_delay).await;
-        let second = report(&members.serving("green", &[]).await, &whole()).await;
+        let second = sync(&members.serving("green", &[]).await).await;
         assert!(second.ok, "{}", in_full(&second));
         assert_eq!(imported(&members.green, "mail"), "amber 10.2.0.9:8080");
     }
@@ -226,14 +222,13 @@ async fn export_stays_though_the_record_of_its_cluster_says_that_it_only_imports
     let members = Members::start().await;
     exported(&members.green, web(), &[]);
     let both = members.serving(r#"["blue", "green"]"#, &[]).await;
-    assert!(report(&both, &whole()).await.ok);
-    let imports = || [&members.blue, &members.green].map(|it| it.service_import("shop", "web"));
+    assert!(sync(&both).await.ok);
+    let imports = || members.clusters().map(|it| it.service_import("shop", "web"));
     let before = imports();
-    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
+    let records = members.fleet.cloud_map.service_id("clusterset.shop-set", "green");
     let mut own = members.fleet.instances("clusterset.shop-set", "green")["cluster"].clone();
     own.insert("cloud-map-sync/direction".to_owned(), "import".to_owned());
-    let own: Vec<(&str, &str)> = own.iter().map(|(key, value)| (&**key, &**value)).collect();
-    members.fleet.cloud_map.instance(&records.expect("they stand"), "cluster", &own);
+    members.fleet.put(&records, "cluster", &own);
     members.clock.advance(Duration::from_mins(2));
 
     for step in ["the record of green is read again", "it is remembered"] {
@@ -247,7 +242,7 @@ async fn message_reads_no_record_of_a_cluster_that_only_imports() {
     let (members, _) = Members::of_an_importer().await;
     let both = members.serving(&format!("[\"blue\", {}", &GREEN[1..]), &[]).await;
     for _ in ["writes it", "reads it"] {
-        assert!(report(&both, &whole()).await.ok);
+        assert!(sync(&both).await.ok);
     }
     let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
     members.clock.advance(Duration::from_mins(4));

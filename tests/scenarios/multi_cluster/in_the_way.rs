@@ -8,18 +8,12 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use super::{
-    DERIVED, Members, SERVICES, SLICES, exported, imported, imported_from, in_full, part, pods,
-    service, slices, web, writes,
+    ClusterIp, DERIVED, IMPORT, MANAGED_BY, Members, SERVICES, SLICES, exported, foreign_import,
+    held_back, imported, imported_from, in_full, part, pods, service, slices, web, writes,
 };
 use crate::fleet::OWNER;
 use crate::run::{sync, synced};
 use testbed::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
-
-/// The lines of green: names, reasons and sentences.
-fn lines(report: &Report) -> Vec<(&str, &str, &str)> {
-    let lines = part(report, "green").held_back.iter();
-    lines.map(|it| (&*it.service.name, &*it.reason, &*it.detail)).collect()
-}
 
 /// The changes of green that failed.
 fn failures(report: &Report) -> Vec<String> {
@@ -30,25 +24,8 @@ fn failures(report: &Report) -> Vec<String> {
 
 #[tokio::test]
 async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
-    let foreign = [
-        (
-            "services",
-            json!({
-                "apiVersion": "v1", "kind": "Service",
-                "metadata": {"namespace": "shop", "name": "derived-isrlchlhrq"},
-                "spec": {"type": "ClusterIP", "clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80, "protocol": "TCP"}]},
-            }),
-        ),
-        (
-            "serviceimports",
-            json!({
-                "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
-                "metadata": {"namespace": "shop", "name": "web"},
-                "spec": {"type": "Headless", "ports": []},
-            }),
-        ),
-    ];
-    for (kind, object) in foreign {
+    let derived = ClusterIp::new("shop", DERIVED).port("http", 80).into();
+    for (kind, object) in [("services", derived), ("serviceimports", foreign_import("web"))] {
         let members = Members::start().await;
         let before = members.green.put(object);
         exported(&members.blue, web(), &["10.0.0.1"]);
@@ -60,12 +37,11 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
 
         assert_eq!(writes(&members.green), [""; 0], "{kind}: it was seen");
         assert!(report.ok && again.ok, "{kind}: {}", in_full(&again));
-        assert_eq!(lines(&report), lines(&again));
+        assert_eq!(held_back(&report, "green"), held_back(&again, "green"));
         let name = before["metadata"]["name"].as_str().expect("a name").to_owned();
-        let [(held, "ForeignObject", detail)] = lines(&report)[..] else {
+        let [("web", "ForeignObject", detail)] = held_back(&report, "green")[..] else {
             panic!("{kind}: {}", in_full(&report))
         };
-        assert_eq!(held, "web");
         assert!(detail.contains(&format!("kubectl delete {kind}")), "{detail}");
         let after = members.green.objects(kind, "shop");
         assert_eq!(after.into_iter().find(|it| it["metadata"]["name"] == *name), Some(before));
@@ -77,19 +53,15 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
     }
 }
 
-/// The namespace of the members, excluded from imports.
-fn excluding() -> Policy {
-    Policy { excluded: vec!["shop".to_owned()], ..Policy::default() }
-}
-
 #[tokio::test]
 async fn import_in_an_excluded_namespace_is_held_back_and_asked_for_once() {
     let members = Members::with_web(&["10.0.0.1"]).await;
-    members.green.enforce_admission(Some(excluding()));
+    let excluding = Policy { excluded: vec!["shop".to_owned()], ..Policy::default() };
+    members.green.enforce_admission(Some(excluding));
 
     let report = synced(&members.function).await;
 
-    let [("web", "NamespaceExcluded", sentence)] = lines(&report)[..] else {
+    let [("web", "NamespaceExcluded", sentence)] = held_back(&report, "green")[..] else {
         panic!("{}", in_full(&report))
     };
     assert!(sentence.contains("excludedNamespaces"), "{sentence}");
@@ -98,7 +70,7 @@ async fn import_in_an_excluded_namespace_is_held_back_and_asked_for_once() {
     assert_eq!(writes(&members.green), [asked]);
     assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
     members.assert_settled().await;
-    assert_eq!(lines(&sync(&members.function).await), lines(&report));
+    assert_eq!(held_back(&sync(&members.function).await, "green"), held_back(&report, "green"));
 
     members.green.enforce_admission(Some(Policy::default()));
     members.clock.advance(Duration::from_mins(11));
@@ -181,15 +153,9 @@ async fn refusal_of_a_policy_is_one_line_with_the_rule() {
     members.assert_reached().await;
 }
 
-const IMPORT: &str = "multicluster.kubernetes.io/service-name";
-
 #[tokio::test]
 async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
-    for labels in [
-        &["endpointslice.kubernetes.io/managed-by"][..],
-        &[IMPORT],
-        &[IMPORT, "endpointslice.kubernetes.io/managed-by"],
-    ] {
+    for labels in [&[MANAGED_BY][..], &[IMPORT], &[IMPORT, MANAGED_BY]] {
         let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
         let Members { blue, green, .. } = &members;
         let mut slice = slices(green, "web").remove(0);
@@ -276,16 +242,14 @@ async fn derived_service_stays_while_an_import_owns_it_that_is_not_ours_any_more
     assert_eq!(left_of(green, OWNER).len(), 1, "{report}");
 }
 
+/// The IPs of the import, which are those of its Service, too, if that is there.
 fn ips(cluster: &KubernetesServer) -> Vec<String> {
     let import = cluster.service_import("shop", "web").expect("an import");
-    let ips = import["spec"]["ips"].as_array().cloned().unwrap_or_default();
-    ips.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-fn ips_of_service(cluster: &KubernetesServer) -> Vec<String> {
-    let service = cluster.service_object("shop", DERIVED).expect("a Service");
-    let ips = service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
-    ips.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    let ips = &import["spec"]["ips"];
+    if let Some(service) = cluster.service_object("shop", DERIVED) {
+        assert_eq!(&service["spec"]["clusterIPs"], ips);
+    }
+    ips.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 async fn imported_with_both_families() -> Members {
@@ -310,8 +274,8 @@ async fn service_that_somebody_deletes_is_made_again_with_its_ips_also_after_a_f
     assert_eq!(ips(&members.green), before, "they wait for the Service");
     members.green.clear_faults();
     members.converge().await;
+    assert!(members.green.service_object("shop", DERIVED).is_some());
     assert_eq!(ips(&members.green), before);
-    assert_eq!(ips_of_service(&members.green), before);
     assert!(members.green.events("shop").iter().all(|it| it["reason"] != "ClusterSetIPChanged"));
 }
 
@@ -326,7 +290,7 @@ async fn ip_that_another_service_has_is_replaced_and_an_event_says_so() {
         synced(&members.function).await;
 
         let after = ips(&members.green);
-        assert_eq!(after, ips_of_service(&members.green));
+        assert!(members.green.service_object("shop", DERIVED).is_some());
         assert_eq!(after.len(), 2);
         assert_ne!(after[taken], before[taken]);
         assert_eq!(after[0] == before[0], taken == 1, "the primary one is kept alone");

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
 
-use super::{CLUSTERSET, serving, writes};
+use super::{join, serving, writes};
 use crate::fleet::Fleet;
 use crate::run::synced;
 use testbed::clock::StandInClock;
-use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
+use testbed::kubernetes::KubernetesServer;
 
 /// The members.
 pub struct Many {
@@ -37,12 +37,7 @@ impl Many {
         for name in &names {
             let sandbox = fleet.sandbox.clone().cluster(name).await;
             let cluster = sandbox.kubernetes(name);
-            cluster.serve_multi_cluster();
-            cluster.cluster_property("cluster.clusterset.k8s.io", name);
-            cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
-            for namespace in namespaces {
-                cluster.namespace(namespace);
-            }
+            join(&cluster, name, namespaces);
             clusters.push(cluster);
         }
         let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
@@ -58,18 +53,6 @@ impl Many {
         serving(&self.fleet, &self.clock, &self.names, settings).await
     }
 
-    /// Puts a Service with pods at these addresses into a member, and exports it.
-    pub fn export(&self, index: usize, service: ClusterIp, addresses: &[&str]) {
-        let cluster = &self.clusters[index];
-        let object = cluster.service(service);
-        let text = |key: &str| object["metadata"][key].as_str().expect("a name").to_owned();
-        let (namespace, name) = (text("namespace"), text("name"));
-        let pods = addresses.iter().map(|it| Pod::new(&format!("{name}-{it}"), it));
-        cluster.pods(&namespace, &name, &pods.collect::<Vec<_>>());
-        let export = Export::new(&namespace, &name).created("2026-01-01T00:00:00Z");
-        cluster.put(export.into());
-    }
-
     /// A full sync, and a second one that writes nothing. Both are forgotten.
     pub async fn converge(&self) {
         synced(&self.function).await;
@@ -82,8 +65,7 @@ impl Many {
         self.forget();
         synced(&self.function).await;
         let writes: Vec<String> = self.clusters.iter().flat_map(writes).collect();
-        let none: [String; 0] = [];
-        assert_eq!((writes.as_slice(), self.fleet.cloud_map.writes()), (&none[..], 0));
+        assert_eq!((writes, self.fleet.cloud_map.writes()), (vec![], 0));
     }
 
     pub fn forget(&self) {
@@ -98,10 +80,8 @@ impl Many {
 
     /// The number of instances in a Cloud Map namespace.
     pub fn instances(&self, namespace: &str) -> usize {
-        let cloud_map = &self.fleet.cloud_map;
-        let id = cloud_map.find_namespace(namespace).expect("the namespace");
-        let services = cloud_map.services(&id).into_iter();
-        services.map(|service| cloud_map.instances(&service.id).len()).sum()
+        let services = self.fleet.all_services().into_iter().filter(|(name, _)| name == namespace);
+        services.map(|(_, service)| self.fleet.cloud_map.instances(&service.id).len()).sum()
     }
 
     /// The requests to a member, sorted, without what is the same in all paths and queries.

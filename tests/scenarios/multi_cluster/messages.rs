@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::many::Many;
 use super::{
-    CREATED, Members, exported, forget_what_is_ahead, imported, pods, service, web, writes,
+    CREATED, Members, SLICES, exported, forget_what_is_ahead, imported, pods, service, web, writes,
 };
 use crate::drift::change_of;
 use crate::fan_out::queues;
@@ -22,12 +22,12 @@ use testbed::function::invoke;
 use testbed::kubernetes::{Export, Fault, FaultKind};
 use testbed::sqs::{Failure, Queue};
 
-/// So many members, of which `c0` exports `shop/web` with one pod, all in step.
-async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
+/// So many members, of which `c0` exports `shop/web` with one pod, all in step, with `FAN_OUT`.
+async fn in_step(count: usize) -> (Many, Queue) {
     let fleet = Fleet::start().await;
     let queue = fleet.sandbox.own_queue();
     let url = queue.url().to_owned();
-    let many = Many::on(fleet, count, &["shop"], &[(setting, &url)]).await;
+    let many = Many::on(fleet, count, &["shop"], &[("FAN_OUT", &url)]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
     many.converge().await;
     many.clusters.iter().for_each(forget_what_is_ahead);
@@ -53,7 +53,7 @@ const BOTH: &str = "c0 10.0.0.1:8080 10.0.0.2:8080";
 
 #[tokio::test(start_paused = true)]
 async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() {
-    let (many, queue) = in_step(3, "FAN_OUT").await;
+    let (many, queue) = in_step(3).await;
     pods(&many.clusters[0], "web", &["10.0.0.2"]);
 
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
@@ -74,6 +74,11 @@ async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() 
     assert_eq!(many.cloud_map(), counts(reads));
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
     assert_eq!(take_bodies(&queue), [Value::Null; 0], "nothing has changed");
+    many.clusters[0].unexport("shop", "web");
+    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
+    assert_eq!(take_bodies(&queue), messages);
+    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
+    assert_eq!(many.clusters[1].service_import("shop", "web"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,59 +94,28 @@ async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
     assert_eq!((take_bodies(&services), take_bodies(&full_syncs)), (vec![import("c1")], vec![]));
 }
 
-/// Thirty seconds for a reply: a run that imports into the cluster waits for them first, if it does not know better.
+/// Without messages a run waits for it (`obstacles`).
 #[tokio::test(start_paused = true)]
-async fn importer_that_does_not_answer_delays_a_change_unless_it_imports_by_messages() {
-    for (setting, seconds) in [("QUEUE_URL", 30), ("FAN_OUT", 0)] {
-        let (many, queue) = in_step(2, setting).await;
-        many.clusters[1].be_silent();
-        pods(&many.clusters[0], "web", &["10.0.0.2"]);
-        let start = Instant::now();
+async fn importer_that_does_not_answer_delays_no_change_if_it_imports_by_messages() {
+    let (many, queue) = in_step(2).await;
+    many.clusters[1].be_silent();
+    pods(&many.clusters[0], "web", &["10.0.0.2"]);
+    let start = Instant::now();
 
-        assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0], "{setting}");
+    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
-        let elapsed = start.elapsed().as_secs();
-        assert!((seconds..seconds + 10).contains(&elapsed), "{setting}: {elapsed}");
-        assert_eq!(take_bodies(&queue).len(), usize::from(seconds == 0), "{setting}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_than_eight_clusters_import_by_messages_also_without_fan_out() {
-    for (count, expected) in [(8, 0), (9, 8)] {
-        let (many, queue) = in_step(count, "QUEUE_URL").await;
-        pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
-
-        assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-
-        assert_eq!(take_bodies(&queue).len(), expected, "{count} clusters");
-        let last = if expected == 0 { BOTH } else { "c0 10.0.0.1:8080" };
-        assert_eq!(imported(&many.clusters[count - 1], "web"), last);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn ended_export_goes_from_other_clusters_by_messages() {
-    let (many, queue) = in_step(2, "FAN_OUT").await;
-    many.clusters[0].unexport("shop", "web");
-
-    hand_over(&many, &[about("c0")]).await;
-    let messages = take_bodies(&queue);
-    assert_eq!(messages, [import("c1")]);
-    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
-
-    assert_eq!(many.clusters[1].service_import("shop", "web"), None);
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!(take_bodies(&queue).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn message_for_an_import_changes_nothing_else_and_comes_back_where_it_fails() {
-    let (many, queue) = in_step(2, "FAN_OUT").await;
+    let (many, queue) = in_step(2).await;
     pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
     hand_over(&many, &[about("c0")]).await;
     let messages = take_bodies(&queue);
     pods(&many.clusters[0], "web", &["10.0.0.3"]);
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/";
-    many.clusters[1].refuse(slices, 503);
+    many.clusters[1].refuse_method("PATCH", SLICES, 503);
     many.forget();
 
     assert_eq!(hand_over(&many, &messages).await, ["0"]);
@@ -154,7 +128,7 @@ async fn message_for_an_import_changes_nothing_else_and_comes_back_where_it_fail
 
 #[tokio::test(start_paused = true)]
 async fn message_that_cannot_be_sent_leaves_the_other_cluster_to_its_schedule() {
-    let (many, queue) = in_step(2, "FAN_OUT").await;
+    let (many, queue) = in_step(2).await;
     pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
     queue.refuse(Some(Failure::message("InvalidMessageContents", "no")));
 
@@ -187,7 +161,6 @@ async fn namespace_that_is_created_gets_the_imports_of_its_name() {
 
 const EXPORT: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/web";
 const EXPORTS: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/imported";
 
 /// The message is about a new pod of `shop/web` in `c0`, which both import.
 #[tokio::test(start_paused = true)]
@@ -312,13 +285,8 @@ async fn message_about_a_cluster_says_nothing_of_its_other_names() {
         });
         let web = "blue 10.0.0.1:8080, green 10.1.0.1:8080".to_owned();
         let web = web + if is_read { " 10.1.0.9:8080" } else { "" };
-        for cluster in [&members.blue, &members.green] {
-            assert_eq!(imported(cluster, "web"), web, "{bodies:?}");
-            assert_eq!(
-                imported(cluster, "api"),
-                "blue 10.0.0.2:8080, green 10.1.0.2:8080",
-                "{bodies:?}"
-            );
-        }
+        let (api, why) = ("blue 10.0.0.2:8080, green 10.1.0.2:8080", format!("{bodies:?}"));
+        members.assert_imported("web", &web, &why);
+        members.assert_imported("api", api, &why);
     }
 }

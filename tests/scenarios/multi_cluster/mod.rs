@@ -3,7 +3,6 @@
 mod accounts;
 mod bad_registry;
 mod calls;
-mod cloud_map_away;
 mod doctor;
 mod explain;
 mod exports;
@@ -21,7 +20,6 @@ mod obstacles;
 mod refused;
 mod rollback;
 mod story;
-mod told;
 mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +31,8 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::{MultiClusterReport, Report};
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, OWNER};
+pub use crate::fleet::give_pods as pods;
+use crate::fleet::{Fleet, OWNER, pod_name};
 use crate::run::{report, sync, sync_of, synced};
 use testbed::aws_controller::endpoint;
 use testbed::clock::StandInClock;
@@ -42,6 +41,9 @@ use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine}
 
 /// The clusterset of the members.
 pub const CLUSTERSET: &str = "shop-set";
+
+/// The ClusterProperty with the id of a cluster.
+pub const CLUSTER_ID: &str = "cluster.clusterset.k8s.io";
 
 /// When an export was created of which the age means nothing.
 pub const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -53,6 +55,17 @@ const LATER: &str = "2026-02-01T00:00:00Z";
 const DERIVED: &str = "derived-isrlchlhrq";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+
+/// Of all namespaces a function sees that of the records alone.
+pub const RECORDS_ALONE: [(&str, &str); 2] =
+    [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
+
+/// The record of `shop/web`.
+const RECORD: &str = "export-7cb0d844a658ca77f191";
+
+/// The labels by which a slice belongs to its controller, and to its import.
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub const IMPORT: &str = "multicluster.kubernetes.io/service-name";
 
 /// The annotation of a slice with what Cloud Map may not show yet.
 const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
@@ -71,8 +84,8 @@ impl Members {
     async fn start() -> Self {
         let fleet = Fleet::start().await;
         let (blue, green) = (fleet.cluster.clone(), fleet.green().await);
-        join(&blue, "blue");
-        join(&green, "green");
+        join(&blue, "blue", &["shop"]);
+        join(&green, "green", &["shop"]);
         let clock = StandInClock::new();
         let function = serving(&fleet, &clock, "blue,green", &[]).await;
         Self { fleet, blue, green, clock, function }
@@ -112,6 +125,28 @@ impl Members {
         cloud_map.watch_over(OWNER, &arns);
     }
 
+    fn clusters(&self) -> [&KubernetesServer; 2] {
+        [&self.blue, &self.green]
+    }
+
+    /// Both import a name with these endpoints.
+    fn assert_imported(&self, name: &str, endpoints: &str, why: &str) {
+        let imports = self.clusters().map(|cluster| imported(cluster, name));
+        assert_eq!(imports, [endpoints; 2], "{why}");
+    }
+
+    /// The calls and requests so far do not count any more.
+    fn forget(&self) {
+        self.fleet.cloud_map.forget_calls();
+        self.clusters().into_iter().for_each(KubernetesServer::forget_requests);
+    }
+
+    /// Nothing was written since then, to Cloud Map or to a cluster.
+    fn assert_nothing_written(&self, why: &str) {
+        assert_eq!(self.clusters().map(writes).concat(), [""; 0], "{why}");
+        assert_eq!(self.fleet.cloud_map.writes(), 0, "{why}");
+    }
+
     /// A full sync in which nothing fails; the next one writes nothing, to Cloud Map or to a cluster.
     async fn converge(&self) -> Report {
         let report = synced(&self.function).await;
@@ -120,13 +155,9 @@ impl Members {
     }
 
     async fn assert_settled(&self) {
-        self.fleet.cloud_map.forget_calls();
-        [&self.blue, &self.green].into_iter().for_each(KubernetesServer::forget_requests);
+        self.forget();
         let report = sync(&self.function).await;
-        let writes = [&self.blue, &self.green].map(writes);
-        let none: [Vec<String>; 2] = Default::default();
-        assert_eq!(writes, none, "{}", in_full(&report));
-        assert_eq!(self.fleet.cloud_map.writes(), 0, "{}", in_full(&report));
+        self.assert_nothing_written(&in_full(&report));
     }
 
     /// Registers an endpoint of a Service of `shop` for `amber`, as AWS's controller does. Returns the Cloud Map service.
@@ -142,22 +173,12 @@ impl Members {
         self.fleet.cloud_map.ensure_service("shop", name)
     }
 
-    /// Registers an instance, or replaces it, as another client of Cloud Map does.
-    fn register(&self, service: &str, id: &str, attributes: &BTreeMap<String, String>) {
-        let attributes: Vec<(&str, &str)> =
-            attributes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        self.fleet.cloud_map.instance(service, id, &attributes);
-    }
-
     /// The answer to a question, which writes nothing anywhere.
     async fn ask(&self, function: &Function, question: &Value) -> Value {
         self.fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
-        self.fleet.cloud_map.forget_calls();
-        [&self.blue, &self.green].into_iter().for_each(KubernetesServer::forget_requests);
+        self.forget();
         let answer = invoke(function, question).await.response.expect("an answer");
-        assert_eq!(self.fleet.cloud_map.writes(), 0);
-        let none: [Vec<String>; 2] = Default::default();
-        assert_eq!([&self.blue, &self.green].map(writes), none);
+        self.assert_nothing_written(&answer.to_string());
         answer
     }
 
@@ -194,6 +215,12 @@ fn part<'a>(report: &'a Report, cluster: &str) -> &'a MultiClusterReport {
     found.and_then(|it| it.multi_cluster.as_ref()).expect("a report")
 }
 
+/// What a cluster holds back of its clusterset: the names of Services, reasons and sentences.
+fn held_back<'a>(report: &'a Report, cluster: &str) -> Vec<(&'a str, &'a str, &'a str)> {
+    let lines = part(report, cluster).held_back.iter();
+    lines.map(|it| (&*it.service.name, &*it.reason, &*it.detail)).collect()
+}
+
 /// The reasons of what keeps a cluster out of its clusterset.
 fn obstacles<'a>(report: &'a Report, cluster: &str) -> Vec<&'a str> {
     part(report, cluster).obstacles.iter().map(|it| &*it.reason).collect()
@@ -208,12 +235,14 @@ pub fn web() -> ClusterIp {
     service("web")
 }
 
-/// Makes a cluster a member that serves the API, with the namespace `shop`.
-fn join(cluster: &KubernetesServer, id: &str) {
+/// Makes a cluster a member that serves the API, with these namespaces.
+pub fn join(cluster: &KubernetesServer, id: &str, namespaces: &[&str]) {
     cluster.serve_multi_cluster();
-    cluster.cluster_property("cluster.clusterset.k8s.io", id);
+    cluster.cluster_property(CLUSTER_ID, id);
     cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
-    cluster.namespace("shop");
+    for namespace in namespaces {
+        cluster.namespace(namespace);
+    }
 }
 
 /// Puts a Service with pods at these addresses into a cluster, and exports it.
@@ -229,15 +258,11 @@ pub fn exported_at(
     created: &str,
 ) {
     let object = cluster.service(service);
-    let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
-    pods(cluster, &name, addresses);
-    cluster.put(Export::new("shop", &name).created(created).into());
-}
-
-pub fn pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
-    let pod =
-        |address: &&str| Pod::new(&format!("{service}-{}", address.replace('.', "-")), address);
-    cluster.pods("shop", service, &addresses.iter().map(pod).collect::<Vec<_>>());
+    let [namespace, name] = ["namespace", "name"]
+        .map(|key| object["metadata"][key].as_str().expect("it has both").to_owned());
+    let pods = addresses.iter().map(|address| Pod::new(&pod_name(&name, address), address));
+    cluster.pods(&namespace, &name, &pods.collect::<Vec<_>>());
+    cluster.put(Export::new(&namespace, &name).created(created).into());
 }
 
 /// An answer in words.
@@ -258,6 +283,15 @@ impl Said for Explanation {}
 
 fn in_full(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("JSON")
+}
+
+/// A ServiceImport of another client in `shop`.
+pub fn foreign_import(name: &str) -> Value {
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
+        "metadata": {"namespace": "shop", "name": name},
+        "spec": {"type": "Headless", "ports": []},
+    })
 }
 
 /// A slice of somebody in `shop`.
@@ -309,8 +343,7 @@ pub fn imported_from(cluster: &KubernetesServer, name: &str) -> BTreeMap<String,
 /// The slices of an import.
 pub fn slices(cluster: &KubernetesServer, name: &str) -> Vec<Value> {
     let all = cluster.objects("endpointslices", "shop").into_iter();
-    let label = "multicluster.kubernetes.io/service-name";
-    all.filter(|slice| slice["metadata"]["labels"][label] == name).collect()
+    all.filter(|slice| slice["metadata"]["labels"][IMPORT] == name).collect()
 }
 
 /// Takes off the slices in `shop` how far they are ahead of Cloud Map: that counts for some minutes.

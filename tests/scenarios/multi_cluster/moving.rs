@@ -6,9 +6,10 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
+use super::in_the_way::left_of;
 use super::{
-    CLUSTERSET, LATER, Members, condition, exported, exported_at, imported, imported_from, in_full,
-    join, pods, service, web, writes,
+    CLUSTERSET, LATER, Members, condition, exported, exported_at, held_back, imported,
+    imported_from, in_full, join, part, pods, service, web, writes,
 };
 use crate::fleet::OWNER;
 use crate::run::{purge, report, said_of, sync, sync_of, synced};
@@ -27,15 +28,20 @@ pub struct Moving {
 impl Moving {
     /// `amber` exports `web` with two pods, and `blue` exports `api`, which all import.
     pub async fn start() -> Self {
-        Box::pin(Self::in_step()).await
-    }
-
-    async fn in_step() -> Self {
-        let moving = Self::new(web()).await;
+        let moving = Box::pin(Self::new(web())).await;
         exported_at(&moving.members.blue, service("api"), &["10.0.0.1"], LATER);
         moving.members.converge().await;
         moving.aws.run();
         moving.members.converge().await;
+        moving
+    }
+
+    /// The same, of which the function may adopt `web`.
+    async fn to_adopt() -> Self {
+        let moving = Self::start().await;
+        moving.keep_ready();
+        moving.take_finalizers_off();
+        moving.allow_adoption("web");
         moving
     }
 
@@ -44,7 +50,7 @@ impl Moving {
         let members = Members::start().await;
         let sandbox = members.fleet.sandbox.clone().cluster("amber").await;
         let amber = sandbox.kubernetes("amber");
-        join(&amber, "amber");
+        join(&amber, "amber", &["shop"]);
         let arns = ["blue", "green", "amber"].map(|cluster| sandbox.cluster_arn(cluster));
         members.fleet.cloud_map.watch_over(OWNER, &arns);
         exported(&amber, web, &["10.2.0.1", "10.2.0.2"]);
@@ -58,19 +64,12 @@ impl Moving {
         Self { members, amber, aws, function }
     }
 
-    /// The Cloud Map service of a name in `shop`.
-    fn place(&self, name: &str) -> String {
-        self.members.fleet.cloud_map.service_id("shop", name)
-    }
-
     /// Lets the function take all instances of a name that AWS's controller registered for amber.
     pub fn allow_adoption(&self, name: &str) {
-        let place = self.place(name);
-        let all = self.members.fleet.cloud_map.instances(&place).into_iter();
-        let of_amber = all.filter(|(id, it)| it["CLUSTER_ID"] == "amber" && id.contains('_'));
-        let ids: Vec<String> = of_amber.map(|(id, _)| id).collect();
-        let ids: Vec<(&str, &str)> = ids.iter().map(|id| (place.as_str(), id.as_str())).collect();
-        self.members.fleet.cloud_map.allow_adoption(&ids);
+        let service = self.members.place(name);
+        self.members.fleet.allow_adoption_in(&[service], |id, attributes| {
+            attributes["CLUSTER_ID"] == "amber" && id.contains('_')
+        });
     }
 
     /// What the printed `kubectl patch` does.
@@ -89,25 +88,34 @@ impl Moving {
     /// A full sync of all three in which nothing fails, and one more that writes nothing.
     pub async fn converge(&self, function: &Function) -> Report {
         let report = synced(function).await;
-        self.members.fleet.cloud_map.forget_calls();
-        let all = [&self.members.blue, &self.members.green, &self.amber];
-        all.into_iter().for_each(KubernetesServer::forget_requests);
+        self.forget();
         let again = sync(function).await;
-        let none: [Vec<String>; 3] = Default::default();
-        assert_eq!(all.map(writes), none, "{}", in_full(&again));
-        assert_eq!(self.members.fleet.cloud_map.writes(), 0, "{}", in_full(&again));
+        self.assert_nothing_written(&again);
         report
+    }
+
+    fn forget(&self) {
+        self.members.forget();
+        self.amber.forget_requests();
+    }
+
+    /// Nothing was written since then, to Cloud Map or to one of the three.
+    fn assert_nothing_written(&self, report: &Report) {
+        self.members.assert_nothing_written(&in_full(report));
+        assert_eq!(writes(&self.amber), [""; 0], "{}", in_full(report));
+    }
+
+    fn clusters(&self) -> [&KubernetesServer; 3] {
+        [&self.members.blue, &self.members.green, &self.amber]
     }
 
     /// No import of these clusters had a gap.
     fn assert_no_gap(&self) {
-        for cluster in [&self.members.blue, &self.members.green, &self.amber] {
-            assert_eq!(cluster.gaps(), [""; 0]);
-        }
+        assert_eq!(self.clusters().map(KubernetesServer::gaps).concat(), [""; 0]);
     }
 
     fn keep_ready(&self) {
-        for cluster in [&self.members.blue, &self.members.green, &self.amber] {
+        for cluster in self.clusters() {
             cluster.keep_ready("shop", "web");
             cluster.keep_ready("shop", "api");
         }
@@ -116,14 +124,8 @@ impl Moving {
     }
 }
 
-/// The part of a cluster in its clusterset.
-fn of<'a>(report: &'a Report, cluster: &str) -> &'a cloud_map_sync::report::ClusterReport {
-    report.clusters.iter().find(|it| it.cluster.ends_with(cluster)).expect("a report")
-}
-
 fn obstacle(report: &Report) -> (String, String) {
-    let part = of(report, "amber").multi_cluster.as_ref().expect("a part in the clusterset");
-    let obstacle = part.obstacles.first().expect("an obstacle");
+    let obstacle = part(report, "amber").obstacles.first().expect("an obstacle");
     (obstacle.reason.to_string(), obstacle.detail.clone())
 }
 
@@ -189,19 +191,15 @@ async fn present_form_of_an_adoption_takes_no_export() {
     ] {
         let moving = Moving::start().await;
         moving.take_finalizers_off();
-        moving.members.fleet.cloud_map.forget_calls();
-        moving.amber.forget_requests();
-        let report = report(&moving.function, &payload).await;
-        assert_eq!(moving.members.fleet.cloud_map.writes(), 0, "{}", in_full(&report));
-        assert_eq!(writes(&moving.amber), [""; 0], "{}", in_full(&report));
+        moving.forget();
+        moving.assert_nothing_written(&report(&moving.function, &payload).await);
     }
 }
 
 #[tokio::test]
 async fn adoption_is_refused_while_the_finalizers_are_there_and_names_the_command() {
     let moving = Moving::start().await;
-    let before = moving.amber.objects("serviceimports", "");
-    let instances = moving.members.fleet.instances("shop", "web");
+    moving.forget();
 
     let report = moving.adopt().await;
 
@@ -210,23 +208,19 @@ async fn adoption_is_refused_while_the_finalizers_are_there_and_names_the_comman
     let command = "kubectl patch serviceexports.multicluster.x-k8s.io web --namespace shop \
                    --type merge --patch '{\"metadata\":{\"finalizers\":null}}'";
     assert!(detail.contains(command), "{detail}");
-    assert_eq!(moving.amber.objects("serviceimports", ""), before);
-    assert_eq!(moving.members.fleet.instances("shop", "web"), instances);
-    assert!(moving.members.fleet.instances("clusterset.shop-set", "amber").is_empty());
+    moving.assert_nothing_written(&report);
 }
 
 #[tokio::test]
 async fn without_confirm_an_adoption_is_its_plan() {
     let moving = Moving::start().await;
     moving.take_finalizers_off();
-    moving.members.fleet.cloud_map.forget_calls();
-    moving.amber.forget_requests();
+    moving.forget();
 
     let payload = json!({ "action": "adopt", "cluster": "amber" });
     let planned = report(&moving.function, &payload).await;
 
-    assert_eq!(moving.members.fleet.cloud_map.writes(), 0, "{planned}");
-    assert_eq!(writes(&moving.amber), [""; 0], "{planned}");
+    moving.assert_nothing_written(&planned);
     assert_eq!((planned.counts.adopted, planned.counts.registered), (2, 2), "{planned}");
     let text = planned.to_string();
     for line in [
@@ -242,13 +236,10 @@ async fn without_confirm_an_adoption_is_its_plan() {
 
 #[tokio::test]
 async fn cluster_moves_over_without_a_gap_and_is_an_ordinary_one_then() {
-    let moving = Moving::start().await;
+    let moving = Moving::to_adopt().await;
     let Moving { members, amber, .. } = &moving;
     let old = amber.service_import("shop", "web").expect("an import")["spec"]["ips"].clone();
     let untouched = amber.objects("services", "shop");
-    moving.keep_ready();
-    moving.take_finalizers_off();
-    moving.allow_adoption("web");
 
     let report = moving.adopt().await;
 
@@ -280,11 +271,8 @@ async fn cluster_moves_over_without_a_gap_and_is_an_ordinary_one_then() {
 /// A marked instance without a record counts for nobody, so an instance without its record stays AWS's.
 #[tokio::test]
 async fn record_that_is_refused_leaves_the_instances_to_a_second_adoption() {
-    let moving = Moving::start().await;
+    let moving = Moving::to_adopt().await;
     let fleet = &moving.members.fleet;
-    moving.keep_ready();
-    moving.take_finalizers_off();
-    moving.allow_adoption("web");
     let before = moving.amber.objects("serviceimports", "");
     fleet.cloud_map.deny("CreateService");
 
@@ -301,11 +289,8 @@ async fn record_that_is_refused_leaves_the_instances_to_a_second_adoption() {
 
 #[tokio::test]
 async fn cluster_moves_back_without_a_gap() {
-    let moving = Moving::start().await;
+    let moving = Moving::to_adopt().await;
     let Moving { members, amber, aws, .. } = &moving;
-    moving.keep_ready();
-    moving.take_finalizers_off();
-    moving.allow_adoption("web");
     assert!(moving.adopt().await.ok);
     moving.converge(&moving.function).await;
     members.fleet.cloud_map.allow_adoption(&[]);
@@ -319,12 +304,8 @@ async fn cluster_moves_back_without_a_gap() {
     pods(amber, "web", &["10.2.0.1", "10.2.0.2", "10.2.0.3"]);
     moving.converge(&moving.function).await;
 
-    let clusters = json!([
-        { "cluster": "blue" }, { "cluster": "green" },
-        { "cluster": "amber", "multiCluster": "off" },
-    ])
-    .to_string();
-    let function = members.serving(&clusters, &[]).await;
+    let clusters = json!(["blue", "green", { "cluster": "amber", "multiCluster": "off" }]);
+    let function = members.serving(&clusters.to_string(), &[]).await;
     aws.run();
     moving.converge(&function).await;
     let report = purge(&function, "amber").await;
@@ -340,40 +321,30 @@ async fn cluster_moves_back_without_a_gap() {
     for name in ["web", "api"] {
         let import = amber.service_import("shop", name).expect("an import of AWS's controller");
         assert_eq!(import["metadata"]["labels"]["cloud-map-sync/owner"], Value::Null);
-        assert!(
-            import["metadata"]["annotations"]["multicluster.k8s.aws/derived-service"].is_string()
-        );
+        let annotations = &import["metadata"]["annotations"];
+        assert!(annotations["multicluster.k8s.aws/derived-service"].is_string());
     }
-    let ours = |plural: &str| {
-        let all = amber.objects(plural, "shop").into_iter();
-        let labelled = |it: &Value| !it["metadata"]["labels"]["cloud-map-sync/owner"].is_null();
-        all.filter(labelled).count()
-    };
-    assert_eq!([ours("services"), ours("endpointslices"), ours("serviceimports")], [0; 3]);
+    let count = amber.objects("serviceimports", "shop").len();
+    assert_eq!((left_of(amber, OWNER), count), (vec![], 2));
     let green = imported_from(&members.green, "web");
     assert_eq!(green["amber"].len(), 3, "{green:?}");
-    assert_eq!(
-        amber.service_export("shop", "web").expect("it stays")["metadata"]["finalizers"][0],
-        FINALIZER
-    );
+    let export = amber.service_export("shop", "web").expect("it stays");
+    assert_eq!(export["metadata"]["finalizers"][0], FINALIZER);
 }
 
 #[tokio::test]
 async fn purge_before_awss_controller_serves_the_imports_leaves_them() {
-    let moving = Moving::start().await;
+    let moving = Moving::to_adopt().await;
     let Moving { amber, aws, .. } = &moving;
-    moving.take_finalizers_off();
-    moving.allow_adoption("web");
     assert!(moving.adopt().await.ok);
     moving.converge(&moving.function).await;
     let imports = amber.objects("serviceimports", "");
     let purge = json!({ "action": "purge", "cluster": "amber" });
 
-    let held = |report: &Report| {
-        let part = of(report, "amber").multi_cluster.clone().expect("a part");
-        assert_eq!(part.changes.len(), 0, "{}", in_full(report));
-        part.held_back.iter().map(|line| line.reason.to_string()).collect::<Vec<_>>()
-    };
+    fn held(report: &Report) -> Vec<&str> {
+        assert_eq!(part(report, "amber").changes.len(), 0, "{}", in_full(report));
+        held_back(report, "amber").into_iter().map(|(_, reason, _)| reason).collect()
+    }
     let planned = report(&moving.function, &purge).await;
     assert_eq!(held(&planned), ["ServicesOfAws"; 2], "old Services are never deleted by us");
     aws.export();

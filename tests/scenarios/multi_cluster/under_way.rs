@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    AHEAD, Members, exported, exported_at, imported, in_full, obstacles, pods, service, web, writes,
+    AHEAD, CLUSTER_ID, Members, RECORDS_ALONE, condition, exported, exported_at, imported, in_full,
+    obstacles, pods, service, web, writes,
 };
 use crate::run::{report, sync, sync_of};
 use testbed::cloud_map::Behaviour;
@@ -18,7 +18,7 @@ use testbed::gate::Gate;
 use testbed::kubernetes::KubernetesServer;
 
 /// The pod of `web` in blue is replaced, and green exports `new`. Both are imported, and the run is cut short while Cloud
-/// Map's operations are under way.
+/// Map's operations are under way, which may take minutes where an account's rates are used up.
 async fn ahead() -> Members {
     let members = Members::with_web(&["10.0.0.1"]).await;
     exported(&members.green, web(), &["10.1.0.1"]);
@@ -26,19 +26,22 @@ async fn ahead() -> Members {
     members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_hours(1));
     pods(&members.blue, "web", &["10.0.0.2"]);
     exported(&members.green, service("new"), &["10.1.0.2"]);
-    let is_ahead = |it| imported(it, "web") == of_web("10.0.0.2:8080");
-    let has_new = |it| !imported(it, "new").is_empty();
-    let both = [&members.blue, &members.green];
-    members.until(|| both.into_iter().all(|it| is_ahead(it) && has_new(it))).await;
+    members.until_imported(&of_web("10.0.0.2:8080")).await;
     members
 }
 
 impl Members {
+    /// A full sync, cut short once `web` is imported at these endpoints, and `new`, in both clusters.
+    pub async fn until_imported(&self, web: &str) {
+        let has = |cluster| imported(cluster, "web") == web && !imported(cluster, "new").is_empty();
+        self.until(|| self.clusters().into_iter().all(has)).await;
+    }
+
     /// A full sync, cut short once something has come about.
     async fn until(&self, has_come: impl Fn() -> bool) {
         let look = async {
             while !has_come() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                sleep(Duration::from_millis(10)).await;
             }
         };
         let (payload, end) = (json!({ "action": "sync" }), Deadline::after(Duration::from_mins(1)));
@@ -55,55 +58,32 @@ fn of_web(blue: &str) -> String {
     format!("blue {blue}, green 10.1.0.1:8080")
 }
 
-fn assert_imported(members: &Members, of_blue: &str) {
-    for cluster in [&members.blue, &members.green] {
-        assert_eq!(imported(cluster, "web"), of_web(of_blue));
-    }
-}
-
-/// Another function for both, which only imports.
-async fn importer(members: &Members) -> Function {
-    members.serving("blue,green", &[("MULTI_CLUSTER", "import")]).await
-}
-
 fn notes(cluster: &KubernetesServer) -> usize {
     let slices = super::slices(cluster, "web").into_iter();
     slices.filter(|it| !it["metadata"]["annotations"][AHEAD].is_null()).count()
 }
 
 #[tokio::test]
-async fn message_about_another_cluster_takes_back_no_change_of_which_the_operation_is_under_way() {
-    let members = ahead().await;
-
-    members.sync_service("green", "web").await;
-
-    assert_imported(&members, "10.0.0.2:8080");
-}
-
-#[tokio::test]
-async fn another_function_takes_back_no_change_of_which_the_operation_is_under_way() {
+async fn change_of_which_the_operation_is_under_way_is_taken_back_after_minutes_alone() {
     let members = ahead().await;
     let uid = |cluster: &KubernetesServer| {
         cluster.service_import("shop", "new").expect("an import")["metadata"]["uid"].clone()
     };
-    let before = [&members.blue, &members.green].map(uid);
+    let before = members.clusters().map(uid);
+    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.1.0.1"]);
+    assert_eq!(condition(&members.green, "new", "Ready"), "none");
+    let importer = async || members.serving("blue,green", &[("MULTI_CLUSTER", "import")]).await;
 
-    sync(&importer(&members).await).await;
-
-    assert_imported(&members, "10.0.0.2:8080");
+    members.sync_service("green", "web").await;
+    members.assert_imported("web", &of_web("10.0.0.2:8080"), "a message about another cluster");
+    sync(&importer().await).await;
+    members.assert_imported("web", &of_web("10.0.0.2:8080"), "another function");
     assert_eq!(imported(&members.blue, "new"), "green 10.1.0.2:8080");
-    assert_eq!([&members.blue, &members.green].map(uid), before);
-}
+    assert_eq!(members.clusters().map(uid), before);
 
-#[tokio::test]
-async fn change_that_does_not_reach_cloud_map_is_taken_back_after_minutes() {
-    let members = ahead().await;
-    let importer = importer(&members).await;
     members.clock.advance(Duration::from_mins(6));
-
-    sync(&importer).await;
-
-    assert_imported(&members, "10.0.0.1:8080");
+    sync(&importer().await).await;
+    members.assert_imported("web", &of_web("10.0.0.1:8080"), "it does not reach Cloud Map");
 }
 
 #[tokio::test]
@@ -127,10 +107,8 @@ async fn message_about_another_cluster_takes_back_no_type_of_which_the_operation
     members.converge().await;
     members.fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_hours(1));
     members.green.unexport("shop", "web");
-    let ips = || {
-        let import = |it: &KubernetesServer| it.service_import("shop", "web").expect("an import");
-        [&members.blue, &members.green].map(|it| import(it)["spec"]["ips"].clone())
-    };
+    let import = |it: &KubernetesServer| it.service_import("shop", "web").expect("an import");
+    let ips = || members.clusters().map(|it| import(it)["spec"]["ips"].clone());
     members.until(|| ips().iter().all(|it| it[0].is_string())).await;
     let before = ips();
 
@@ -148,12 +126,11 @@ async fn record_that_still_says_empty_takes_nothing_back_where_no_endpoint_can_b
     for (id, mut record) in cloud_map.instances(&records) {
         if id != "cluster" {
             record.insert("cloud-map-sync/empty".to_owned(), "true".to_owned());
-            members.register(&records, &id, &record);
+            members.fleet.put(&records, &id, &record);
         }
     }
-    let used = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")];
 
-    sync(&members.serving("green", &used).await).await;
+    sync(&members.serving("green", &RECORDS_ALONE).await).await;
 
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
 }
@@ -171,11 +148,8 @@ impl Members {
     }
 
     fn assert_all_stand(&self, why: &str) {
-        assert_eq!(
-            imported(&self.green, "web"),
-            "amber 10.2.0.1:8080, blue 10.0.0.1:8080",
-            "{why}"
-        );
+        let web = "amber 10.2.0.1:8080, blue 10.0.0.1:8080";
+        assert_eq!(imported(&self.green, "web"), web, "{why}");
         assert_eq!(imported(&self.green, "cart"), "blue 10.0.0.7:8080", "{why}");
         assert_eq!(imported(&self.green, "mail"), "amber 10.2.0.9:8080", "{why}");
     }
@@ -209,7 +183,7 @@ async fn export_without_a_record_ends_with_its_service() {
     let mail = members.fleet.cloud_map.service_id("shop", "mail");
     members.fleet.cloud_map.remove_service(&mail);
 
-    let report = report(&members.function, &json!({ "action": "sync" })).await;
+    let report = sync(&members.function).await;
 
     assert_eq!(members.green.service_import("shop", "mail"), None, "{}", in_full(&report));
 }
@@ -221,13 +195,12 @@ async fn last_endpoint_leaves_also_if_its_service_is_deleted_before_another_func
     let members = Members::of_others().await;
     let green_alone = members.serving("green", &[]).await;
     let blue_alone = members.serving("blue", &[]).await;
-    let whole = json!({ "action": "sync" });
     pods(&members.blue, "cart", &[]);
-    report(&blue_alone, &whole).await;
+    sync(&blue_alone).await;
     let cart = members.fleet.cloud_map.service_id("shop", "cart");
     members.fleet.cloud_map.remove_service(&cart);
 
-    let empty = report(&green_alone, &whole).await;
+    let empty = sync(&green_alone).await;
 
     assert!(empty.ok, "{}", in_full(&empty));
     assert_eq!(imported(&members.green, "cart"), "");
@@ -235,7 +208,7 @@ async fn last_endpoint_leaves_also_if_its_service_is_deleted_before_another_func
     // Before the endpoint comes, the record says that there may be some.
     pods(&members.blue, "cart", &["10.0.0.8"]);
     members.fleet.cloud_map.forget_calls();
-    report(&blue_alone, &whole).await;
+    sync(&blue_alone).await;
     let calls = members.fleet.cloud_map.calls().into_iter();
     let registered = calls.filter(|it| it.operation == "RegisterInstance");
     let ids: Vec<String> = registered.filter_map(|it| it.instance).collect();
@@ -251,7 +224,7 @@ async fn endpoints_and_exports_that_are_not_counted_yet_stay() {
         members.fleet.cloud_map.behave(Behaviour { uncounted, ..Behaviour::default() });
         let green_alone = members.serving("green", &[]).await;
 
-        let report = report(&green_alone, &json!({ "action": "sync" })).await;
+        let report = sync(&green_alone).await;
 
         members.assert_all_stand(&in_full(&report));
     }
@@ -278,15 +251,12 @@ async fn first_message_in_another_cloud_map_writes_no_record_there() {
 #[tokio::test]
 async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
     let members = Members::of_others().await;
-    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+    members.green.cluster_property(CLUSTER_ID, "blue");
     exported(&members.blue, service("new"), &["10.0.0.8"]);
-    let whole = json!({ "action": "sync" });
-    let of_blue = json!({ "action": "sync", "cluster": "blue" });
     members.green.forget_requests();
 
-    for payload in [&of_blue, &whole] {
-        report(&members.function, payload).await;
-    }
+    report(&members.function, &json!({ "action": "sync", "cluster": "blue" })).await;
+    sync(&members.function).await;
 
     assert_eq!(imported(&members.blue, "new"), "blue 10.0.0.8:8080");
     let of_import = |it: &String| it.contains("imports") || it.contains("endpointslices");
@@ -304,7 +274,6 @@ async fn endpoint_that_came_after_cloud_map_was_read_stays() {
     let gate = Gate::holding(&[&late.access_key().id]);
     members.green.hold_at(&gate);
     members.fleet.cloud_map.forget_calls();
-    let whole = json!({ "action": "sync" });
 
     let meanwhile = async {
         while members.fleet.cloud_map.count("ListInstances") < 4 {
@@ -312,10 +281,10 @@ async fn endpoint_that_came_after_cloud_map_was_read_stays() {
         }
         pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
         exported(&members.blue, service("new"), &[]);
-        report(&members.function, &whole).await;
+        sync(&members.function).await;
         gate.open();
     };
-    let (report, ()) = tokio::join!(report(&green_alone, &whole), meanwhile);
+    let (report, ()) = tokio::join!(sync(&green_alone), meanwhile);
 
     let web = "amber 10.2.0.1:8080, blue 10.0.0.1:8080 10.0.0.2:8080";
     assert_eq!(imported(&members.green, "web"), web, "{}", in_full(&report));
@@ -341,7 +310,7 @@ async fn import_keeps_its_ip_while_it_is_unknown_whether_another_cluster_exports
         let before = ips();
         members.blue.unexport("shop", "cart");
 
-        let report = report(&members.function, &json!({ "action": "sync" })).await;
+        let report = sync(&members.function).await;
 
         let of_amber = "amber 10.2.0.7:8080";
         let now = if may_read { of_amber } else { "" };

@@ -65,9 +65,8 @@ impl Clusterset {
 
     /// One invocation for messages about the import of a changed name, for any number of importers.
     pub fn import_by_message(&self) -> Calls {
-        let mut calls = Calls::from([("ListInstances", self.pages_of_a_name())]);
-        calls.insert("GetInstance", self.members);
-        calls
+        // One of each member for its record; the source's own is compared with what it should be.
+        Calls::from([("ListInstances", self.pages_of_a_name()), ("GetInstance", self.members)])
     }
 
     /// The registrations of a first sync.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::many::Many;
-use crate::fleet::Fleet;
+use super::{IMPORT, exported};
+use crate::fleet::{Fleet, pod_name, refs};
 use crate::queue::{batch_of, failures, take_bodies};
 use crate::run::{counts, synced};
 use figures::{Clusterset, OTHER_REQUESTS, forced};
@@ -38,13 +39,16 @@ async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &s
     for namespace in [&many.fleet.http, &many.fleet.dns] {
         many.fleet.cloud_map.remove_namespace(namespace);
     }
-    let size = Clusterset { members, exports, endpoints, namespaces: exports.min(4) };
-    let world = World { many, queue: own, size };
-    for member in 0..members {
+    for (member, cluster) in many.clusters.iter().enumerate() {
         for export in 0..exports {
-            world.export(member, export);
+            let service = ClusterIp::new(NAMESPACES[export % 4], &format!("web-{export}"));
+            let pods = (0..endpoints).map(|pod| address(member, export, pod));
+            let pods: Vec<String> = pods.collect();
+            exported(cluster, service.port_of("TCP", "http", 80, 8080), &refs(&pods));
         }
     }
+    let size = Clusterset { members, exports, endpoints, namespaces: exports.min(4) };
+    let world = World { many, queue: own, size };
     synced(&world.many.function).await;
     world.many.forget();
     // It has nothing to hold, so messages need not look for instances, and knows the namespaces that the first one made.
@@ -60,20 +64,12 @@ struct World {
 }
 
 impl World {
-    fn export(&self, member: usize, export: usize) {
-        let service = ClusterIp::new(NAMESPACES[export % 4], &format!("web-{export}"));
-        let pods: Vec<String> =
-            (0..self.size.endpoints).map(|pod| address(member, export, pod)).collect();
-        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
-        self.many.export(member, service.port_of("TCP", "http", 80, 8080), &pods);
-    }
-
     /// Gives the first export of the first member another pod, and returns the calls of the message about it, with the
     /// messages that the function sent.
     async fn add_pod(&self) -> (BTreeMap<String, usize>, Vec<Value>) {
         let pod = |number| {
             let address = address(0, 0, number);
-            Pod::new(&format!("web-0-{address}"), &address)
+            Pod::new(&pod_name("web-0", &address), &address)
         };
         let pods: Vec<Pod> = (0..=self.size.endpoints).map(pod).collect();
         self.many.clusters[0].pods(NAMESPACES[0], "web-0", &pods);
@@ -111,8 +107,7 @@ async fn converged_full_sync_costs_what_the_formula_says() {
         assert_eq!(many.instances("clusterset.shop-set"), size.records());
         assert_eq!(many.instances(NAMESPACES[0]), size.of_a_namespace(), "{size:?}");
         let slices = NAMESPACES.map(|it| many.clusters[0].objects("endpointslices", it)).concat();
-        let label = "multicluster.kubernetes.io/service-name";
-        let of_imports = slices.iter().filter(|it| !it["metadata"]["labels"][label].is_null());
+        let of_imports = slices.iter().filter(|it| !it["metadata"]["labels"][IMPORT].is_null());
         assert_eq!(of_imports.count(), size.slices());
     }
 }
@@ -123,6 +118,7 @@ async fn changed_pod_costs_what_the_formula_says_by_messages_or_not() {
         (WORLDS[0], "QUEUE_URL"),
         (WORLDS[2], "QUEUE_URL"),
         (WORLDS[2], "FAN_OUT"),
+        ((9, 2, 1), "QUEUE_URL"),
         (WORLDS[3], "QUEUE_URL"),
     ] {
         let world = Box::pin(in_step(world, setting)).await;
@@ -133,6 +129,12 @@ async fn changed_pod_costs_what_the_formula_says_by_messages_or_not() {
         assert_eq!(calls, counts(size.changed_pod()), "{size:?}");
         let others = if setting == "FAN_OUT" || size.members > 8 { size.members - 1 } else { 0 };
         assert_eq!(messages.len(), others);
+        let new = address(0, 0, size.endpoints);
+        let is_imported = |importer: usize| {
+            let slices = world.many.clusters[importer].objects("endpointslices", NAMESPACES[0]);
+            slices.iter().any(|it| it.to_string().contains(&new))
+        };
+        assert_eq!(is_imported(size.members - 1), others == 0, "{setting}: {size:?}");
         if let [first, rest @ ..] = messages.as_slice() {
             for messages in [std::slice::from_ref(first), rest] {
                 let (calls, more) = world.hand_over(messages).await;
@@ -140,11 +142,7 @@ async fn changed_pod_costs_what_the_formula_says_by_messages_or_not() {
                 assert_eq!(more, [Value::Null; 0]);
             }
         }
-        for importer in 1..size.members {
-            let asked = world.many.clusters[importer].objects("endpointslices", NAMESPACES[0]);
-            let new = address(0, 0, size.endpoints);
-            assert!(asked.iter().any(|it| it.to_string().contains(&new)), "c{importer}");
-        }
+        assert!((1..size.members).all(is_imported), "{setting}: {size:?}");
     }
 }
 
