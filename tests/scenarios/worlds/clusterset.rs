@@ -3,19 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::world::{CLUSTERS, SHOP, Settings};
 use crate::fleet::Fleet;
-use crate::multi_cluster::{CLUSTERSET, amber_attributes, pods};
+use crate::multi_cluster::{CLUSTERSET, amber_attributes, foreign_import, join, pods};
 use testbed::ACCOUNT;
-use testbed::cloud_map::{NamespaceKind, ServiceKind};
-use testbed::kubernetes::{ClusterIp, Export, Headless, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
 
 /// The names of exported Services; `amber` exports the first one.
 pub const EXPORTED: [&str; 2] = ["books", "mail"];
-/// The ClusterProperty with the id of a cluster.
-pub const CLUSTER_ID: &str = "cluster.clusterset.k8s.io";
 /// A Region whose Cloud Map has nothing of the clusterset.
 pub const OTHER_REGION: &str = "us-east-1";
 /// Both clusters, of which one has no exports.
@@ -103,11 +100,7 @@ impl Default for Exporter {
 /// A ServiceImport of another client, or a Service with the name of a derived one.
 pub fn foreign(name: usize, is_import: bool) -> Value {
     if is_import {
-        json!({
-            "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
-            "metadata": {"namespace": SHOP, "name": EXPORTED[name]},
-            "spec": {"type": "Headless", "ports": []},
-        })
+        foreign_import(EXPORTED[name])
     } else {
         ClusterIp::new(SHOP, DERIVED[name]).port_of("TCP", "http", 7, 7).into()
     }
@@ -135,19 +128,17 @@ impl Exporter {
     }
 
     fn service(&self, name: &str) -> Value {
-        let ports = self.ports().into_iter().map(|(name, port)| (name, port, 8000 + port));
-        if self.is_headless {
-            let new = Headless::new(SHOP, name);
-            ports.fold(new, |it, (name, port, to)| it.port_of("TCP", name, port, to)).into()
+        let new = ClusterIp::new(SHOP, name);
+        let new = if self.is_headless {
+            new.spec("clusterIP", "None").spec("clusterIPs", vec!["None"])
+        } else if self.prefers_zone {
+            let new = new.spec("trafficDistribution", "PreferSameZone");
+            new.spec("sessionAffinity", self.affinity())
         } else {
-            let new = ClusterIp::new(SHOP, name).spec("sessionAffinity", self.affinity());
-            let new = if self.prefers_zone {
-                new.spec("trafficDistribution", "PreferSameZone")
-            } else {
-                new
-            };
-            ports.fold(new, |it, (name, port, to)| it.port_of("TCP", name, port, to)).into()
-        }
+            new.spec("sessionAffinity", self.affinity())
+        };
+        let ports = self.ports().into_iter();
+        ports.fold(new, |it, (name, port)| it.port_of("TCP", name, port, 8000 + port)).into()
     }
 }
 
@@ -156,14 +147,10 @@ impl Clusterset {
     pub fn begin(&mut self, fleet: &Fleet, green: &KubernetesServer) {
         (self.is_on, self.ids) = (true, CLUSTERS);
         for (server, id) in [&fleet.cluster, green].into_iter().zip(self.ids) {
-            server.serve_multi_cluster();
-            server.cluster_property(CLUSTER_ID, id);
-            server.cluster_property("clusterset.k8s.io", CLUSTERSET);
-            server.namespace(SHOP);
+            join(server, id, &[SHOP]);
         }
         fleet.sandbox.cloud_map_of(OTHER_REGION, ACCOUNT);
-        let namespace = fleet.cloud_map.namespace(SHOP, NamespaceKind::Http);
-        fleet.cloud_map.service(&namespace, EXPORTED[0], ServiceKind::Http);
+        fleet.cloud_map.ensure_service(SHOP, EXPORTED[0]);
     }
 
     /// What its settings add to those of a process.

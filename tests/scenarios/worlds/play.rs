@@ -141,18 +141,10 @@ impl Scene {
         fleet.sandbox.role(READER, None);
         green.grant(READER, &[BOUND_GROUP]);
         let mut world = World::default();
-        for (id, name, kind) in [
-            (&fleet.http, "prod", NamespaceKind::Http),
-            (&fleet.dns, "prod.local", NamespaceKind::DnsPrivate),
-        ] {
-            world.namespaces.push(Namespace {
-                id: id.clone(),
-                name,
-                kind,
-                is_shared: false,
-                is_withdrawn: false,
-            });
-        }
+        world.namespaces.extend([
+            Namespace::new(fleet.http.clone(), "prod", NamespaceKind::Http),
+            Namespace::new(fleet.dns.clone(), "prod.local", NamespaceKind::DnsPrivate),
+        ]);
         if has_exported {
             world.clusterset.begin(&fleet, &green);
         }

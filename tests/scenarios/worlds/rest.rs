@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use super::clusterset::{CLUSTER_ID, EXPORTED, IMPORTS_ALONE, Life, OTHER_REGION};
+use super::clusterset::{EXPORTED, IMPORTS_ALONE, Life, OTHER_REGION};
 use super::oracle::{self, clusterset, guard, is_served, publish};
 use super::play::{LOOK, QUIET, Scene, page_of};
 use super::processes::in_full;
 use super::world::{CLUSTERS, NAMES, SHOP};
+use crate::multi_cluster::CLUSTER_ID;
 use crate::queue::{batch, message};
 use testbed::cloud_map::{Behaviour, Call};
 use testbed::function::TIMEOUT;
@@ -171,10 +172,7 @@ impl Scene {
         let services = report.clusters.iter().flat_map(|it| &it.services);
         let unread = services.filter(|it| it.notes.iter().any(|it| it.note == NoteKind::NotRead));
         let unread: BTreeSet<_> = unread.map(|it| (it.namespace.clone(), &*it.name)).collect();
-        let cloud_map = &self.fleet.cloud_map;
-        let all = cloud_map.namespaces().into_iter().flat_map(|(id, name)| {
-            cloud_map.services(&id).into_iter().map(move |it| (name.clone(), it))
-        });
+        let all = self.fleet.all_services().into_iter();
         let all = all.filter(|(namespace, it)| unread.contains(&(namespace.clone(), &*it.name)));
         all.map(|(_, it)| it.id).collect()
     }
@@ -222,10 +220,9 @@ impl Scene {
         sleep(Duration::from_secs(1)).await;
         let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
         // As many as list and read each service once, and what came meanwhile.
-        let cloud_map = &self.fleet.cloud_map;
-        let services = cloud_map.namespaces().into_keys().flat_map(|id| cloud_map.services(&id));
-        let pages = services.map(|it| cloud_map.instances(&it.id).len().div_ceil(PAGE).max(1));
-        let pages: Vec<usize> = pages.collect();
+        let instances = |id: String| self.fleet.cloud_map.instances(&id).len();
+        let services = self.service_ids().into_iter();
+        let pages: Vec<usize> = services.map(|it| instances(it).div_ceil(PAGE).max(1)).collect();
         let lists = pages.len().div_ceil(page_of(self.most_reads));
         for _ in 0..pages.into_iter().sum::<usize>().div_ceil(reads) + lists {
             self.direct(number, 1).await?;
@@ -266,10 +263,9 @@ impl Scene {
     /// The number of namespaces, services and instances.
     fn size(&self) -> usize {
         let cloud_map = &self.fleet.cloud_map;
-        let services = cloud_map.namespaces().into_keys().map(|id| cloud_map.services(&id));
-        let of_service =
-            |it: testbed::cloud_map::ServiceView| 1 + cloud_map.instances(&it.id).len();
-        services.map(|it| 1 + it.into_iter().map(of_service).sum::<usize>()).sum()
+        let of_service = |id: String| 1 + cloud_map.instances(&id).len();
+        let services: usize = self.service_ids().into_iter().map(of_service).sum();
+        cloud_map.namespaces().len() + services
     }
 
     /// Within two full syncs all is as the oracle has it, exports and imports after one, and then no process has anything

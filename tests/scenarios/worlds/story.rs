@@ -8,6 +8,7 @@ use proptest::sample::select;
 
 use super::moves::{Flows, Move};
 use super::processes::PROCESSES;
+use crate::multi_cluster::RECORDS_ALONE;
 
 /// In milliseconds.
 const PAUSES: &[u64] = &[0, 0, 10, 50, 200, 1000, 4000];
@@ -21,7 +22,7 @@ const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
     &[("POLICY", "create-only")],
     &[("POLICY", "upsert-only")],
     &[("DRY_RUN", "true")],
-    &[("CLOUD_MAP_NAMESPACES", "clusterset.shop-set"), ("CREATE_NAMESPACES", "false")],
+    &RECORDS_ALONE,
     &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
     &[("MULTI_CLUSTER", "import")],
 ];

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::clusterset::{Clusterset, EXPORTED};
 use crate::fleet::OTHER_ACCOUNT;
@@ -60,6 +60,11 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// One of the function's own account.
+    pub fn new(id: String, name: &'static str, kind: NamespaceKind) -> Self {
+        Self { id, name, kind, is_shared: false, is_withdrawn: false }
+    }
+
     fn arn(&self) -> String {
         let account = if self.is_shared { OTHER_ACCOUNT } else { ACCOUNT };
         format!("arn:aws:servicediscovery:{REGION}:{account}:namespace/{}", self.id)
@@ -231,9 +236,7 @@ impl World {
     /// The namespace `TEAM` is there.
     pub fn has_created(&mut self, id: String) {
         if self.namespaces.iter().all(|it| it.name != TEAM) {
-            let (name, kind) = (TEAM, NamespaceKind::Http);
-            let (is_shared, is_withdrawn) = (false, false);
-            self.namespaces.push(Namespace { id, name, kind, is_shared, is_withdrawn });
+            self.namespaces.push(Namespace::new(id, TEAM, NamespaceKind::Http));
         }
     }
 
@@ -429,33 +432,30 @@ fn put_slices(server: &KubernetesServer, name: &str, cluster: usize, service: &S
         if endpoints.is_empty() {
             continue;
         }
-        server.put(json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
-            "metadata": {
-                "name": format!("{name}-by-hand-{}", family.to_lowercase()), "namespace": SHOP,
-                "labels": {"kubernetes.io/service-name": name},
-            },
-            "endpoints": endpoints,
-            "ports": [
-                {"name": "http", "port": 8080, "protocol": "TCP"},
-                {"name": "admin", "port": 9090, "protocol": "TCP"},
-            ],
-        }));
+        let suffix = format!("by-hand-{}", family.to_lowercase());
+        server.put(slice(name, &suffix, family, &endpoints));
     }
 }
 
 /// A slice as Cilium writes it for the endpoints of another cluster.
 fn put_foreign_slice(server: &KubernetesServer, name: &str) {
-    server.put(json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+    let endpoint = json!({"addresses": ["10.0.7.1"], "conditions": {"ready": true}});
+    let mut slice = slice(name, "of-red", "IPv4", &[endpoint]);
+    slice["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"] = "red".into();
+    server.put(slice);
+}
+
+fn slice(service: &str, suffix: &str, family: &str, endpoints: &[Value]) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
         "metadata": {
-            "name": format!("{name}-of-red"), "namespace": SHOP,
-            "labels": {
-                "kubernetes.io/service-name": name,
-                "multicluster.kubernetes.io/source-cluster": "red",
-            },
+            "name": format!("{service}-{suffix}"), "namespace": SHOP,
+            "labels": {"kubernetes.io/service-name": service},
         },
-        "endpoints": [{"addresses": ["10.0.7.1"], "conditions": {"ready": true}}],
-        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-    }));
+        "endpoints": endpoints,
+        "ports": [
+            {"name": "http", "port": 8080, "protocol": "TCP"},
+            {"name": "admin", "port": 9090, "protocol": "TCP"},
+        ],
+    })
 }

@@ -30,21 +30,19 @@ pub struct State {
 impl State {
     pub fn of(scene: &Scene) -> Self {
         let (cloud_map, mut state) = (&scene.fleet.cloud_map, Self::default());
-        for (id, namespace) in cloud_map.namespaces() {
-            for mut service in cloud_map.services(&id) {
-                let health = cloud_map.health(&service.id);
-                let instances = by_address(cloud_map.instances(&service.id));
-                service.id.clear();
-                let place = (namespace.clone(), service.name.clone());
-                state.lines.insert(format!("{place:?} {service:?}"));
-                let addresses = state.addresses.entry(place.clone()).or_default();
-                for (name, (id, mut attributes)) in instances {
-                    // The guard's note says which run first met the loss.
-                    attributes.remove("cloud-map-sync/guard");
-                    addresses.extend(attributes.get("AWS_INSTANCE_IPV4").cloned());
-                    let health = health.get(&id);
-                    state.lines.insert(format!("{place:?} {name} {health:?} {attributes:?}"));
-                }
+        for (namespace, mut service) in scene.fleet.all_services() {
+            let health = cloud_map.health(&service.id);
+            let instances = by_address(cloud_map.instances(&service.id));
+            service.id.clear();
+            let place = (namespace, service.name.clone());
+            state.lines.insert(format!("{place:?} {service:?}"));
+            let addresses = state.addresses.entry(place.clone()).or_default();
+            for (name, (id, mut attributes)) in instances {
+                // The guard's note says which run first met the loss.
+                attributes.remove("cloud-map-sync/guard");
+                addresses.extend(attributes.get("AWS_INSTANCE_IPV4").cloned());
+                let health = health.get(&id);
+                state.lines.insert(format!("{place:?} {name} {health:?} {attributes:?}"));
             }
         }
         for (number, cluster) in CLUSTERS.into_iter().enumerate() {
@@ -92,9 +90,8 @@ fn lasting(mut object: Value) -> Value {
         // What an import was ahead of Cloud Map in depends on which run changed it.
         let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
         let _ = annotations.map(|it| it.remove("cloud-map-sync/ahead-of-cloud-map"));
-        for owner in
-            metadata.get_mut("ownerReferences").and_then(Value::as_array_mut).into_iter().flatten()
-        {
+        let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+        for owner in owners.into_iter().flatten() {
             owner["uid"] = Value::Null;
         }
     }

@@ -54,10 +54,8 @@ pub fn all(situation: &Situation) {
             Err(problem) => broken.push(format!("{} / {case}: {problem}", situation.name)),
         }
     }
-    println!(
-        "{}: {count} cases, by the runs that they needed afterwards: {runs:?}",
-        situation.name
-    );
+    let name = situation.name;
+    println!("{name}: {count} cases, by the runs that they needed afterwards: {runs:?}");
     assert!(broken.is_empty(), "{} of {count} broke:\n{}", broken.len(), broken.join("\n\n"));
 }
 
@@ -80,13 +78,8 @@ fn chosen(cases: Vec<Case>, situation: &str) -> Vec<Case> {
 
 /// The calls of the run, and the state that it leads to, which is right by the oracle of the worlds.
 async fn undisturbed(situation: &Situation) -> (Calls, State) {
-    let mut scene = Scene::of(situation).await;
-    scene.changed(situation).await;
-    let run = scene.run((situation.cause)(), false).await;
-    let calls = scene.made();
-    let (answer, _) = run.expect("its rules hold").expect("an undisturbed run ends");
+    let (mut scene, calls, answer) = after_a_run(situation).await;
     let problem = answer.report.as_ref().map(ToString::to_string);
-    sleep(REST).await;
     let wanted = State::of(&scene);
     let rest = scene.leads_to(situation, &wanted).await;
     assert_eq!(rest, Ok(0), "{} without any fault: {problem:?}", situation.name);
@@ -98,12 +91,18 @@ async fn undisturbed(situation: &Situation) -> (Calls, State) {
 
 /// The state that the run leads to.
 pub async fn reached(situation: &Situation) -> State {
+    State::of(&after_a_run(situation).await.0)
+}
+
+/// The world after an undisturbed run, with the calls of the run and its answer.
+async fn after_a_run(situation: &Situation) -> (Scene, Calls, Answer) {
     let mut scene = Scene::of(situation).await;
     scene.changed(situation).await;
     let run = scene.run((situation.cause)(), false).await;
-    run.expect("its rules hold").expect("an undisturbed run ends");
+    let calls = scene.made();
+    let (answer, _) = run.expect("its rules hold").expect("an undisturbed run ends");
     sleep(REST).await;
-    State::of(&scene)
+    (scene, calls, answer)
 }
 
 /// Returns the number of runs without faults that were needed.

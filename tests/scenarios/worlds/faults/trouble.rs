@@ -19,31 +19,30 @@ const TOO_LATE: Duration = Duration::from_hours(1);
 #[derive(Clone, Debug)]
 pub struct Case {
     pub target: Target,
+    /// The number of calls before it that are like it.
+    pub after: usize,
     /// How many calls are hit; once or always in the cases of a situation.
     pub times: usize,
     /// Whether the process ends when the fault strikes.
     pub kills: bool,
 }
 
-/// The call that is hit: the number of calls before it that are like it, and the fault.
+/// The call that is hit, and the fault.
 #[derive(Clone, Debug)]
 pub enum Target {
     CloudMap {
         operation: String,
-        after: usize,
         kind: FaultKind,
     },
     Cluster {
         cluster: &'static str,
         method: String,
         path: String,
-        after: usize,
         kind: ClusterKind,
     },
     /// Of EKS or STS.
     Aws {
         operation: String,
-        after: usize,
         kind: AwsFaultKind,
     },
 }
@@ -57,20 +56,29 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Every case.
+    /// Every case; a process may also end before or after a write.
     pub fn cases(&self) -> Vec<Case> {
-        let cloud_map =
-            self.of_cloud_map().into_iter().flat_map(|((operation, is_write), count)| {
-                (0..count).flat_map(move |after| of_operation(&operation, is_write, after))
-            });
-        let clusters =
-            self.of_clusters().into_iter().flat_map(|((cluster, method, path), count)| {
-                (0..count).flat_map(move |after| of_request(cluster, &method, &path, after))
-            });
-        let aws = self.aws.iter().flat_map(|(operation, count)| {
-            (0..*count).flat_map(move |after| of_other(operation, after))
-        });
-        cloud_map.chain(clusters).chain(aws).collect()
+        let mut all = Vec::new();
+        for ((operation, is_write), count) in self.of_cloud_map() {
+            let ends = [FaultKind::Silence(TOO_LATE), FaultKind::Late(TOO_LATE)];
+            let ends = if is_write { &ends[..] } else { &[] };
+            all.extend(each(count, &kinds_of_call(&operation, TOO_LATE), ends, |kind| {
+                Target::CloudMap { operation: operation.clone(), kind }
+            }));
+        }
+        for ((cluster, method, path), count) in self.of_clusters() {
+            let ends = [ClusterKind::Slow(TOO_LATE), ClusterKind::Late(TOO_LATE)];
+            let ends = if method == "GET" { &[] } else { &ends[..] };
+            all.extend(each(count, &kinds_of_request(&method, TOO_LATE), ends, |kind| {
+                Target::Cluster { cluster, method: method.clone(), path: path.clone(), kind }
+            }));
+        }
+        for (operation, count) in &self.aws {
+            all.extend(each(*count, &kinds_of_other(operation, TOO_LATE), &[], |kind| {
+                Target::Aws { operation: operation.clone(), kind }
+            }));
+        }
+        all
     }
 
     fn of_cloud_map(&self) -> BTreeMap<(String, bool), usize> {
@@ -120,14 +128,6 @@ pub fn kinds_of_call(operation: &str, late: Duration) -> Vec<FaultKind> {
     kinds
 }
 
-fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
-    let kinds = kinds_of_call(operation, TOO_LATE);
-    let ends = [FaultKind::Silence(TOO_LATE), FaultKind::Late(TOO_LATE)];
-    let ends = ends.into_iter().filter(|_| is_write).collect();
-    let operation = operation.to_owned();
-    each(kinds, ends, |kind| Target::CloudMap { operation: operation.clone(), after, kind })
-}
-
 /// The errors that an operation may have for good reason, and the ends of its operation.
 fn legal(operation: &str) -> Vec<FaultKind> {
     const FAILS: &[&str] = &["INTERNAL_FAILURE"];
@@ -170,12 +170,21 @@ fn legal(operation: &str) -> Vec<FaultKind> {
     errors.chain(ends.iter().map(|it| FaultKind::OperationFails(it))).chain(hangs).collect()
 }
 
-/// Each kind once and from then on, and the kinds with which the process ends.
-fn each<K: Clone>(kinds: Vec<K>, ends: Vec<K>, target: impl Fn(K) -> Target) -> Vec<Case> {
-    let case = |kind, times, kills| Case { target: target(kind), times, kills };
-    let faults =
-        kinds.into_iter().flat_map(|kind| [1, usize::MAX].map(|it| case(kind.clone(), it, false)));
-    faults.chain(ends.into_iter().map(|kind| case(kind, 1, true))).collect()
+/// For each of so many calls each kind once and from then on, and the kinds with which the process ends.
+fn each<K: Clone>(
+    count: usize,
+    kinds: &[K],
+    ends: &[K],
+    target: impl Fn(K) -> Target,
+) -> Vec<Case> {
+    let mut all = Vec::new();
+    for after in 0..count {
+        let case =
+            |kind: &K, times, kills| Case { target: target(kind.clone()), after, times, kills };
+        all.extend(kinds.iter().flat_map(|kind| [1, usize::MAX].map(|it| case(kind, it, false))));
+        all.extend(ends.iter().map(|kind| case(kind, 1, true)));
+    }
+    all
 }
 
 /// The faults of a request to an API server.
@@ -198,16 +207,6 @@ pub fn kinds_of_request(method: &str, late: Duration) -> Vec<ClusterKind> {
         ]);
     }
     kinds
-}
-
-fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> Vec<Case> {
-    let (kinds, is_write) = (kinds_of_request(method, TOO_LATE), method != "GET");
-    let ends = [ClusterKind::Slow(TOO_LATE), ClusterKind::Late(TOO_LATE)];
-    let ends = ends.into_iter().filter(|_| is_write).collect();
-    each(kinds, ends, |kind| {
-        let (method, path) = (method.to_owned(), path.to_owned());
-        Target::Cluster { cluster, method, path, after, kind }
-    })
 }
 
 /// The faults of a call to EKS or STS.
@@ -246,27 +245,21 @@ pub fn kinds_of_other(operation: &str, late: Duration) -> Vec<AwsFaultKind> {
     kinds
 }
 
-fn of_other(operation: &str, after: usize) -> Vec<Case> {
-    let (kinds, operation) = (kinds_of_other(operation, TOO_LATE), operation.to_owned());
-    each(kinds, Vec::new(), |kind| Target::Aws { operation: operation.clone(), after, kind })
-}
-
 impl Case {
     /// Brings the fault about.
     pub fn strike(&self, scene: &Scene) {
-        let times = self.times;
-        match &self.target {
-            Target::CloudMap { operation, after, kind } => {
-                let fault = Fault::on(operation, kind.clone());
-                scene.fleet.cloud_map.inject(fault.after(*after).times(times));
+        let (after, times) = (self.after, self.times);
+        match self.target.clone() {
+            Target::CloudMap { operation, kind } => {
+                let fault = Fault::on(&operation, kind).after(after).times(times);
+                scene.fleet.cloud_map.inject(fault);
             }
-            Target::Cluster { cluster, method, path, after, kind } => {
-                let number = CLUSTERS.iter().position(|it| it == cluster).expect("a cluster");
-                let fault = ClusterFault::once(path, kind.clone()).of_method(method).after(*after);
+            Target::Cluster { cluster, method, path, kind } => {
+                let number = CLUSTERS.iter().position(|it| *it == cluster).expect("a cluster");
+                let fault = ClusterFault::once(&path, kind).of_method(&method).after(after);
                 scene.cluster(number).fail(ClusterFault { times, ..fault });
             }
-            Target::Aws { operation, after, kind } => {
-                let (operation, after, kind) = (operation.clone(), *after, kind.clone());
+            Target::Aws { operation, kind } => {
                 scene.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
             }
         }
@@ -305,16 +298,13 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.after + 1;
         match &self.target {
-            Target::CloudMap { operation, after, kind } => {
-                write!(text, "{operation} {}, {kind:?}", after + 1)?;
+            Target::CloudMap { operation, kind } => write!(text, "{operation} {number}, {kind:?}")?,
+            Target::Cluster { cluster, method, path, kind } => {
+                write!(text, "{cluster} {method} {path} {number}, {kind:?}")?;
             }
-            Target::Cluster { cluster, method, path, after, kind } => {
-                write!(text, "{cluster} {method} {path} {}, {kind:?}", after + 1)?;
-            }
-            Target::Aws { operation, after, kind } => {
-                write!(text, "{operation} {}, {kind:?}", after + 1)?;
-            }
+            Target::Aws { operation, kind } => write!(text, "{operation} {number}, {kind:?}")?,
         }
         match (self.times, self.kills) {
             (usize::MAX, _) => write!(text, ", sticky"),

@@ -8,13 +8,13 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 use tokio::task::spawn_local;
 
-use super::super::clusterset::{CLUSTER_ID, EXPORTED, Exporter, IMPORTS_ALONE, Life, foreign};
-use super::super::oracle::clusterset::{IMPORT, MANAGED_BY, derived, has_records};
+use super::super::clusterset::{EXPORTED, Exporter, IMPORTS_ALONE, Life, foreign};
+use super::super::oracle::clusterset::{derived, has_records};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, SHOP};
 use super::{Move, Table};
 use crate::fleet::OTHER_ACCOUNT;
-use crate::multi_cluster::{CLUSTERSET, slices};
+use crate::multi_cluster::{CLUSTER_ID, CLUSTERSET, IMPORT, MANAGED_BY, slices};
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::{Export, Fault, FaultKind};
@@ -243,9 +243,8 @@ fn slice_is_edited() -> impl Strategy<Value = Move> {
         let sentence = format!("a person adds an endpoint to a slice of import {}", named(place));
         Move::new(sentence, move |scene| {
             let server = scene.cluster(place.0);
-            let Some(mut slice) = slices(server, EXPORTED[place.1]).into_iter().next() else {
-                return;
-            };
+            let mut slices = slices(server, EXPORTED[place.1]).into_iter();
+            let Some(mut slice) = slices.next() else { return };
             let endpoints = slice["endpoints"].as_array_mut().expect("endpoints");
             endpoints.push(json!({"addresses": ["10.9.9.9"], "conditions": {"ready": true}}));
             server.put(slice);
@@ -260,9 +259,8 @@ fn slice_loses_a_label() -> impl Strategy<Value = Move> {
         let sentence = format!("a person takes {label} from a slice of import {}", named(place));
         Move::new(sentence, move |scene| {
             let server = scene.cluster(place.0).clone();
-            let Some(mut slice) = slices(&server, EXPORTED[place.1]).into_iter().next() else {
-                return;
-            };
+            let mut slices = slices(&server, EXPORTED[place.1]).into_iter();
+            let Some(mut slice) = slices.next() else { return };
             scene.imports.unsettle(place.1);
             slice["metadata"]["labels"].as_object_mut().expect("labels").remove(label);
             server.put(slice);
@@ -299,21 +297,18 @@ fn definitions_return() -> impl Strategy<Value = Move> {
 /// Without records there is nothing by which the right one of two namespaces is known.
 fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
     (0..CLUSTERS.len()).prop_map(|cluster| {
-        let name = format!("clusterset.{CLUSTERSET}");
-        let sentence = format!(
-            "another account shares a second {name} with a service of {}",
-            CLUSTERS[cluster]
-        );
+        let (name, id) = (format!("clusterset.{CLUSTERSET}"), CLUSTERS[cluster]);
+        let sentence = format!("another account shares a second {name} with a service of {id}");
         Move::new(sentence, move |scene| {
-            let clusterset = &mut scene.world.clusterset;
-            if clusterset.has_second_namespace || clusterset.has_lost_records || !has_records(scene)
-            {
+            let clusterset = &scene.world.clusterset;
+            let is_uncertain = clusterset.has_second_namespace || clusterset.has_lost_records;
+            if is_uncertain || !has_records(scene) {
                 return;
             }
             scene.world.clusterset.has_second_namespace = true;
             let cloud_map = &scene.fleet.cloud_map;
             let second = cloud_map.shared_namespace(&name, NamespaceKind::Http, OTHER_ACCOUNT);
-            cloud_map.service(&second, CLUSTERS[cluster], ServiceKind::Http);
+            cloud_map.service(&second, id, ServiceKind::Http);
         })
     })
 }
@@ -437,10 +432,8 @@ fn owner_changes() -> impl Strategy<Value = Move> {
 
 fn kubernetes_namespace_goes_on() -> impl Strategy<Value = Move> {
     (0..CLUSTERS.len()).prop_map(|cluster| {
-        let sentence = format!(
-            "the Kubernetes namespace of {} is being deleted, or else is gone, or else is back",
-            CLUSTERS[cluster]
-        );
+        let state = "is being deleted, or else is gone, or else is back";
+        let sentence = format!("the Kubernetes namespace of {} {state}", CLUSTERS[cluster]);
         Move::new(sentence, move |scene| scene.go_on(cluster))
     })
 }
@@ -499,16 +492,7 @@ impl Scene {
     /// A person lets each function take over what stands of the former owner.
     pub fn adopt(&mut self) {
         let Some(former) = self.world.clusterset.former_owner else { return };
-        let cloud_map = &self.fleet.cloud_map;
-        let mut ids = Vec::new();
-        for (namespace, _) in cloud_map.namespaces() {
-            for service in cloud_map.services(&namespace) {
-                let instances = cloud_map.instances(&service.id).into_keys();
-                ids.extend(instances.map(|it| (service.id.clone(), it)));
-            }
-        }
-        let ids: Vec<_> = ids.iter().map(|(service, id)| (&**service, &**id)).collect();
-        cloud_map.allow_adoption(&ids);
+        self.fleet.allow_adoption_in(&self.service_ids(), |_, _| true);
         let payload = json!({ "action": "adopt", "owner": former, "confirm": true });
         for process in 0..if self.world.clusterset.is_apart { 2 } else { 1 } {
             self.invoke(process, payload.clone(), TIMEOUT);

@@ -68,9 +68,7 @@ fn messages(flows: Flows) -> impl Strategy<Value = Move> {
 impl Scene {
     /// The ids of all Cloud Map services.
     pub fn service_ids(&self) -> Vec<String> {
-        let cloud_map = &self.fleet.cloud_map;
-        let namespaces = cloud_map.namespaces().into_keys();
-        namespaces.flat_map(|id| cloud_map.services(&id)).map(|it| it.id).collect()
+        self.fleet.all_services().into_iter().map(|(_, it)| it.id).collect()
     }
 }
 
@@ -164,9 +162,7 @@ fn person() -> impl Strategy<Value = Move> {
                     return;
                 }
                 scene.world.clusterset.has_lost_records = true;
-                for name in NAMES {
-                    (0..CLUSTERS.len()).for_each(|cluster| scene.ledger.unsettle(cluster, name));
-                }
+                NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
                 (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
             }
             if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {

@@ -333,21 +333,17 @@ fn last_change_is_undone() -> impl Strategy<Value = Move> {
 fn endpoint_flips() -> impl Strategy<Value = Move> {
     (place(), 0..3_usize, any::<bool>()).prop_map(|(place, number, is_end)| {
         let what = if is_end { "terminates, or not any more" } else { "turns ready, or not" };
-        Move::new(
-            format!("endpoint {number}, in order, of {} {what}", named(place)),
-            move |scene| {
-                let endpoints = scene.world.services.get_mut(&place);
-                let endpoints = endpoints.map(|it| &mut it.endpoints).filter(|it| !it.is_empty());
-                let count = endpoints.as_ref().map_or(1, |it| it.len());
-                if let Some(endpoint) = endpoints.and_then(|it| it.values_mut().nth(number % count))
-                {
-                    let flag =
-                        if is_end { &mut endpoint.is_terminating } else { &mut endpoint.is_ready };
-                    *flag = !*flag;
-                    scene.project(place);
-                }
-            },
-        )
+        let sentence = format!("endpoint {number}, in order, of {} {what}", named(place));
+        Move::new(sentence, move |scene| {
+            let Some(service) = scene.world.services.get_mut(&place) else { return };
+            let number = number % service.endpoints.len().max(1);
+            if let Some(endpoint) = service.endpoints.values_mut().nth(number) {
+                let Endpoint { is_terminating, is_ready, .. } = endpoint;
+                let flag = if is_end { is_terminating } else { is_ready };
+                *flag = !*flag;
+                scene.project(place);
+            }
+        })
     })
 }
 
@@ -395,10 +391,8 @@ fn clusters_share_a_name() -> impl Strategy<Value = Move> {
                 let (names, namespace) = (names.clone(), Reference::Name(1));
                 let claim = Claim { names, namespace, ttl, ..Claim::default() };
                 let endpoints = BTreeMap::from([(1, Endpoint::default())]);
-                scene.put(
-                    (cluster, number),
-                    Service::plain(claim, scene.world.settings.prefix, endpoints),
-                );
+                let service = Service::plain(claim, scene.world.settings.prefix, endpoints);
+                scene.put((cluster, number), service);
             }
         })
     })

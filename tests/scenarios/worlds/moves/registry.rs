@@ -9,7 +9,7 @@ use super::super::oracle;
 use super::super::play::Scene;
 use super::super::world::{AMBER, CLUSTERS, NAMES, Namespace, Reference};
 use super::{Move, Table};
-use crate::fleet::{Attributes, OTHER_ACCOUNT};
+use crate::fleet::OTHER_ACCOUNT;
 use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
 use testbed::cloud_map::ServiceKind;
 
@@ -54,18 +54,16 @@ impl Scene {
 
     /// From now on an adoption may take instances that others registered for addresses of pods.
     pub fn allow_adoption(&self) {
-        let registry = self.registry();
-        let of_service = |(key, held): (&oracle::Key, &oracle::Held)| {
-            let id = self.fleet.cloud_map.services(&key.0).into_iter().find(|it| it.name == key.1);
-            let is_of_pods = |it: &&Attributes| {
-                it.get("AWS_INSTANCE_IPV4").is_some_and(|it| it.starts_with("10.0.1."))
-            };
-            let ids = held.instances.iter().filter(|(_, it)| is_of_pods(it)).map(|(id, _)| id);
-            ids.map(|it| (id.clone().expect("a service").id, it.clone())).collect::<Vec<_>>()
-        };
-        let all: Vec<_> = registry.iter().flat_map(of_service).collect();
-        let all: Vec<_> = all.iter().map(|(service, id)| (service.as_str(), id.as_str())).collect();
-        self.fleet.cloud_map.allow_adoption(&all);
+        self.fleet.allow_adoption_in(&self.known_services(), |_, attributes| {
+            attributes.get("AWS_INSTANCE_IPV4").is_some_and(|it| it.starts_with("10.0.1."))
+        });
+    }
+
+    /// The ids of the services in the namespaces of the world.
+    fn known_services(&self) -> Vec<String> {
+        let namespaces = self.world.namespaces.iter().filter(|it| !it.is_withdrawn);
+        let services = namespaces.flat_map(|it| self.fleet.cloud_map.services(&it.id));
+        services.map(|it| it.id).collect()
     }
 
     /// A namespace goes with all that is in it.
@@ -100,7 +98,7 @@ impl Scene {
         self.fleet.put(&service, "of-amber", &attributes);
     }
 
-    fn unsettle_name(&mut self, name: &str) {
+    pub fn unsettle_name(&mut self, name: &str) {
         (0..2).for_each(|cluster| self.ledger.unsettle(cluster, name));
     }
 }
@@ -213,16 +211,12 @@ fn attributes_are_added() -> impl Strategy<Value = Move> {
 }
 
 fn all_of_ours_are_full() -> impl Strategy<Value = Move> {
-    Just(Move::new(
-        "another party adds attributes to all of ours until there is no room",
-        |scene| {
-            for namespace in scene.world.namespaces.iter().filter(|it| !it.is_withdrawn) {
-                for service in scene.fleet.cloud_map.services(&namespace.id) {
-                    scene.add_attributes(&service.id, FULL);
-                }
-            }
-        },
-    ))
+    let sentence = "another party adds attributes to all of ours until there is no room";
+    Just(Move::new(sentence, |scene| {
+        for service in scene.known_services() {
+            scene.add_attributes(&service, FULL);
+        }
+    }))
 }
 
 fn ours_is_withdrawn() -> impl Strategy<Value = Move> {
@@ -295,17 +289,13 @@ fn share_is_withdrawn() -> impl Strategy<Value = Move> {
                 scene.world.namespaces[number].is_withdrawn = true;
             }
         }
-        for name in NAMES {
-            scene.unsettle_name(name);
-        }
+        NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
     }))
 }
 
 fn cluster_is_gone() -> impl Strategy<Value = Move> {
-    Just(Move::new(
-        format!("{AMBER}, which EKS knows no more, has left an instance under web"),
-        Scene::leave_of_amber,
-    ))
+    let sentence = format!("{AMBER}, which EKS knows no more, has left an instance under web");
+    Just(Move::new(sentence, Scene::leave_of_amber))
 }
 
 /// A namespace is deleted with all that is in it, and made again: it has another id.
@@ -321,9 +311,7 @@ fn namespace_is_made_again() -> impl Strategy<Value = Move> {
             for place in scene.world.services.keys().copied().collect::<Vec<_>>() {
                 scene.project(place);
             }
-            for name in NAMES {
-                scene.unsettle_name(name);
-            }
+            NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
         })
     })
 }

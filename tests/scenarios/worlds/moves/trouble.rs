@@ -43,9 +43,9 @@ pub fn table(flows: Flows) -> Table {
     all.into_iter().map(|(kind, weight, it)| (kind, weight, disturbing(it))).collect()
 }
 
-/// One of the single faults, for some calls, unless it is a lie that a run may believe.
-fn struck(target: Target, times: usize) -> Option<Move> {
-    let case = Case { target, times, kills: false };
+/// One of the single faults, for some calls after so many, unless it is a lie that a run may believe.
+fn struck(target: Target, after: usize, times: usize) -> Option<Move> {
+    let case = Case { target, after, times, kills: false };
     let is_lie = case.deceives() || case.denies_a_service();
     let is_unprocessable =
         matches!(case.target, Target::Cluster { kind: ClusterFaultKind::Status(422), .. });
@@ -78,7 +78,7 @@ fn call_fails() -> impl Strategy<Value = Move> {
     let all = (select(operations.to_vec()), any::<Index>(), 0..6_usize, 1..8_usize);
     all.prop_filter_map("a lie", |(operation, kind, after, times)| {
         let kind = kind.get(&kinds_of_call(operation, Duration::from_secs(2))).clone();
-        struck(Target::CloudMap { operation: operation.to_owned(), after, kind }, times)
+        struck(Target::CloudMap { operation: operation.to_owned(), kind }, after, times)
     })
 }
 
@@ -92,14 +92,10 @@ fn right_is_taken_away() -> impl Strategy<Value = Move> {
         &["CreateService", "UpdateService"],
     ];
     select(rights.to_vec()).prop_map(|rights| {
-        Move::new(
-            format!("the function loses the right to {}", rights.join(" and ")),
-            move |scene| {
-                for right in rights {
-                    scene.fleet.cloud_map.deny(right);
-                }
-            },
-        )
+        let sentence = format!("the function loses the right to {}", rights.join(" and "));
+        Move::new(sentence, move |scene| {
+            rights.iter().for_each(|right| scene.fleet.cloud_map.deny(right));
+        })
     })
 }
 
@@ -111,7 +107,7 @@ fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
         let (cluster, method, path) = request;
         let kind = kind.get(&kinds_of_request(method, Duration::from_secs(40))).clone();
         let (method, path) = (method.to_owned(), path.to_owned());
-        struck(Target::Cluster { cluster, method, path, after: 0, kind }, times)
+        struck(Target::Cluster { cluster, method, path, kind }, 0, times)
     })
 }
 
@@ -163,9 +159,8 @@ fn service_is_unreadable() -> impl Strategy<Value = Move> {
         Move::new(sentence, move |scene| {
             let ids = scene.service_ids();
             if !ids.is_empty() {
-                let denied = Fault::on("ListInstances", FaultKind::AccessDenied);
-                let denied = denied.service(&ids[service.index(ids.len())]);
-                scene.fleet.cloud_map.inject(denied.always());
+                let id = &ids[service.index(ids.len())];
+                scene.fleet.cloud_map.deny_in(id, "ListInstances");
             }
         })
     })
@@ -188,6 +183,6 @@ fn eks_fails() -> impl Strategy<Value = Move> {
     (any::<Index>(), 1..6_usize).prop_filter_map("a lie", |(kind, times)| {
         let operation = "DescribeCluster".to_owned();
         let kind = kind.get(&kinds_of_other(&operation, Duration::from_secs(2))).clone();
-        struck(Target::Aws { operation, after: 0, kind }, times)
+        struck(Target::Aws { operation, kind }, 0, times)
     })
 }

@@ -7,22 +7,17 @@ use std::fmt::Debug;
 use cloud_map_sync::report::Report;
 use serde_json::Value;
 
-use super::super::clusterset::{
-    CLUSTER_ID, Clusterset, EXPORTED, Exporter, Life, OTHER_REGION, address,
-};
+use super::super::clusterset::{Clusterset, EXPORTED, Exporter, Life, OTHER_REGION, address};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, SHOP, World};
 use super::guard::SIGHTING;
+use super::of;
 use crate::fleet::Attributes;
-use crate::multi_cluster::{CLUSTERSET, condition, imported_from};
+use crate::multi_cluster::{CLUSTER_ID, CLUSTERSET, IMPORT, MANAGED_BY, condition, imported_from};
 use testbed::kubernetes::KubernetesServer;
 
 /// A port of a Service: its name and number.
 type Port = (&'static str, u16);
-
-/// The labels by which a slice belongs to its controller, and to its import.
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-pub const IMPORT: &str = "multicluster.kubernetes.io/service-name";
 
 /// The derived Service that an import names.
 pub fn derived(cluster: &KubernetesServer, name: &str) -> Option<String> {
@@ -101,7 +96,7 @@ impl Ledger {
         }
         let ready = ready(clusterset);
         for name in 0..EXPORTED.len() {
-            let (was, now) = (of(&self.ready, name), of(&ready, name));
+            let (was, now) = (of(&self.ready, &name), of(&ready, &name));
             let named = |it: &String| (name, it.clone());
             self.gone.extend(was.difference(now).map(named));
             self.back.extend(now.difference(was).map(named).filter(|it| self.gone.contains(it)));
@@ -112,7 +107,7 @@ impl Ledger {
         self.ready = ready;
         let there = registered(scene, &own.each_ref().map(exports_in), &self.ready);
         let is_shown =
-            |name: usize, it: &String| scene.shows_all() || of(&self.shown, name).contains(it);
+            |name: usize, it: &String| scene.shows_all() || of(&self.shown, &name).contains(it);
         let of_name = |(name, it): (&usize, &BTreeSet<String>)| {
             (*name, it.iter().filter(|it| is_shown(*name, it)).cloned().collect())
         };
@@ -122,16 +117,16 @@ impl Ledger {
                 let now: BTreeSet<String> = if place < CLUSTERS.len() {
                     imported_from(scene.cluster(place), title).into_values().flatten().collect()
                 } else {
-                    of(&there, name).clone()
+                    of(&there, &name).clone()
                 };
-                let owed = of(kept, name).intersection(of(&self.ready, name));
+                let owed = of(kept, &name).intersection(of(&self.ready, &name));
                 let owed = owed.filter(|it| !self.back.contains(&(name, (*it).clone())));
                 let lost: Vec<_> = owed.filter(|it| !now.contains(*it)).collect();
                 if !lost.is_empty() && !self.unsettled.contains(&name) {
                     let place = CLUSTERS.get(place).unwrap_or(&"Cloud Map");
                     return Err(format!("{title} in {place} lost {lost:?}; left: {now:?}"));
                 }
-                kept.insert(name, of(&self.shown, name) & &now);
+                kept.insert(name, of(&self.shown, &name) & &now);
             }
         }
         self.look_at_amber(scene, own.each_ref().map(|it| it.contains_key("cluster")))?;
@@ -193,13 +188,9 @@ impl Ledger {
                 || has_former_headless(&exporters, *name, own)
         };
         self.headless.extend((0..EXPORTED.len()).filter(is_headless));
-        let has_ip = |name: &usize| !self.headless.contains(name);
-        let names = (0..EXPORTED.len()).filter(has_ip).map(|it| EXPORTED[it]);
-        let names: Vec<&str> = names.collect();
-        for (cluster, name) in
-            (0..CLUSTERS.len()).flat_map(|it| names.iter().map(move |name| (it, *name)))
-        {
-            let import = scene.cluster(cluster).service_import(SHOP, name).unwrap_or_default();
+        for (cluster, name) in places().filter(|(_, name)| !self.headless.contains(name)) {
+            let import = scene.cluster(cluster).service_import(SHOP, EXPORTED[name]);
+            let import = import.unwrap_or_default();
             let ips = &import["spec"]["ips"];
             if import["spec"]["type"] == "ClusterSetIP" && ips[0].is_string() {
                 now.insert((cluster, import["metadata"]["uid"].to_string()), ips.clone());
@@ -213,12 +204,6 @@ impl Ledger {
         }
         Ok(())
     }
-}
-
-static NONE: BTreeSet<String> = BTreeSet::new();
-
-fn of(endpoints: &Endpoints, name: usize) -> &BTreeSet<String> {
-    endpoints.get(&name).unwrap_or(&NONE)
 }
 
 /// The ports of an import with an IP if each of its exporters has a record with its own, and so none is unknown.
@@ -341,6 +326,11 @@ fn exporters(clusterset: &Clusterset, name: usize) -> Vec<Exports<'_>> {
     all
 }
 
+/// The numbers of each cluster and name.
+fn places() -> impl Iterator<Item = (usize, usize)> {
+    (0..CLUSTERS.len()).flat_map(|it| (0..EXPORTED.len()).map(move |name| (it, name)))
+}
+
 /// The whole relation: returns the first rule that is broken.
 pub fn at_rest(scene: &Scene) -> Result<(), String> {
     let clusterset = &scene.world.clusterset;
@@ -402,11 +392,8 @@ fn labels(cluster: &KubernetesServer) -> Result<(), String> {
     let derived: Vec<String> = derived.collect();
     for service in cluster.objects("services", SHOP).iter().filter(|it| is_ours(it)) {
         let name = &service["metadata"]["name"];
-        same(
-            &derived.iter().any(|it| name == it),
-            &true,
-            &format!("whether {name} has an import"),
-        )?;
+        let has_import = derived.iter().any(|it| name == it);
+        same(&has_import, &true, &format!("whether {name} has an import"))?;
     }
     Ok(())
 }
@@ -623,9 +610,7 @@ pub struct Stood {
 
 impl Stood {
     pub fn of(scene: &Scene) -> Self {
-        let all =
-            (0..CLUSTERS.len()).flat_map(|it| (0..EXPORTED.len()).map(move |name| (it, name)));
-        let imports = all.filter_map(|place| {
+        let imports = places().filter_map(|place| {
             let (cluster, name) = (scene.cluster(place.0), EXPORTED[place.1]);
             cluster.service_import(SHOP, name)?;
             Some((place, imported_from(cluster, name)))

@@ -46,17 +46,6 @@ pub fn held(
         if is_noted(world, start, cluster) {
             continue;
         }
-        // What another Service of the cluster takes over in place is not lost.
-        let lost = |service: &str, from: &BTreeMap<&str, _>, to: &BTreeMap<&str, _>| {
-            let nothing = BTreeSet::new();
-            let of =
-                |all: &BTreeMap<&str, BTreeSet<_>>| all.get(service).unwrap_or(&nothing).clone();
-            let (from, own): (BTreeSet<(&Key, &String)>, _) = (of(from), of(to));
-            let stays =
-                |it: &(&Key, &String)| to.values().any(|all: &BTreeSet<_>| all.contains(it));
-            let (kept, gone): (BTreeSet<_>, BTreeSet<_>) = from.into_iter().partition(stays);
-            gone.len().saturating_sub(own.difference(&kept).count())
-        };
         let losses: BTreeMap<&str, usize> = before
             .keys()
             .map(|service| (*service, lost(service, &before, &left)))
@@ -84,13 +73,20 @@ pub fn held(
     Ok(())
 }
 
-/// The instances of a cluster in the namespaces that the function uses, by their Service.
-fn standing<'a>(
-    world: &World,
-    registry: &'a Registry,
-    cluster: usize,
-) -> BTreeMap<&'a str, BTreeSet<(&'a Key, &'a String)>> {
-    let mut standing: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+/// How many instances a Service loses. What another Service of the cluster takes over in place is not lost.
+fn lost<'a>(service: &str, from: &Standing<'a>, to: &Standing<'a>) -> usize {
+    let of = |all: &Standing<'a>| all.get(service).cloned().unwrap_or_default();
+    let stays = |it: &(&'a Key, &'a String)| to.values().any(|all| all.contains(it));
+    let (kept, gone): (BTreeSet<_>, BTreeSet<_>) = of(from).into_iter().partition(stays);
+    gone.len().saturating_sub(of(to).difference(&kept).count())
+}
+
+/// Instances by their Service.
+type Standing<'a> = BTreeMap<&'a str, BTreeSet<(&'a Key, &'a String)>>;
+
+/// The instances of a cluster in the namespaces that the function uses.
+fn standing<'a>(world: &World, registry: &'a Registry, cluster: usize) -> Standing<'a> {
+    let mut standing = Standing::new();
     for (key, _, id, attributes) in instances(registry).filter(|it| world.is_used(&it.0.0)) {
         if let Some((_, service)) = marks(world, attributes).filter(|(of, _)| *of == cluster) {
             standing.entry(service).or_default().insert((key, id));

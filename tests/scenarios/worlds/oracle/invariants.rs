@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::world::{Claim, NAMES, Service, World, addresses};
-use super::{Key, Registry, addresses_of, endpoints, is_served, marks, opted_in, possible_keys};
+use super::{
+    Key, Registry, addresses_of, endpoints, is_served, marks, of, opted_in, possible_keys,
+};
 use testbed::cloud_map::RecordType;
 
 type Name = (usize, Key);
@@ -77,28 +79,22 @@ impl Ledger {
         let there = registered(world, registry, |_, _| true);
         self.look_at_new(world, &there, under_way)?;
         for (name, was) in &self.ready {
-            let now = ready.get(name);
-            let left = was.iter().filter(|it| now.is_none_or(|now| !now.contains(*it)));
+            let left = was.difference(of(&ready, name));
             self.gone.extend(left.map(|it| (name.clone(), it.clone())));
         }
         for (name, now) in &ready {
-            let was = self.ready.get(name);
-            let came = now.iter().filter(|it| was.is_none_or(|was| !was.contains(*it)));
-            let came = came.map(|it| (name.clone(), it.clone()));
+            let was = of(&self.ready, name);
+            let came = now.difference(was).map(|it| (name.clone(), it.clone()));
             // Of a name that had none ready the removal of its last one may be under way, too.
-            let was_empty = was.is_none() && self.gone.iter().any(|(of, _)| of == name);
+            let was_empty = was.is_empty() && self.gone.iter().any(|(of, _)| of == name);
             let back = came.filter(|it| was_empty || self.gone.contains(it));
             self.back.extend(back.map(|it| (it, Instant::now())));
         }
-        self.back.retain(|it, since| {
-            let is_ready = ready.get(&it.0).is_some_and(|now| now.contains(&it.1));
-            is_ready && since.elapsed() < under_way
-        });
+        self.back
+            .retain(|it, since| of(&ready, &it.0).contains(&it.1) && since.elapsed() < under_way);
         self.ready = ready;
-        let nothing = BTreeSet::new();
         for (name, kept) in &self.kept {
-            let now = self.ready.get(name).unwrap_or(&nothing);
-            let present = there.get(name).unwrap_or(&nothing);
+            let (now, present) = (of(&self.ready, name), of(&there, name));
             let is_back = |it: &&String| self.back.contains_key(&(name.clone(), (*it).clone()));
             let lost = kept.intersection(now).filter(|it| !is_back(it) && !present.contains(*it));
             let lost: Vec<&String> = lost.collect();
@@ -107,10 +103,10 @@ impl Ledger {
             }
         }
         for name in &self.served {
-            let is_ready = self.ready.get(name).is_some_and(|it| !it.is_empty());
+            let ready = of(&self.ready, name);
             let returns = self.back.keys().any(|(it, _)| it == name);
-            if is_ready && !returns && there.get(name).is_none_or(BTreeSet::is_empty) {
-                return Err(format!("{name:?} is empty, and {:?} are ready", self.ready[name]));
+            if !ready.is_empty() && !returns && of(&there, name).is_empty() {
+                return Err(format!("{name:?} is empty, and {ready:?} are ready"));
             }
         }
         // What a former claimant left there at the same address goes when that one has its new name.
@@ -123,12 +119,12 @@ impl Ledger {
         });
         self.kept = both.collect();
         // One whose last endpoint goes leaves no trace, and the next claimant follows.
-        let is_kept = |name: &Name| self.kept.get(name).is_some_and(|it| !it.is_empty());
-        let given_up: Vec<Name> = self.held.keys().filter(|it| !is_kept(it)).cloned().collect();
+        let is_lost = |name: &&Name| of(&self.kept, name).is_empty();
+        let given_up: Vec<Name> = self.held.keys().filter(is_lost).cloned().collect();
         for (cluster, key) in &given_up {
             self.unsettle(*cluster, &key.1);
         }
-        let has_some = |name: &&Name| there.get(name).is_some_and(|it| !it.is_empty());
+        let has_some = |name: &&Name| !of(&there, name).is_empty();
         self.served = self.ready.keys().filter(has_some).cloned().collect();
         Ok(())
     }
@@ -148,18 +144,16 @@ impl Ledger {
         let left = self.there.difference(&there).cloned();
         self.went.extend(left.map(|it| (it, Instant::now())));
         self.there = there;
-        let known = self.registered.replace(registered.clone());
-        for ((cluster, key), addresses) in registered.iter().filter(|_| known.is_some()) {
-            let known = known.as_ref().and_then(|it| it.get(&(*cluster, key.clone())));
-            for it in addresses.iter().filter(|it| known.is_none_or(|known| !known.contains(*it))) {
-                let address = (*cluster, it.clone());
+        let Some(known) = self.registered.replace(registered.clone()) else { return Ok(()) };
+        for (name, addresses) in registered {
+            for it in addresses.difference(of(&known, name)) {
+                let address = (name.0, it.clone());
                 let went = self.went.get(&address);
                 let is_late = went.is_some_and(|went| went.elapsed() > under_way);
-                if is_late && !self.there.contains(&address) {
-                    return Err(format!(
-                        "{address:?} is registered under {key:?} long after it went"
-                    ));
+                if !is_late || self.there.contains(&address) {
+                    continue;
                 }
+                return Err(format!("{address:?} is registered as {name:?} long after it went"));
             }
         }
         Ok(())

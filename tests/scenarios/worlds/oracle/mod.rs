@@ -94,6 +94,12 @@ pub fn served(world: &World) -> impl Iterator<Item = usize> {
     (0..CLUSTERS.len()).filter(|it| is_served(world, *it))
 }
 
+/// Those under a name.
+pub fn of<'a, K: Ord>(all: &'a BTreeMap<K, BTreeSet<String>>, name: &K) -> &'a BTreeSet<String> {
+    static NONE: BTreeSet<String> = BTreeSet::new();
+    all.get(name).unwrap_or(&NONE)
+}
+
 /// Every instance, with its id and the service that has it.
 pub fn instances(registry: &Registry) -> impl Iterator<Item = (&Key, &Held, &String, &Attributes)> {
     registry.iter().flat_map(|(key, held)| {

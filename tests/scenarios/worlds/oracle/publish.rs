@@ -26,14 +26,14 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
     }
     let (start, rest) = (&start, &rest);
     for cluster in 0..CLUSTERS.len() {
+        let view = View { world, start, rest, cluster, is_whole: true };
         if is_served(world, cluster) {
-            let view = View { world, start, rest, cluster, is_whole: true };
             view.names()?;
             view.leftovers()?;
             view.attributes()?;
             view.health()?;
         } else {
-            unserved(world, start, rest, cluster)?;
+            view.unserved()?;
         }
     }
     created(world, rest)?;
@@ -56,26 +56,31 @@ struct View<'a> {
     is_whole: bool,
 }
 
+impl View<'_> {
+    /// The name of the Service whose marks an instance of the cluster has.
+    fn mark<'a>(&self, attributes: &'a Attributes) -> Option<&'a str> {
+        let of_cluster = marks(self.world, attributes).filter(|(of, _)| *of == self.cluster);
+        of_cluster.map(|(_, name)| name)
+    }
+}
+
 // A cluster that the function does not serve keeps its instances, with a note once it seems to be gone: only a purge
 // removes them.
-fn unserved(
-    world: &World,
-    start: &Registry,
-    rest: &Registry,
-    cluster: usize,
-) -> Result<(), String> {
-    let noted = |mut it: Attributes| {
-        it.remove("cloud-map-sync/orphaned-since");
-        it
-    };
-    for (key, _, id, attributes) in instances(start) {
-        let is_of_cluster = marks(world, attributes).is_some_and(|(of, _)| of == cluster);
-        let now = instance(rest, key, id).cloned();
-        if is_of_cluster && now.clone().map(noted) != Some(noted(attributes.clone())) {
-            return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
+impl View<'_> {
+    fn unserved(&self) -> Result<(), String> {
+        let noted = |mut it: Attributes| {
+            it.remove("cloud-map-sync/orphaned-since");
+            it
+        };
+        for (key, _, id, attributes) in instances(self.start) {
+            let now = instance(self.rest, key, id).cloned();
+            let is_kept = now.clone().map(noted) == Some(noted(attributes.clone()));
+            if self.mark(attributes).is_some() && !is_kept {
+                return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 // Messages: they choose no namespace for a Service without instances, and register each of its endpoints under a name
@@ -125,9 +130,7 @@ impl View<'_> {
         let ids: BTreeSet<&String> = candidates.iter().map(|it| &it.id).collect();
         let holds = |registry: &Registry, service: Option<&str>, name: Option<&str>| {
             let is_marked = |attributes: &Attributes| {
-                marks(self.world, attributes).is_some_and(|(cluster, it)| {
-                    cluster == self.cluster && service.is_none_or(|service| service == it)
-                })
+                self.mark(attributes).is_some_and(|it| service.is_none_or(|of| of == it))
             };
             let here = instances(registry)
                 .filter(|(key, ..)| ids.contains(&key.0) && name.is_none_or(|name| name == key.1));
@@ -226,9 +229,7 @@ impl View<'_> {
         let mut standing: BTreeMap<String, BTreeSet<Entry>> = BTreeMap::new();
         let Some(held) = registry.get(key) else { return standing };
         for attributes in held.instances.values() {
-            if let Some((cluster, service)) = marks(self.world, attributes)
-                && cluster == self.cluster
-            {
+            if let Some(service) = self.mark(attributes) {
                 standing.entry(service.to_owned()).or_default().insert(entry(held, attributes));
             }
         }
@@ -451,9 +452,7 @@ impl View<'_> {
         } else {
             let here = self.rest.get(key).into_iter();
             let here = here.flat_map(|held| held.instances.values().map(move |it| (held, it)));
-            let full = here.filter(|(_, it)| {
-                is_full(it) && marks(self.world, it) == Some((self.cluster, NAMES[number]))
-            });
+            let full = here.filter(|(_, it)| is_full(it) && self.mark(it) == Some(NAMES[number]));
             full.map(|(held, it)| entry(held, it)).collect()
         };
         let as_it_stands = |it: Entry| {
@@ -557,10 +556,7 @@ impl View<'_> {
 impl View<'_> {
     fn attributes(&self) -> Result<(), String> {
         for (key, held, id, attributes) in instances(self.rest) {
-            let name = match marks(self.world, attributes) {
-                Some((cluster, name)) if cluster == self.cluster => name,
-                _ => continue,
-            };
+            let Some(name) = self.mark(attributes) else { continue };
             let before = instance(self.start, key, id).into_iter().flatten();
             let mut added = before.filter(|(it, _)| it.starts_with("by-hand"));
             let lost = added.find(|(attribute, value)| attributes.get(*attribute) != Some(*value));
@@ -614,7 +610,7 @@ impl View<'_> {
             }
             for (id, status) in &held.health {
                 let attributes = &held.instances[id];
-                let is_own = marks(self.world, attributes) == Some((self.cluster, NAMES[number]));
+                let is_own = self.mark(attributes) == Some(NAMES[number]);
                 let all_in =
                     |set: &BTreeSet<String>| addresses_of(attributes).all(|it| set.contains(it));
                 let wanted = match (all_in(&ready), all_in(&unready)) {
