@@ -328,12 +328,8 @@ mod owner_tests {
             for service in [("shop", "web"), ("shop", "mail"), ("prod", "web"), ("prod", "mail")] {
                 let service = ServiceRef::new(service.0, service.1);
                 for (attributes, is_ours) in [(&ours(flow), true), (&others, false)] {
-                    let expected = is_ours && service == web();
-                    assert_eq!(
-                        owner.marks_for(attributes, &service),
-                        expected,
-                        "{flow:?} {service}"
-                    );
+                    let is_marked = owner.marks_for(attributes, &service);
+                    assert_eq!(is_marked, is_ours && service == web(), "{flow:?} {service}");
                 }
             }
         }

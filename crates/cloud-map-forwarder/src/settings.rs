@@ -218,10 +218,8 @@ mod tests {
         }
         let local = queue(Some("http://127.0.0.1:4566/111122223333/q"), Some("eu-west-3"));
         let local = local.expect("a queue on this machine");
-        assert_eq!(
-            (local.endpoint.as_str(), local.region.as_str()),
-            ("http://127.0.0.1:4566", "eu-west-3")
-        );
+        assert_eq!(local.endpoint.as_str(), "http://127.0.0.1:4566");
+        assert_eq!(local.region.as_str(), "eu-west-3");
     }
 
     #[test]

@@ -268,11 +268,9 @@ mod tests {
         let table = "cluster blue\n  shop.local/web\n    + register a\n    ~ rewrite b\n    \
                      - deregister c\n    ! held back d\n    = 1 unchanged\n";
         let shown = colour_lines(table).replace('\x1b', "^");
-        assert_eq!(
-            shown,
-            "^[1mcluster blue^[0m\n  shop.local/web\n    ^[32m+ register a^[0m\n    \
-             ^[33m~ rewrite b^[0m\n    ^[31m- deregister c^[0m\n    ^[35m! held back d^[0m\n    \
-             ^[2m= 1 unchanged^[0m\n"
-        );
+        let expected = "^[1mcluster blue^[0m\n  shop.local/web\n    ^[32m+ register a^[0m\n    \
+                        ^[33m~ rewrite b^[0m\n    ^[31m- deregister c^[0m\n    \
+                        ^[35m! held back d^[0m\n    ^[2m= 1 unchanged^[0m\n";
+        assert_eq!(shown, expected);
     }
 }

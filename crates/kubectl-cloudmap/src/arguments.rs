@@ -555,9 +555,7 @@ mod completion_tests {
         }
         let all = chosen("");
         assert!(all.starts_with("plan sync ") && all.ends_with(" :4"), "{all}");
-        assert!(
-            choices(&["plan".to_owned(), "--all-c".to_owned()])
-                .starts_with("--all-clusters\tAll configured")
-        );
+        let described = choices(&["plan".to_owned(), "--all-c".to_owned()]);
+        assert!(described.starts_with("--all-clusters\tAll configured"), "{described}");
     }
 }

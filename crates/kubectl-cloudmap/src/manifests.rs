@@ -338,10 +338,8 @@ items:
         ] {
             let judged = judged(&list);
             assert!(!judged.is_valid(), "{list}: {judged}");
-            assert!(
-                judged.to_string().contains("1 annotated, 1 with mistakes"),
-                "{list}: {judged}"
-            );
+            let text = judged.to_string();
+            assert!(text.contains("1 annotated, 1 with mistakes"), "{list}: {text}");
         }
     }
 
@@ -359,9 +357,8 @@ items:
         let other = printed("discovery.example.com/", true);
         let (_, objects) = other.split_once("\napiVersion").expect("objects");
         assert!(!objects.contains("cloudmap.controller"));
-        assert!(
-            objects.contains("'discovery.example.com/hostname' in object.metadata.annotations")
-        );
+        let is_annotated = "'discovery.example.com/hostname' in object.metadata.annotations";
+        assert!(objects.contains(is_annotated), "{objects}");
         assert!(objects.contains("validationActions: [Warn]") && !objects.contains("[Deny]"));
     }
 }

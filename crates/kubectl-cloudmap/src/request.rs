@@ -348,15 +348,12 @@ mod tests {
         assert_eq!([created(false).created, created(true).created], [false, true]);
         let region = Some("eu-west-1".to_owned());
         let blue = RequestedScope { region: region.clone(), ..blue };
+        let region_of = |action| read(&FunctionRequest::new(action, blue.clone())).region;
         for action in ["adopt", "confirm", "purge", "sync"] {
-            assert_eq!(
-                read(&FunctionRequest::new(action, blue.clone())).region,
-                region,
-                "{action}"
-            );
+            assert_eq!(region_of(action), region, "{action}");
         }
         for action in ["plan", "status", "doctor"] {
-            assert_eq!(read(&FunctionRequest::new(action, blue.clone())).region, None, "{action}");
+            assert_eq!(region_of(action), None, "{action}");
         }
     }
 

@@ -163,16 +163,9 @@ fn a_cut_answer_names_the_cut() {
     cut["cut"] = json!("the first 2 lines");
     let answer = read(cut);
     assert_eq!(answer.code(), Code::Changes);
-    assert!(
-        answer.parsed.table(false).contains("\n! the first 2 lines\n"),
-        "{}",
-        answer.parsed.table(false)
-    );
-    assert!(
-        answer.parsed.markdown().contains("\nthe first 2 lines\n"),
-        "{}",
-        answer.parsed.markdown()
-    );
+    let (table, markdown) = (answer.parsed.table(false), answer.parsed.markdown());
+    assert!(table.contains("\n! the first 2 lines\n"), "{table}");
+    assert!(markdown.contains("\nthe first 2 lines\n"), "{markdown}");
 }
 
 #[test]

@@ -130,9 +130,8 @@ fn equal_plans_have_no_difference_and_an_incomplete_one_is_an_error() {
         let text = format!("{before} {after}");
         assert_eq!(difference(before, after).code(), code, "{text}");
     }
-    assert!(
-        difference(one(), one()).to_string().starts_with("Both plans have the same changes.\n")
-    );
+    let equal = difference(one(), one()).to_string();
+    assert!(equal.starts_with("Both plans have the same changes.\n"), "{equal}");
 }
 
 #[test]

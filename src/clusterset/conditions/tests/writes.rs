@@ -80,21 +80,15 @@ fn any_difference_but_the_time_is_written() {
 #[test]
 fn conflict_goes_if_the_export_is_not_valid() {
     let present = written(&exported(), &in_conflict());
-    assert_snapshot!(applied(&present, &ExportOutcome::Invalid(NotExportable::NoService), Some(&in_conflict())), @r"
+    let invalid = ExportOutcome::Invalid(NotExportable::NoService);
+    assert_snapshot!(applied(&present, &invalid, Some(&in_conflict())), @r"
     Valid=False NoService #3 @2000 There is no Service of this name.
     Ready=False Pending #3 @2000 There is no Service of this name.
     ");
-    let mut rest = written(&ExportOutcome::Invalid(NotExportable::NoService), &in_conflict());
-    assert_eq!(
-        apply(&rest, &ExportOutcome::Invalid(NotExportable::NoService), Some(&in_conflict())),
-        None
-    );
+    let mut rest = written(&invalid, &in_conflict());
+    assert_eq!(apply(&rest, &invalid, Some(&in_conflict())), None);
     rest.extend(present.last().cloned());
-    assert!(
-        apply(&rest, &ExportOutcome::Invalid(NotExportable::NoService), Some(&in_conflict()))
-            .is_some(),
-        "{rest:?}"
-    );
+    assert!(apply(&rest, &invalid, Some(&in_conflict())).is_some(), "{rest:?}");
 }
 
 #[test]
@@ -120,10 +114,8 @@ fn earlier_outcome_outlasts_a_run_without_time() {
     for outcome in [exported(), ExportOutcome::Failed("AccessDenied".into())] {
         assert_eq!(apply(&written(&outcome, &agreed()), &late, Some(&agreed())), None);
     }
-    for outcome in [
-        ExportOutcome::Invalid(NotExportable::NoService),
-        ExportOutcome::Invalid(NotExportable::ExternalName),
-    ] {
+    for reason in [NotExportable::NoService, NotExportable::ExternalName] {
+        let outcome = ExportOutcome::Invalid(reason);
         let status = apply(&written(&outcome, &agreed()), &late, Some(&agreed()));
         assert_eq!(status.expect("a write")[1].status, UNKNOWN, "{outcome:?}");
     }

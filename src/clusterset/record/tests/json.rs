@@ -6,10 +6,8 @@ use crate::model::attributes::EXPORT;
 
 #[test]
 fn characters_outside_printable_ascii_are_escaped() {
-    assert_eq!(
-        ascii("{\"a b\":\"\u{7f}\u{e9}\u{1f980}\"}"),
-        r#"{"a b":"\u007f\u00e9\ud83e\udd80"}"#
-    );
+    let escaped = ascii("{\"a b\":\"\u{7f}\u{e9}\u{1f980}\"}");
+    assert_eq!(escaped, r#"{"a b":"\u007f\u00e9\ud83e\udd80"}"#);
 }
 
 #[test]

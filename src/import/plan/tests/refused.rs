@@ -91,10 +91,8 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
     let causes = ["spec.trafficDistribution".to_owned()];
     let standing = refused_fields(Kind::Service, &web_service(), (&label, &body), &causes);
     assert_eq!(texts(standing), "Service trafficDistribution PreferSameZone", "not sent");
-    assert_eq!(
-        of(Kind::EndpointSlice, &slice, &["ports[0].appProtocol"]),
-        "EndpointSlice appProtocol b!"
-    );
+    let protocol = of(Kind::EndpointSlice, &slice, &["ports[0].appProtocol"]);
+    assert_eq!(protocol, "EndpointSlice appProtocol b!");
 }
 
 #[test]
