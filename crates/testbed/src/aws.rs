@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
@@ -18,7 +19,7 @@ use super::clock;
 use super::cloud_map::{CloudMap, Wire};
 use super::eks::{self, Eks};
 use super::identity::Identities;
-use super::in_process::AwsConnector;
+use super::in_process;
 use super::lambda::Lambda;
 use super::operation::{Operation, pairs};
 use super::parameter_store::ParameterStore;
@@ -109,8 +110,8 @@ impl Aws {
     }
 
     /// The way to the endpoint without a socket.
-    pub(super) fn connector(&self) -> AwsConnector {
-        AwsConnector::new(self.front.clone(), self.address.to_string())
+    pub(super) fn http_client(&self) -> SharedHttpClient {
+        in_process::aws_client(self.front.clone(), self.address.to_string())
     }
 
     /// The registry of an account in a Region, made empty when first asked for. Callers get at it
@@ -157,17 +158,14 @@ impl Front {
         // The SDK dates its next request by this clock.
         let date = clock::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         response.headers_mut().insert(DATE, date.parse().expect("a date"));
-        let mut line = AwsRequest {
-            operation: name,
-            account: String::new(),
-            region: String::new(),
-            status: response.status().as_u16(),
-            refusal: None,
+        let (account, region, refusal) = match caller {
+            Ok(caller) => (caller.principal.account, caller.region, None),
+            Err(Refusal { code, message }) => {
+                (String::new(), String::new(), Some(format!("{code}: {message}")))
+            }
         };
-        match caller {
-            Ok(caller) => (line.account, line.region) = (caller.principal.account, caller.region),
-            Err(refusal) => line.refusal = Some(format!("{}: {}", refusal.code, refusal.message)),
-        }
+        let status = response.status().as_u16();
+        let line = AwsRequest { operation: name, account, region, status, refusal };
         self.requests.lock().expect("no poisoned lock").push(line);
         response
     }
@@ -190,8 +188,8 @@ impl Front {
         request: Request<Bytes>,
     ) -> Response {
         match &operation {
-            Operation::CloudMap(_) => match self.wire(caller) {
-                Some(wire) => wire.answer(request).await,
+            Operation::CloudMap(name) => match self.wire(caller) {
+                Some(wire) => wire.answer(name, &request).await,
                 None => operation.refuse(&no_registry(caller)),
             },
             Operation::DescribeCluster(name) => {

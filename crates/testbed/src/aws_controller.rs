@@ -68,30 +68,16 @@ impl AwsController {
     /// The instances of a Cloud Map service that its reader takes: they belong to the clusterset and have all mandatory
     /// attributes.
     fn endpoints(&self, service: &str) -> Vec<(String, Attributes)> {
-        const MANDATORY: [&str; 12] = [
-            "AWS_INSTANCE_PORT",
-            "CLUSTER_ID",
-            "CLUSTERSET_ID",
-            "ENDPOINT_PORT_NAME",
-            "ENDPOINT_PROTOCOL",
-            "READY",
-            "SERVICE_EXPORT_CREATION_TIMESTAMP",
-            "SERVICE_PORT",
-            "SERVICE_PORT_NAME",
-            "SERVICE_PROTOCOL",
-            "SERVICE_TARGET_PORT",
-            "SERVICE_TYPE",
-        ];
+        const OPTIONAL: [&str; 2] = ["AWS_INSTANCE_IPV4", "K8S_CONTROLLER"];
         let is_read = |attributes: &Attributes| {
             let of_set = attributes.get("CLUSTERSET_ID") == Some(&self.clusterset);
-            of_set && MANDATORY.iter().all(|key| attributes.contains_key(*key))
+            let has = |key: &str| OPTIONAL.contains(&key) || attributes.contains_key(key);
+            of_set && endpoint("", "", "").iter().all(|(key, _)| has(key))
         };
         let all = self.cloud_map.instances(service).into_iter();
         all.filter(|(_, attributes)| is_read(attributes)).collect()
     }
-}
 
-impl AwsController {
     /// One round over all ServiceExports.
     pub fn export(&self) {
         for export in self.kubernetes.objects("serviceexports", "") {
@@ -178,9 +164,7 @@ impl AwsController {
         }
         wanted
     }
-}
 
-impl AwsController {
     /// One round over all namespaces of the cluster.
     pub fn import(&self) {
         for namespace in self.kubernetes.objects("namespaces", "") {
@@ -289,8 +273,8 @@ impl AwsController {
         let text = |key: &str| metadata[key].as_str().expect("a text").to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         let slice_name = format!("{name}-slice");
-        let slices = self.kubernetes.objects("endpointslices", &namespace).into_iter();
-        let present = slices.into_iter().find(|it| it["metadata"]["name"] == *slice_name);
+        let mut slices = self.kubernetes.objects("endpointslices", &namespace).into_iter();
+        let present = slices.find(|it| it["metadata"]["name"] == *slice_name);
         let known = present.as_ref().and_then(|it| it["endpoints"].as_array().cloned());
         let known = known.unwrap_or_default();
         let mut addresses: Vec<&str> =

@@ -17,6 +17,11 @@ pub fn now() -> Timestamp {
     Timestamp::try_from(TokioTime.now()).expect("a time of these centuries")
 }
 
+/// That time as objects and answers have it.
+pub fn timestamp() -> String {
+    now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// The system's time as tokio counts it on.
 #[derive(Clone, Copy, Debug)]
 pub struct TokioTime;

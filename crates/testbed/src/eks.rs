@@ -78,7 +78,9 @@ impl Eks {
 
     /// Sets the status; CREATING and PENDING have neither endpoint nor authority yet.
     pub fn set_status(&self, arn: &str, status: &str) {
-        self.change(arn, |cluster| status.clone_into(&mut cluster.status));
+        let mut clusters = self.clusters();
+        let cluster = clusters.get_mut(arn).expect("a registered cluster");
+        status.clone_into(&mut cluster.status);
     }
 
     /// Lets DescribeCluster answer AccessDeniedException, also if there is no such cluster, or not any more.
@@ -112,10 +114,6 @@ impl Eks {
         if is_silent {
             std::future::pending::<()>().await;
         }
-    }
-
-    fn change(&self, arn: &str, change: impl FnOnce(&mut Cluster)) {
-        change(self.clusters().get_mut(arn).expect("a registered cluster"));
     }
 
     fn clusters(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Cluster>> {

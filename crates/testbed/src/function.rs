@@ -65,7 +65,7 @@ impl Sandbox {
         if self.uses_sockets() {
             return config.load().await;
         }
-        config.http_client(self.aws.connector()).load().await
+        config.http_client(self.aws.http_client()).load().await
     }
 }
 

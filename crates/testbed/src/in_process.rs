@@ -1,4 +1,4 @@
-//! The way from a function to the stand-ins without a socket: `AwsConnector` under the SDK's clients, `api_servers`
+//! The way from a function to the stand-ins without a socket: `aws_client` under the SDK's clients, `api_servers`
 //! under those of Kubernetes. A request goes to the same handlers as over a socket, with its signature, its token and
 //! its JSON; only TCP, TLS and the framing of HTTP are left out. A scenario about one of these calls
 //! `Sandbox::use_sockets`.
@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{HOST, HeaderValue};
 use axum::http::{Request, Response, Uri};
@@ -27,16 +26,18 @@ use super::kubernetes::KubernetesServer;
 
 /// Reaches the AWS endpoint under its address, and nothing else.
 #[derive(Clone)]
-pub(super) struct AwsConnector {
+struct AwsConnector {
     front: Front,
     address: String,
 }
 
-impl AwsConnector {
-    pub(super) fn new(front: Front, address: String) -> Self {
-        Self { front, address }
-    }
+/// The client of the SDK that reaches nothing but the AWS endpoint.
+pub(super) fn aws_client(front: Front, address: String) -> SharedHttpClient {
+    let connector = SharedHttpConnector::new(AwsConnector { front, address });
+    http_client_fn(move |_, _| connector.clone())
+}
 
+impl AwsConnector {
     async fn carry(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let (parts, body) = other(request.try_into_http1x())?.into_parts();
         // The clients of a function send no body that is made on the way.
@@ -73,16 +74,6 @@ impl std::fmt::Debug for AwsConnector {
 impl HttpConnector for AwsConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         HttpConnectorFuture::new(self.clone().carry(request))
-    }
-}
-
-impl HttpClient for AwsConnector {
-    fn http_connector(
-        &self,
-        _: &HttpConnectorSettings,
-        _: &RuntimeComponents,
-    ) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
     }
 }
 

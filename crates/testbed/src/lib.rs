@@ -7,7 +7,6 @@
 
 #![allow(
     clippy::missing_errors_doc,
-    clippy::missing_panics_doc,
     clippy::new_without_default,
     reason = "for tests alone, which show the error and where they panicked, and begin a thing by name"
 )]
@@ -55,6 +54,9 @@ pub const ACCOUNT: &str = "111122223333";
 /// The role that the function runs as.
 pub const ROLE_ARN: &str = "arn:aws:iam::111122223333:role/cloud-map-sync";
 
+/// How long the credentials of the function's process last.
+const SESSION: Duration = Duration::from_hours(12);
+
 /// All stand-ins of one test; clones share them.
 #[derive(Clone)]
 pub struct Sandbox {
@@ -73,8 +75,7 @@ impl Sandbox {
     pub async fn start() -> Self {
         let aws = Aws::start().await;
         aws.cloud_map(REGION, ACCOUNT);
-        let lifetime = Duration::from_hours(12);
-        let function = aws.identities.issue(ROLE_ARN, "cloud-map-sync", lifetime);
+        let function = aws.identities.issue(ROLE_ARN, "cloud-map-sync", SESSION);
         let (clusters, api_servers) = Default::default();
         let uses_sockets = Arc::new(AtomicBool::new(true));
         let credentials_last = None;
@@ -96,12 +97,7 @@ impl Sandbox {
     /// Adds a cluster in the function's account and Region, where the function's role has its
     /// access entry.
     pub async fn cluster(self, name: &str) -> Self {
-        let identity = ClusterIdentity {
-            name: name.to_owned(),
-            region: REGION.to_owned(),
-            account: ACCOUNT.to_owned(),
-        };
-        self.add_cluster(identity, ROLE_ARN).await;
+        self.add_cluster(ClusterIdentity::own(name), ROLE_ARN).await;
         self
     }
 
@@ -181,8 +177,7 @@ impl Sandbox {
     /// The same sandbox for another process of the function, which has an access key of its own.
     #[must_use]
     pub fn another_process(&self) -> Self {
-        let function =
-            self.aws.identities.issue(ROLE_ARN, "cloud-map-sync", Duration::from_hours(12));
+        let function = self.aws.identities.issue(ROLE_ARN, "cloud-map-sync", SESSION);
         Self { function, ..self.clone() }
     }
 

@@ -77,8 +77,7 @@ impl RuntimeApi {
         });
         let router = Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
-            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
-            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+            .route("/2018-06-01/runtime/invocation/{id}/{outcome}", post(outcome))
             .route("/2018-06-01/runtime/init/error", post(init_error))
             .layer(DefaultBodyLimit::max(LONGEST_ANSWER))
             .with_state(shared.clone());
@@ -111,7 +110,6 @@ impl RuntimeApi {
     }
 
     /// Waits until the function asks for work.
-    #[allow(dead_code, reason = "the benchmarks ask for it")]
     pub async fn polled(&self) {
         self.shared.polled.notified().await;
     }
@@ -143,20 +141,17 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
     (headers, Json(invocation.payload)).into_response()
 }
 
-async fn response(
+async fn outcome(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Path((id, outcome)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<StatusCode, StatusCode> {
-    Ok(shared.close(&id, Ok(json(&body)?)))
-}
-
-async fn error(
-    State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
-    body: Bytes,
-) -> Result<StatusCode, StatusCode> {
-    Ok(shared.close(&id, Err(json(&body)?)))
+    let outcome = match outcome.as_str() {
+        "response" => Ok(json(&body)?),
+        "error" => Err(json(&body)?),
+        _ => return Err(StatusCode::NOT_FOUND),
+    };
+    Ok(shared.close(&id, outcome))
 }
 
 async fn init_error(

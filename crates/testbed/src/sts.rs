@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use k8s_openapi::jiff::Timestamp;
 
 use super::identity::{AssumedRole, Identities};
 use super::operation::respond;
@@ -80,7 +79,7 @@ fn assume_role(
         key.id,
         key.secret,
         key.session_token,
-        timestamp(key.expires)
+        key.expires.strftime("%Y-%m-%dT%H:%M:%SZ")
     );
     success("AssumeRole", &result)
 }
@@ -90,10 +89,6 @@ fn is_session_name(name: &str) -> bool {
     let allowed =
         |character: char| character.is_ascii_alphanumeric() || "_+=,.@-".contains(character);
     (2..=64).contains(&name.len()) && name.chars().all(allowed)
-}
-
-fn timestamp(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A request whose signature does not hold, under the names that the query protocol has for it.

@@ -26,11 +26,11 @@ fn of_wrong_types(mut body: Value) -> Value {
 
 impl State {
     /// Serves one request.
-    pub fn serve(&mut self, request: &Request<Bytes>) -> Answer {
+    pub fn serve(&mut self, operation: &str, request: &Request<Bytes>) -> Answer {
         self.touch();
-        match wire::accept(request, &self.region) {
+        match wire::accept(operation, request) {
             Ok(accepted) => self.serve_accepted(&accepted),
-            Err(error) => self.answer(Err(error), Damage::None, Duration::ZERO),
+            Err(error) => self.answer(Err(error)),
         }
     }
 
@@ -82,30 +82,26 @@ impl State {
     }
 
     fn serve_with(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Answer {
-        let output = match fault {
-            Some(kind) if !kind.takes_effect() => match kind.error(&accepted.operation) {
-                Some(error) => Err(error),
-                None => return self.answer(Ok(Value::Null), Damage::Reset, kind.silence()),
-            },
-            _ => self.perform(accepted, fault),
+        let output = if fault.is_none_or(FaultKind::takes_effect) {
+            self.perform(accepted, fault)
+        } else {
+            Ok(Value::Null)
         };
+        let output = match fault {
+            Some(FaultKind::Empty) => output.map(|_| json!({})),
+            Some(FaultKind::WrongType) => output.map(of_wrong_types),
+            fault => fault.and_then(|it| it.error(&accepted.operation)).map_or(output, Err),
+        };
+        let mut answer = self.answer(output);
         match fault {
-            Some(FaultKind::FailAfterEffect) => {
-                let error = FaultKind::FailAfterEffect.error(&accepted.operation);
-                self.answer(error.map_or(output, Err), Damage::None, Duration::ZERO)
-            }
-            Some(FaultKind::DropAfterEffect) => self.answer(output, Damage::Reset, Duration::ZERO),
-            Some(FaultKind::Cut) => self.answer(output, Damage::Cut, Duration::ZERO),
-            Some(FaultKind::TruncatedJson) => self.answer(output, Damage::Half, Duration::ZERO),
-            Some(FaultKind::Late(wait)) => self.answer(output, Damage::None, *wait),
-            Some(FaultKind::Empty) => {
-                self.answer(output.map(|_| json!({})), Damage::None, Duration::ZERO)
-            }
-            Some(FaultKind::WrongType) => {
-                self.answer(output.map(of_wrong_types), Damage::None, Duration::ZERO)
-            }
-            _ => self.answer(output, Damage::None, Duration::ZERO),
+            Some(FaultKind::Reset | FaultKind::DropAfterEffect) => answer.damage = Damage::Reset,
+            Some(FaultKind::Silence(wait)) => (answer.damage, answer.wait) = (Damage::Reset, *wait),
+            Some(FaultKind::Cut) => answer.damage = Damage::Cut,
+            Some(FaultKind::TruncatedJson) => answer.damage = Damage::Half,
+            Some(FaultKind::Late(wait)) => answer.wait = *wait,
+            _ => {}
         }
+        answer
     }
 
     fn perform(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Checked<Value> {
@@ -168,7 +164,7 @@ impl State {
         }
     }
 
-    fn answer(&mut self, output: Checked<Value>, damage: Damage, wait: Duration) -> Answer {
+    fn answer(&mut self, output: Checked<Value>) -> Answer {
         let (status, body) = match output {
             Ok(body) => (200, body),
             Err(error) if self.behaviour.statuses_of_the_model => {
@@ -176,6 +172,7 @@ impl State {
             }
             Err(error) => (error.status, error.body()),
         };
+        let (damage, wait) = (Damage::None, Duration::ZERO);
         Answer { status, body, damage, wait, request_id: self.ids.request() }
     }
 }

@@ -120,56 +120,31 @@ impl Fault {
 impl FaultKind {
     /// The error that answers in place of the service, or after it, for the kinds that answer with one.
     pub(super) fn error(&self, operation: &str) -> Option<ApiError> {
-        let error = match self {
-            Self::Throttling => rate_exceeded(),
-            Self::RequestLimitExceeded => request_limit_exceeded(),
-            Self::ServerError | Self::FailAfterEffect => ApiError::new(
-                500,
-                "InternalFailure",
-                "The request failed because of an internal error",
-            ),
-            Self::Unavailable => {
-                ApiError::new(503, "ServiceUnavailable", "The service is temporarily unavailable")
+        let denied = format!("User is not authorized to perform: servicediscovery:{operation}");
+        let (status, name, message) = match self {
+            Self::Throttling => return Some(rate_exceeded()),
+            Self::RequestLimitExceeded => return Some(request_limit_exceeded()),
+            Self::ServerError | Self::FailAfterEffect => {
+                (500, "InternalFailure", "The request failed because of an internal error")
             }
-            Self::AccessDenied => ApiError::new(
-                400,
-                "AccessDeniedException",
-                format!("User is not authorized to perform: servicediscovery:{operation}"),
-            ),
-            Self::ExpiredToken => ApiError::new(
-                400,
-                "ExpiredTokenException",
-                "The security token included in the request is expired",
-            ),
-            Self::Error(status, name, message) => ApiError::new(*status, name, *message),
+            Self::Unavailable => {
+                (503, "ServiceUnavailable", "The service is temporarily unavailable")
+            }
+            Self::AccessDenied => (400, "AccessDeniedException", &*denied),
+            Self::ExpiredToken => {
+                let message = "The security token included in the request is expired";
+                (400, "ExpiredTokenException", message)
+            }
+            Self::Error(status, name, message) => (*status, *name, *message),
             _ => return None,
         };
-        Some(error)
-    }
-
-    /// The time until a connection ends on which nothing is answered.
-    pub(super) fn silence(&self) -> Duration {
-        match self {
-            Self::Silence(wait) => *wait,
-            _ => Duration::ZERO,
-        }
+        Some(ApiError::new(status, name, message))
     }
 
     /// Whether what was asked is done nevertheless.
     pub(super) fn takes_effect(&self) -> bool {
-        matches!(
-            self,
-            Self::Cut
-                | Self::TruncatedJson
-                | Self::FailAfterEffect
-                | Self::DropAfterEffect
-                | Self::Late(_)
-                | Self::Empty
-                | Self::WrongType
-                | Self::OperationFails(_)
-                | Self::OperationDenied(_)
-                | Self::OperationHangs
-        )
+        let is_lost = matches!(self, Self::Reset | Self::Silence(_));
+        !is_lost && (*self == Self::FailAfterEffect || self.error("").is_none())
     }
 }
 

@@ -13,6 +13,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::wire::{ApiError, Checked};
@@ -56,21 +58,14 @@ impl<'a> Input<'a> {
     pub fn integer(self, name: &str, bounds: RangeInclusive<i64>) -> Checked<Option<i64>> {
         let Some(value) = self.member(name) else { return Ok(None) };
         let number = value.as_i64().ok_or_else(|| wrong_type(name))?;
-        let refuse =
-            |constraint: String| Err(ApiError::constraint(name, &number.to_string(), &constraint));
-        if number < *bounds.start() {
-            return refuse(format!(
-                "Member must have value greater than or equal to {}",
-                bounds.start()
-            ));
-        }
-        if number > *bounds.end() {
-            return refuse(format!(
-                "Member must have value less than or equal to {}",
-                bounds.end()
-            ));
-        }
-        Ok(Some(number))
+        let (least, most) = bounds.into_inner();
+        let bound = match number {
+            it if it < least => format!("greater than or equal to {least}"),
+            it if it > most => format!("less than or equal to {most}"),
+            _ => return Ok(Some(number)),
+        };
+        let constraint = format!("Member must have value {bound}");
+        Err(ApiError::constraint(name, &number.to_string(), &constraint))
     }
 
     /// A nested object.
@@ -172,16 +167,11 @@ impl Page {
 }
 
 fn token(list: &str, key: &str) -> String {
-    let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are a digit");
-    format!("{list}\n{key}").bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    URL_SAFE_NO_PAD.encode(format!("{list}\n{key}"))
 }
 
 fn key_of(token: &str, list: &str) -> Option<String> {
-    let pairs = token
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
-    let text = String::from_utf8(pairs.collect::<Option<_>>()?).ok()?;
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
     text.strip_prefix(list)?.strip_prefix('\n').map(str::to_owned)
 }
 

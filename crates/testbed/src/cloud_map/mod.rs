@@ -64,20 +64,18 @@ pub struct Wire(Arc<Mutex<State>>);
 
 impl Wire {
     /// Answers one request as the service would.
-    pub async fn answer(&self, request: Request<Bytes>) -> Response {
+    pub async fn answer(&self, operation: &str, request: &Request<Bytes>) -> Response {
         let (latency, gate) = {
             let state = self.lock();
             (state.behaviour.latency, state.gate.clone())
         };
         if let Some(gate) = gate {
-            let target = request.headers().get("x-amz-target").and_then(|it| it.to_str().ok());
-            let operation = target.and_then(|it| it.rsplit('.').next()).unwrap_or_default();
             gate.pass(access_key(request.headers()).as_deref(), operation).await;
         }
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
-        let answer = self.lock().serve(&request);
+        let answer = self.lock().serve(operation, request);
         if !answer.wait.is_zero() {
             tokio::time::sleep(answer.wait).await;
         }
@@ -99,11 +97,6 @@ impl CloudMap {
     /// The side that a server holds.
     pub fn wire(&self) -> Wire {
         self.wire.clone()
-    }
-
-    /// Answers one request as the service would.
-    pub async fn answer(&self, request: Request<Bytes>) -> Response {
-        self.wire.answer(request).await
     }
 
     /// Turns the dials.

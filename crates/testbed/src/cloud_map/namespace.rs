@@ -10,6 +10,7 @@ use super::id::last_part;
 use super::input::{Filter, Input, Page, absent};
 use super::operation::{Effect, Failure, Operation, Targets};
 use super::resource::{Namespace, NamespaceKind};
+use super::service::LONGEST_ARN;
 use super::state::State;
 use super::wire::{ApiError, Checked};
 use super::{id, tag};
@@ -163,8 +164,6 @@ pub fn soa_ttl(input: Input<'_>) -> Checked<Option<i64>> {
     let soa = dns.object("SOA")?.ok_or_else(|| absent("SOA"))?;
     soa.integer("TTL", 0..=2_147_483_647)?.ok_or_else(|| absent("TTL")).map(Some)
 }
-
-const LONGEST_ARN: usize = 255;
 
 impl State {
     /// From its acceptance on no read shows the namespace. A second deletion meanwhile is a DuplicateRequest (comments in

@@ -11,18 +11,10 @@ use tokio::time::Instant;
 
 use super::{Behaviour, CloudMap, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 
-const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 \
-    Credential=AK/20261121/us-west-2/servicediscovery/aws4_request, SignedHeaders=host, Signature=00";
-
 /// The answer to a call, null where it is empty.
 async fn call(map: &CloudMap, operation: &str, body: Value) -> Value {
-    let request = Request::post("/")
-        .header("host", "servicediscovery.us-west-2.amazonaws.com")
-        .header("content-type", "application/x-amz-json-1.1")
-        .header("x-amz-target", format!("Route53AutoNaming_v20170314.{operation}"))
-        .header("authorization", AUTHORIZATION)
-        .body(Bytes::from(body.to_string()));
-    let answer = map.answer(request.expect("a request")).await;
+    let request = Request::new(Bytes::from(body.to_string()));
+    let answer = map.wire().answer(operation, &request).await;
     let body = to_bytes(answer.into_body(), usize::MAX).await.expect("a whole body");
     serde_json::from_slice(&body).unwrap_or_default()
 }

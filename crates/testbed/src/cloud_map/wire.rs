@@ -1,5 +1,5 @@
-//! The JSON 1.1 protocol: checks the headers of a request, and formats replies and damaged replies. Every operation is
-//! a POST to `/` whose `x-amz-target` names it.
+//! The JSON 1.1 protocol: reads the members of a request, whose signature the AWS endpoint has checked, and formats
+//! replies and damaged replies.
 //!
 //! The error replies of Cloud Map: a name, an HTTP status, a message and sometimes further members. `body` formats one
 //! for the JSON protocol. Modelled errors have the member `Message`, throttles and other errors of the front end
@@ -12,13 +12,12 @@
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, Request, StatusCode, header};
+use axum::http::{Request, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Map, Value};
 
 use crate::aws_fault::{broken, reset};
 
-const TARGET_PREFIX: &str = "Route53AutoNaming_v20170314.";
 const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 const DISCOVERY_PREFIX: &str = "data-";
 
@@ -30,67 +29,19 @@ pub struct Accepted {
 }
 
 /// Reads a request, or says why the front end refuses it.
-pub fn accept(request: &Request<Bytes>, region: &str) -> Checked<Accepted> {
-    let operation = operation(request)?;
-    check_authorization(request.headers(), region)?;
+pub fn accept(operation: &str, request: &Request<Bytes>) -> Checked<Accepted> {
     let Ok(Value::Object(members)) = serde_json::from_slice(request.body()) else {
         return Err(ApiError::new(400, "SerializationException", "The body is not a JSON object"));
     };
-    let host = text(request.headers(), "host").or(request.uri().host()).unwrap_or_default();
-    Ok(Accepted { operation, on_data_host: host.starts_with(DISCOVERY_PREFIX), members })
-}
-
-fn operation(request: &Request<Bytes>) -> Checked<String> {
-    let content_type = text(request.headers(), "content-type").unwrap_or_default();
-    let posted = request.method() == "POST" && request.uri().path() == "/";
-    if !posted || content_type.split(';').next() != Some(CONTENT_TYPE) {
-        return Err(unknown_operation());
-    }
-    let target = text(request.headers(), "x-amz-target").unwrap_or_default();
-    target.strip_prefix(TARGET_PREFIX).map(str::to_owned).ok_or_else(unknown_operation)
-}
-
-/// The scheme and the credential scope must fit; the signature's own bytes are not checked, since the stand-in
-/// knows no secret.
-fn check_authorization(headers: &HeaderMap, region: &str) -> Checked<()> {
-    let Some(parameters) =
-        text(headers, "authorization").and_then(|value| value.strip_prefix("AWS4-HMAC-SHA256 "))
-    else {
-        let message = "Request is missing Authentication Token";
-        return Err(ApiError::new(400, "MissingAuthenticationTokenException", message));
-    };
-    let parameter = |name: &str| {
-        parameters
-            .split(',')
-            .find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='))
-            .filter(|value| !value.is_empty())
-    };
-    let (Some(credential), Some(_), Some(_)) =
-        (parameter("Credential"), parameter("SignedHeaders"), parameter("Signature"))
-    else {
-        return Err(ApiError::new(
-            400,
-            "IncompleteSignatureException",
-            "Authorization header lacks a parameter",
-        ));
-    };
-    let scope: Vec<&str> = credential.rsplit('/').take(3).collect();
-    if scope != ["aws4_request", "servicediscovery", region] {
-        let message = format!(
-            "Credential should be scoped to servicediscovery in {region}, not {credential}"
-        );
-        return Err(ApiError::new(400, "InvalidSignatureException", message));
-    }
-    Ok(())
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+    let host = request.headers().get("host").and_then(|it| it.to_str().ok());
+    let host = host.or(request.uri().host()).unwrap_or_default();
+    let on_data_host = host.starts_with(DISCOVERY_PREFIX);
+    Ok(Accepted { operation: operation.to_owned(), on_data_host, members })
 }
 
 /// The error for an operation that this host does not know.
-/// Assumed (no case): the names of this error and of the refused signatures, which other services of AWS have. The
-/// client of the suite sends no such request.
+/// Assumed (no case): the name of this error, which other services of AWS have. The client of the suite sends no such
+/// request.
 pub fn unknown_operation() -> ApiError {
     ApiError::new(
         400,

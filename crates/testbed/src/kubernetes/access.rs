@@ -42,6 +42,7 @@ pub struct User {
 
 /// Access entries of a cluster, its admin token, and the identities that its tokens are checked
 /// with.
+#[derive(Default)]
 pub struct Access {
     /// Role ARN to Kubernetes groups.
     pub entries: BTreeMap<String, Vec<String>>,
@@ -56,12 +57,6 @@ pub struct Access {
 }
 
 impl Access {
-    /// Only the administrator has access.
-    pub fn new(admin_token: String, identities: Identities) -> Self {
-        let (rules, withdrawn) = (Vec::new(), Vec::new());
-        Self { entries: BTreeMap::new(), admin_token, rules, withdrawn, identities }
-    }
-
     /// The user of a request, or why there is none.
     pub fn authenticate(
         &self,
@@ -93,15 +88,10 @@ impl Access {
 impl User {
     /// Whether the rules let the user at a resource.
     pub fn check_resource(&self, verb: &str, target: &Target) -> Result<(), Failure> {
-        let resource = match target.subresource.as_str() {
-            "" => target.plural.clone(),
-            subresource => format!("{}/{subresource}", target.plural),
-        };
-        let is_withdrawn = || {
-            let mut withdrawn = self.withdrawn.iter();
-            withdrawn
-                .any(|it| it.verb == verb && it.group == target.group && it.resource == resource)
-        };
+        let resource = target.qualified();
+        let is_right =
+            |it: &Right| it.verb == verb && it.group == target.group && it.resource == resource;
+        let is_withdrawn = || self.withdrawn.iter().any(is_right);
         let granted = || ALWAYS.iter().chain(&self.rules).any(|it| it.grants(verb, target));
         let of_group = || self.is_member(BOUND_GROUP) && granted() && !is_withdrawn();
         if self.is_administrator() || of_group() {
@@ -122,8 +112,8 @@ impl User {
     pub fn check_path(&self, method: &Method, path: &str) -> Result<(), Failure> {
         let public = ["/version", "/readyz", "/livez", "/healthz"].contains(&path);
         let discovery = ["/api", "/apis", "/openapi"].iter().any(|prefix| path.starts_with(prefix));
-        let named = !self.is_member("system:unauthenticated");
-        if method == Method::GET && (public || discovery && named) || self.is_administrator() {
+        let is_seen = public || discovery && !self.is_anonymous();
+        if method == Method::GET && is_seen || self.is_administrator() {
             return Ok(());
         }
         let verb = method.as_str().to_lowercase();
@@ -163,7 +153,7 @@ pub const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// Answers a review.
 pub fn answer(user: &User, body: &[u8]) -> Result<Value, Failure> {
-    let review: Value =
+    let mut review: Value =
         serde_json::from_slice(body).map_err(|_| Failure::bad_request("the body is no JSON"))?;
     let attributes = &review["spec"]["resourceAttributes"];
     let text = |key: &str| attributes[key].as_str().unwrap_or_default().to_owned();
@@ -180,7 +170,6 @@ pub fn answer(user: &User, body: &[u8]) -> Result<Value, Failure> {
         return Err(Failure::forbidden(group, "", "an anonymous user asks for nothing"));
     }
     let allowed = user.check_resource(&text("verb"), &target).is_ok();
-    let mut answer = review;
-    answer["status"] = json!({"allowed": allowed});
-    Ok(answer)
+    review["status"] = json!({"allowed": allowed});
+    Ok(review)
 }

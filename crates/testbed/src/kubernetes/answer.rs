@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::access::User;
 use super::fault::FaultKind;
-use super::list::ListParameters;
+use super::list::Parameters;
 use super::resource::{ENDPOINTS, Resource, Target};
 use super::status::Failure;
 use super::world::World;
@@ -32,7 +32,7 @@ struct Call {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-    parameters: ListParameters,
+    parameters: Parameters,
 }
 
 /// Serves one request.
@@ -144,7 +144,7 @@ fn on_resource(
         "list" => {
             list::list(&world.store, resource, &target.namespace, &call.parameters, world.minor)?
         }
-        "get" => get(world, resource, target)?,
+        "get" => world.present(resource, target)?,
         "watch" => return Err(Failure::method_not_allowed()),
         _ => writes::write(world, &call.method, &call.write(user, resource, target))?,
     };
@@ -157,11 +157,6 @@ fn on_resource(
         answer.headers.push(("warning", DEPRECATION.to_owned()));
     }
     Ok(answer)
-}
-
-fn get(world: &World, resource: &Resource, target: &Target) -> Result<Value, Failure> {
-    let object = world.store.get(resource, &target.namespace, &target.name);
-    object.map(|object| (*object).clone()).ok_or_else(|| Failure::not_found(resource, &target.name))
 }
 
 fn elsewhere(world: &World, path: &str) -> Answer {
@@ -198,9 +193,7 @@ impl Call {
         resource: &'static Resource,
         target: &'a Target,
     ) -> Write<'a> {
-        let parameters = Query::try_from_uri(&self.uri).map(|Query(parameters)| parameters);
-        let parameters = parameters.unwrap_or_default();
-        let (uri, headers, body) = (&self.uri, &self.headers, &self.body);
+        let Self { uri, parameters, headers, body, .. } = self;
         Write { user, resource, target, uri, parameters, headers, body }
     }
 }

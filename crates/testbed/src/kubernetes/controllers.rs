@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pod::{Pod, ports_of};
+use super::pod::{Pod, ports_of, set};
 use super::resource::{ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES};
 use super::world::{World, place_of};
 use crate::sigv4::digest;
@@ -39,9 +39,11 @@ impl World {
             self.pods.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or_default();
         let slices = slices_of(&service, &pods);
         let names: Vec<_> = slices.iter().map(|slice| slice["metadata"]["name"].clone()).collect();
-        self.remove_slices(namespace, |slice| {
-            is_derived_for(slice, name) && !names.contains(&slice["metadata"]["name"])
-        });
+        for slice in self.store.all(&ENDPOINT_SLICES, namespace) {
+            if is_derived_for(&slice, name) && !names.contains(&slice["metadata"]["name"]) {
+                self.store.remove(&ENDPOINT_SLICES, namespace, &place_of(&slice).1);
+            }
+        }
         for slice in slices {
             self.store.put(&ENDPOINT_SLICES, slice);
         }
@@ -55,15 +57,6 @@ impl World {
         }
         for pod in now {
             self.store.put(&PODS, pod.object(service));
-        }
-    }
-
-    fn remove_slices(&mut self, namespace: &str, goes: impl Fn(&Value) -> bool) {
-        for slice in self.store.all(&ENDPOINT_SLICES, namespace) {
-            if goes(&slice) {
-                let (namespace, name) = place_of(&slice);
-                self.store.remove(&ENDPOINT_SLICES, &namespace, &name);
-            }
         }
     }
 }
@@ -117,11 +110,7 @@ fn endpoint_port(mut port: Value) -> Value {
 fn address_of(service: &Value, pod: &Pod, ip: &str) -> Value {
     let mut address =
         json!({"ip": ip, "targetRef": pod.reference(&service["metadata"]["namespace"])});
-    for (key, value) in [("nodeName", &pod.node), ("hostname", &pod.hostname)] {
-        if let Some(value) = value {
-            address[key] = value.as_str().into();
-        }
-    }
+    set(&mut address, [("nodeName", &pod.node), ("hostname", &pod.hostname)]);
     address
 }
 
@@ -216,12 +205,8 @@ fn endpoint(service: &Value, pod: &Pod, address: &str) -> Value {
         },
         "targetRef": pod.reference(&service["metadata"]["namespace"]),
     });
-    for (key, value) in [("nodeName", &pod.node), ("zone", &pod.zone), ("hostname", &pod.hostname)]
-    {
-        if let Some(value) = value {
-            endpoint[key] = value.as_str().into();
-        }
-    }
+    let members = [("nodeName", &pod.node), ("zone", &pod.zone), ("hostname", &pod.hostname)];
+    set(&mut endpoint, members);
     endpoint
 }
 

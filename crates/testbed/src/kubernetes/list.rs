@@ -13,10 +13,10 @@ use super::resource::{Resource, SERVICES};
 use super::status::Failure;
 use super::store::{Key, Store, select};
 
-/// The query parameters of a list.
+/// The query parameters of a list or of a write.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct ListParameters {
+pub struct Parameters {
     /// Field selector.
     pub field_selector: String,
     /// Label selector.
@@ -29,6 +29,8 @@ pub struct ListParameters {
     pub resource_version: String,
     /// A watch instead of a list.
     pub watch: String,
+    pub field_manager: String,
+    pub dry_run: String,
 }
 
 /// Answers a list.
@@ -36,7 +38,7 @@ pub fn list(
     store: &Store,
     resource: &Resource,
     namespace: &str,
-    parameters: &ListParameters,
+    parameters: &Parameters,
     minor: u32,
 ) -> Result<Value, Failure> {
     let selector =
@@ -81,7 +83,7 @@ fn without_type(object: &Value) -> Value {
 }
 
 /// The key to start after.
-fn start_after(resource: &Resource, parameters: &ListParameters) -> Result<Option<Key>, Failure> {
+fn start_after(resource: &Resource, parameters: &Parameters) -> Result<Option<Key>, Failure> {
     if parameters.r#continue.is_empty() {
         return Ok(None);
     }

@@ -32,6 +32,8 @@ mod verbs;
 mod world;
 mod writes;
 
+use crate::{ACCOUNT, REGION};
+
 pub use access::{BOUND_GROUP, Right};
 pub use admission::Policy;
 pub use fault::{Fault, FaultKind};
@@ -52,6 +54,12 @@ pub struct ClusterIdentity {
 }
 
 impl ClusterIdentity {
+    /// A cluster in the function's account and Region.
+    pub fn own(name: &str) -> Self {
+        let [name, region, account] = [name, REGION, ACCOUNT].map(str::to_owned);
+        Self { name, region, account }
+    }
+
     /// The cluster's ARN.
     pub fn arn(&self) -> String {
         let partition = if self.region.starts_with("cn-") { "aws-cn" } else { "aws" };

@@ -15,7 +15,7 @@ use super::{managers, validation};
 
 /// Answers a PATCH, by its content type.
 pub fn patch(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
-    let before = write.present(world)?;
+    let before = world.present(write.resource, write.target)?;
     let is_apply_target = *write.resource == SERVICE_EXPORTS && write.target.is_status();
     match write.header("content-type") {
         "application/merge-patch+json" => {

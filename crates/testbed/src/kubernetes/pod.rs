@@ -111,11 +111,7 @@ impl Pod {
                 "podIPs": self.addresses.iter().map(ip).collect::<Vec<_>>(),
             },
         });
-        for (key, value) in [("nodeName", &self.node), ("hostname", &self.hostname)] {
-            if let Some(value) = value {
-                object["spec"][key] = value.as_str().into();
-            }
-        }
+        set(&mut object["spec"], [("nodeName", &self.node), ("hostname", &self.hostname)]);
         if self.terminating {
             object["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
         }
@@ -125,6 +121,15 @@ impl Pod {
     /// The reference that endpoints carry.
     pub(super) fn reference(&self, namespace: &Value) -> Value {
         json!({"kind": "Pod", "namespace": namespace, "name": self.name, "uid": self.uid})
+    }
+}
+
+/// Sets the members that are there.
+pub(super) fn set<const N: usize>(object: &mut Value, members: [(&str, &Option<String>); N]) {
+    for (key, value) in members {
+        if let Some(value) = value {
+            object[key] = value.as_str().into();
+        }
     }
 }
 

@@ -145,6 +145,14 @@ impl Target {
         })
     }
 
+    /// The plural name, with the sub-resource as in `serviceexports/status`.
+    pub fn qualified(&self) -> String {
+        match self.subresource.as_str() {
+            "" => self.plural.clone(),
+            subresource => format!("{}/{subresource}", self.plural),
+        }
+    }
+
     /// Whether it is the status sub-resource of an object.
     pub fn is_status(&self) -> bool {
         self.subresource == "status"

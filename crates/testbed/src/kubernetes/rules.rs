@@ -32,12 +32,8 @@ pub struct Rule {
 impl Rule {
     /// Whether it grants a verb on a target.
     pub fn grants(&self, verb: &str, target: &Target) -> bool {
-        let resource = match target.subresource.as_str() {
-            "" => target.plural.clone(),
-            subresource => format!("{}/{subresource}", target.plural),
-        };
         self.group == target.group
-            && self.resources.contains(&resource)
+            && self.resources.contains(&target.qualified())
             && self.verbs.iter().any(|known| known == verb)
             && (self.names.is_empty() || self.names.contains(&target.name))
     }

@@ -38,7 +38,7 @@ impl KubernetesServer {
         let current = CurrentConfig::new(Mutex::new(authority.server_config()));
         let listener = TlsListener::bind(current.clone()).await;
         let admin_token = format!("sandbox-admin-{}", &digest(identity.arn().as_bytes())[..16]);
-        let access = Access::new(admin_token, identities);
+        let access = Access { admin_token, identities, ..Access::default() };
         let server = Self {
             world: Arc::new(Mutex::new(World::new(identity, access))),
             address: listener.address(),

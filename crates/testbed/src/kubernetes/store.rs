@@ -84,7 +84,7 @@ impl Store {
         }
         if metadata["creationTimestamp"].is_null() {
             metadata["creationTimestamp"] = match &before["creationTimestamp"] {
-                Value::Null => clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
+                Value::Null => clock::timestamp().into(),
                 time => time.clone(),
             };
         }

@@ -5,7 +5,6 @@ use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::{Value, json};
 
-use super::super::identity::Identities;
 use super::access::{Access, BOUND_GROUP, User};
 use super::multi_cluster::Export;
 use super::resource::{NAMESPACES, SERVICE_EXPORTS, SERVICE_IMPORTS};
@@ -29,9 +28,8 @@ impl Cluster {
     /// Serves everything, with the namespace `shop`.
     fn new() -> Self {
         let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
-        let (identities, admin_token) = (Identities::default(), String::new());
-        let access = Access::new(admin_token, identities);
-        let mut world = World::new(ClusterIdentity { name, region, account }, access);
+        let identity = ClusterIdentity { name, region, account };
+        let mut world = World::new(identity, Access::default());
         world.multi_cluster.properties = true;
         world.multi_cluster.versions = SERVICE_IMPORTS.versions.to_vec();
         world.multi_cluster.declares_slice_objects = true;

@@ -4,6 +4,7 @@
 //! What the garbage collector and the namespace controller remove, at once instead of a little later.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -13,8 +14,11 @@ use super::fault::Fault;
 use super::multi_cluster::MultiCluster;
 use super::pod::Pod;
 use super::ready::Ready;
-use super::resource::{ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, RESOURCES, Resource, SERVICES};
+use super::resource::{
+    ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, RESOURCES, Resource, SERVICES, Target,
+};
 use super::service::with_defaults;
+use super::status::Failure;
 use super::store::Store;
 use super::writes::is_held;
 use super::{ClusterIdentity, RequestLine, managers};
@@ -70,6 +74,13 @@ impl World {
         }
     }
 
+    /// The object of a path.
+    pub fn present(&self, resource: &Resource, target: &Target) -> Result<Value, Failure> {
+        let found = self.store.get(resource, &target.namespace, &target.name);
+        let found = found.map(|object| (*object).clone());
+        found.ok_or_else(|| Failure::not_found(resource, &target.name))
+    }
+
     /// Whether a resource is served in a version.
     pub fn serves(&self, resource: &Resource, version: &str) -> bool {
         if resource.custom {
@@ -80,17 +91,13 @@ impl World {
 
     /// Writes an object of a kind that is served and lets the controllers follow. Tests may write what the server would
     /// refuse of a client.
-    pub fn put(&mut self, object: Value) -> Value {
+    pub fn put(&mut self, mut object: Value) -> Value {
         let resource = resource_of(&object);
-        let object = if *resource == SERVICES {
-            self.with_addresses(with_defaults(object))
+        if *resource == SERVICES {
+            object = self.with_addresses(with_defaults(object));
         } else if resource.custom {
-            let mut object = object;
             object["apiVersion"] = resource.api_version().into();
-            object
-        } else {
-            object
-        };
+        }
         self.keep(resource, object)
     }
 
@@ -141,16 +148,31 @@ impl World {
             self.pods.remove(&(namespace.to_owned(), name.to_owned()));
             self.store.remove(&ENDPOINTS, namespace, name);
         }
-        let dependents = if *resource == NAMESPACES {
-            content_of(&self.store, name)
-        } else {
-            orphans_of(&self.store, namespace, &object["metadata"]["uid"])
-        };
-        for (resource, namespace, name) in dependents {
+        for (resource, dependent) in self.dependents(resource, &object) {
+            let (namespace, name) = place_of(&dependent);
             self.delete(resource, &namespace, &name);
         }
         self.note_gaps("a deletion");
         true
+    }
+
+    /// Everything in a namespace, or the objects beside another one that name it as an owner and have no owner left.
+    fn dependents(&self, of: &Resource, object: &Value) -> Vec<(&'static Resource, Arc<Value>)> {
+        let (namespace, name) = place_of(object);
+        let namespace = if *of == NAMESPACES { name } else { namespace };
+        if namespace.is_empty() {
+            return Vec::new();
+        }
+        let names_it = |owner: &Value| owner["uid"] == object["metadata"]["uid"];
+        let goes = |it: &Value| {
+            *of == NAMESPACES || owners(it).iter().any(names_it) && is_orphan(&self.store, it)
+        };
+        let resources = RESOURCES.into_iter().filter(|resource| resource.namespaced);
+        let all = resources.flat_map(|resource| {
+            let objects = self.store.all(resource, &namespace).into_iter();
+            objects.map(move |object| (resource, object))
+        });
+        all.filter(|(_, object)| goes(object)).collect()
     }
 }
 
@@ -165,23 +187,6 @@ pub fn resource_of(object: &Value) -> &'static Resource {
     let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
     let resource = Resource::of_object(version.unwrap_or_default(), kind.unwrap_or_default());
     resource.unwrap_or_else(|| panic!("the sandbox serves no {version:?} {kind:?}"))
-}
-
-/// An object by its resource, namespace and name.
-pub type Place = (&'static Resource, String, String);
-
-/// The objects of a namespace that name the object with this UID as an owner and have no owner left.
-pub fn orphans_of(store: &Store, namespace: &str, uid: &Value) -> Vec<Place> {
-    let names_it = |object: &Value| owners(object).iter().any(|owner| owner["uid"] == *uid);
-    let all = objects_in(store, namespace).into_iter();
-    let orphans = all.filter(|(_, object)| names_it(object) && is_orphan(store, object));
-    orphans.map(|(resource, object)| place(resource, &object)).collect()
-}
-
-/// Everything in a namespace.
-pub fn content_of(store: &Store, namespace: &str) -> Vec<Place> {
-    let all = objects_in(store, namespace).into_iter();
-    all.map(|(resource, object)| place(resource, &object)).collect()
 }
 
 /// Whether an object has owners and none of them exists. An owner of a kind that the stand-in does not have is alive.
@@ -204,22 +209,4 @@ fn is_alive(store: &Store, object: &Value, owner: &Value) -> bool {
 
 fn owners(object: &Value) -> &[Value] {
     object["metadata"]["ownerReferences"].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn objects_in(store: &Store, namespace: &str) -> Vec<(&'static Resource, std::sync::Arc<Value>)> {
-    if namespace.is_empty() {
-        return Vec::new();
-    }
-    let resources = RESOURCES.into_iter().filter(|resource| resource.namespaced);
-    resources
-        .flat_map(|resource| {
-            let objects = store.all(resource, namespace);
-            objects.into_iter().map(move |object| (resource, object))
-        })
-        .collect()
-}
-
-fn place(resource: &'static Resource, object: &Value) -> Place {
-    let (namespace, name) = place_of(object);
-    (resource, namespace, name)
 }

@@ -6,24 +6,16 @@
 //! Deletion by HTTP: preconditions, the admission policy, finalizers.
 
 use axum::http::{HeaderMap, Method, Uri};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access::User;
+use super::list::Parameters;
 use super::managers::Manager;
 use super::resource::{ENDPOINT_SLICES, EVENTS, NAMESPACES, Resource, SERVICE_IMPORTS, Target};
 use super::status::{Failure, details};
 use super::world::World;
 use super::{managers, patch, recorded, validation};
 use crate::clock;
-
-/// The query parameters of a write.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct WriteParameters {
-    field_manager: String,
-    dry_run: String,
-}
 
 /// A request that changes an object.
 pub struct Write<'a> {
@@ -36,7 +28,7 @@ pub struct Write<'a> {
     /// Its path and query.
     pub uri: &'a Uri,
     /// Its query.
-    pub parameters: WriteParameters,
+    pub parameters: &'a Parameters,
     /// Its headers.
     pub headers: &'a HeaderMap,
     /// Its body.
@@ -52,7 +44,7 @@ pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Va
             "the sandbox makes no dry runs but of new ServiceImports and EndpointSlices",
         ));
     }
-    let before = write.present(world).ok();
+    let before = world.present(write.resource, write.target).ok();
     let after = match (method, write.target.name.is_empty()) {
         (&Method::POST, true) => create(world, write)?,
         (&Method::PATCH, false) => patch::patch(world, write)?,
@@ -67,13 +59,6 @@ impl Write<'_> {
     /// Whether all is checked, and nothing stored.
     pub fn is_dry_run(&self) -> bool {
         !self.parameters.dry_run.is_empty()
-    }
-
-    /// The object that it is about.
-    pub fn present(&self, world: &World) -> Result<Value, Failure> {
-        let found = world.store.get(self.resource, &self.target.namespace, &self.target.name);
-        let found = found.map(|object| (*object).clone());
-        found.ok_or_else(|| Failure::not_found(self.resource, &self.target.name))
     }
 
     /// The JSON of the body.
@@ -112,7 +97,7 @@ impl Write<'_> {
             operation,
             subresource: &self.target.subresource,
             api_version: self.resource.api_version_of(&self.target.version),
-            time: clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            time: clock::timestamp(),
         }
     }
 
@@ -197,7 +182,7 @@ fn reset_status(object: &mut Value, write: &Write<'_>) {
 
 /// Answers a DELETE of one object.
 pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
-    let mut object = write.present(world)?;
+    let mut object = world.present(write.resource, write.target)?;
     let options = if write.body.is_empty() { json!({}) } else { write.json()? };
     let (resource, name) = (write.resource, write.target.name.as_str());
     for (key, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
@@ -209,8 +194,7 @@ pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     write.admit(world, name, Some(&object), None)?;
     if is_held(&object) {
         if object["metadata"]["deletionTimestamp"].is_null() {
-            let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            object["metadata"]["deletionTimestamp"] = now.into();
+            object["metadata"]["deletionTimestamp"] = clock::timestamp().into();
             object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         }
         return Ok(world.keep_sent(resource, object));

@@ -1,10 +1,9 @@
 //! The SQS stand-in: standard queues with SendMessage, ChangeMessageVisibility and their batches in AWS JSON 1.0, with
-//! the limits and errors of the service (`send`, `receive`). A test makes a `queue`, grants roles access to it, and
+//! the limits and errors of the service (`messages`). A test makes a `queue`, grants roles access to it, and
 //! receives the messages like Lambda's event source mapping.
 
+mod messages;
 mod queue;
-mod receive;
-mod send;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -47,10 +46,10 @@ impl Sqs {
         let queue = self.find(&caller.region, url).ok_or_else(Failure::no_queue)?;
         queue.admit(operation, caller)?;
         match operation {
-            "SendMessage" => send::one(&queue, caller, &parameters),
-            "SendMessageBatch" => send::batch(&queue, caller, &parameters),
-            "ChangeMessageVisibility" => receive::one(&queue, &parameters),
-            "ChangeMessageVisibilityBatch" => receive::batch(&queue, &parameters),
+            "SendMessage" => messages::send(&queue, caller, &parameters),
+            "SendMessageBatch" => messages::send_batch(&queue, caller, &parameters),
+            "ChangeMessageVisibility" => messages::postpone(&queue, &parameters),
+            "ChangeMessageVisibilityBatch" => messages::postpone_batch(&queue, &parameters),
             other => Err(Failure::unknown_operation(other)),
         }
     }

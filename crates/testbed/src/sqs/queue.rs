@@ -20,6 +20,7 @@ pub struct Queue {
     arrived: Arc<Notify>,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     senders: BTreeSet<String>,
     consumers: BTreeSet<String>,
@@ -27,8 +28,7 @@ pub(super) struct State {
     pub(super) in_flight: Vec<InFlight>,
     pub(super) dead: Vec<Message>,
     pub(super) now: Duration,
-    pub(super) visibility: Duration,
-    pub(super) most_receives: u32,
+    pub(super) most_receives: Option<u32>,
     sent: u32,
     requests: u32,
     refusal: Option<Failure>,
@@ -63,7 +63,7 @@ impl Queue {
         Self {
             arn: format!("arn:aws:sqs:{region}:{account}:{name}"),
             url: format!("{endpoint}/{account}/{name}"),
-            state: Arc::new(Mutex::new(State::new())),
+            state: Arc::default(),
             arrived: Arc::default(),
         }
     }
@@ -175,26 +175,5 @@ impl Queue {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no poisoned lock")
-    }
-}
-
-impl State {
-    /// An empty queue with the template's visibility timeout.
-    fn new() -> Self {
-        Self {
-            senders: BTreeSet::new(),
-            consumers: BTreeSet::new(),
-            waiting: VecDeque::new(),
-            in_flight: Vec::new(),
-            dead: Vec::new(),
-            now: Duration::ZERO,
-            visibility: Duration::from_mins(30),
-            most_receives: u32::MAX,
-            sent: 0,
-            requests: 0,
-            refusal: None,
-            spared: 0,
-            failing_entries: 0,
-        }
     }
 }

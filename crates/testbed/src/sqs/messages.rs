@@ -1,23 +1,95 @@
-//! Receives messages. A received message is hidden for the queue's visibility timeout, or for that of
-//! ChangeMessageVisibility; one that was received too often goes to the dead-letter queue. The queue has its own clock,
-//! which tests advance.
+//! The messages of a queue. A batch that breaks a rule for batches is refused as a whole; a message that fails by order
+//! of a test fails alone, and the others are sent. A received message is hidden for the queue's visibility timeout, or
+//! for that of ChangeMessageVisibility; one that was received too often goes to the dead-letter queue. The queue has its
+//! own clock, which tests advance.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use md5::{Digest, Md5};
 use serde_json::{Value, json};
 
+use super::super::sigv4::{Caller, hexadecimal};
 use super::Failure;
 use super::queue::{InFlight, Message, Queue};
-use super::send::{check_entries, digest};
 
+/// Of all messages of a batch together: 1 MiB.
+const LONGEST_BATCH: usize = 1_048_576;
+const ENTRIES: usize = 10;
+/// The visibility timeout of the template.
+const VISIBILITY: Duration = Duration::from_mins(30);
 /// The longest visibility timeout: 12 hours.
-const LONGEST: u64 = 43_200;
+const LONGEST_TIMEOUT: u64 = 43_200;
+
+/// Answers SendMessage.
+pub fn send(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
+    let body = parameters["MessageBody"].as_str();
+    let body = body.ok_or_else(|| Failure::missing_parameter("MessageBody"))?;
+    let message = queue.put(caller, body);
+    Ok(json!({"MessageId": message.id, "MD5OfMessageBody": digest(body)}))
+}
+
+/// Answers SendMessageBatch.
+pub fn send_batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
+    let entries = entries(parameters)?;
+    let length: usize = entries.iter().map(|entry| body(entry).len()).sum();
+    if length > LONGEST_BATCH {
+        return Err(Failure::message("BatchRequestTooLong", format!("{length} bytes")));
+    }
+    let (mut successful, mut failed) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let body = body(entry);
+        if queue.fails() {
+            let text = "We encountered an internal error.";
+            failed.push(json!({
+                "Id": entry["Id"], "Code": "InternalError", "Message": text, "SenderFault": false,
+            }));
+            continue;
+        }
+        let (message, digest) = (queue.put(caller, body), digest(body));
+        successful
+            .push(json!({"Id": entry["Id"], "MessageId": message.id, "MD5OfMessageBody": digest}));
+    }
+    let mut answer = json!({"Successful": successful});
+    if !failed.is_empty() {
+        answer["Failed"] = Value::Array(failed);
+    }
+    Ok(answer)
+}
+
+/// The entries of a batch, which keeps the rules of every batch.
+fn entries(parameters: &Value) -> Result<&[Value], Failure> {
+    let entries = parameters["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids = entries.iter().map(|entry| entry["Id"].as_str().filter(|id| is_id(id)));
+    let name = match ids.collect::<Option<BTreeSet<&str>>>() {
+        _ if entries.is_empty() => "EmptyBatchRequest",
+        _ if entries.len() > ENTRIES => "TooManyEntriesInBatchRequest",
+        None => "InvalidBatchEntryId",
+        Some(ids) if ids.len() < entries.len() => "BatchEntryIdsNotDistinct",
+        Some(_) => return Ok(entries),
+    };
+    Err(Failure::message(name, "The batch breaks a rule of SQS."))
+}
+
+fn is_id(id: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=80).contains(&id.len()) && id.bytes().all(known)
+}
+
+fn body(entry: &Value) -> &str {
+    entry["MessageBody"].as_str().unwrap_or_default()
+}
+
+/// `MD5OfMessageBody`
+fn digest(body: &str) -> String {
+    hexadecimal(&Md5::digest(body.as_bytes()))
+}
 
 impl Queue {
     /// Takes out all that may be received now.
     pub fn receive(&self) -> Vec<Message> {
         let mut state = self.state();
-        let (now, timeout, most) = (state.now, state.visibility, state.most_receives);
+        let (now, most) = (state.now, state.most_receives.unwrap_or(u32::MAX));
         let back = state.in_flight.extract_if(.., |it| it.visible_from <= now);
         let mut waiting: Vec<Message> = back.map(|it| it.message).collect();
         waiting.extend(state.waiting.drain(..));
@@ -27,7 +99,7 @@ impl Queue {
         let (dead, received) = waiting.into_iter().partition(|it| it.receives > most);
         state.dead.extend::<Vec<Message>>(dead);
         let received: Vec<Message> = received;
-        let visible_from = now + timeout;
+        let visible_from = now + VISIBILITY;
         let in_flight = received.iter().cloned();
         state.in_flight.extend(in_flight.map(|message| InFlight { message, visible_from }));
         received
@@ -58,7 +130,7 @@ impl Queue {
 
     /// Sets `maxReceiveCount`.
     pub fn set_most_receives(&self, receives: u32) {
-        self.state().most_receives = receives;
+        self.state().most_receives = Some(receives);
     }
 
     /// What was received too often.
@@ -67,7 +139,7 @@ impl Queue {
     }
 
     fn change(&self, entry: &Value) -> Result<(), (&'static str, String)> {
-        let seconds = entry["VisibilityTimeout"].as_u64().filter(|it| *it <= LONGEST);
+        let seconds = entry["VisibilityTimeout"].as_u64().filter(|it| *it <= LONGEST_TIMEOUT);
         let invalid = || {
             let text =
                 "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
@@ -116,15 +188,14 @@ fn receipt(message: &Message) -> String {
 }
 
 /// Answers ChangeMessageVisibility.
-pub fn one(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
+pub fn postpone(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
     let changed = queue.change(parameters);
     changed.map(|()| json!({})).map_err(|(code, text)| Failure::message(code, text))
 }
 
 /// Answers ChangeMessageVisibilityBatch.
-pub fn batch(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
-    let entries = parameters["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-    check_entries(entries)?;
+pub fn postpone_batch(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
+    let entries = entries(parameters)?;
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
     for entry in entries {
         match queue.change(entry) {
