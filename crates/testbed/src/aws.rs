@@ -37,13 +37,9 @@ pub struct Aws {
     pub identities: Identities,
     /// Faults of EKS and STS.
     pub faults: AwsFaults,
-    /// Clusters.
     pub eks: Eks,
-    /// Functions.
     pub lambda: Lambda,
-    /// Parameters of Systems Manager.
     pub parameter_store: ParameterStore,
-    /// Queues.
     pub sqs: Sqs,
     registries: Arc<Mutex<BTreeMap<Place, CloudMap>>>,
     front: Front,
@@ -73,7 +69,6 @@ pub struct AwsRequest {
     pub account: String,
     /// Region of the signature.
     pub region: String,
-    /// Status of the answer.
     pub status: u16,
     /// Why the signature did not hold.
     pub refusal: Option<String>,

@@ -31,7 +31,6 @@ struct Cluster {
 /// What the answer tells of a cluster's API server, wherever that runs.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The cluster's name.
     pub name: String,
     /// `1.<minor>`
     pub version: String,

@@ -2,7 +2,7 @@
 //! AssumeRole. The signature check, the STS stand-in and the Kubernetes token check use it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -17,13 +17,10 @@ pub struct Identities(Arc<Mutex<Known>>);
 #[derive(Default)]
 struct Known {
     keys: BTreeMap<String, AccessKey>,
-    roles: BTreeMap<String, AssumableRole>,
+    /// The roles that may be assumed, each with its external id if it has one.
+    roles: BTreeMap<String, Option<String>>,
     assumed: Vec<AssumedRole>,
     are_trusted: bool,
-}
-
-struct AssumableRole {
-    external_id: Option<String>,
 }
 
 /// An access key with its secrets and whose it is.
@@ -48,7 +45,6 @@ pub struct Principal {
     pub account: String,
     /// `arn:aws:iam::<account>:role/<name>`: what an EKS access entry names.
     pub role_arn: String,
-    /// The session's name.
     pub session: String,
 }
 
@@ -83,7 +79,7 @@ impl Principal {
 impl Identities {
     /// Issues a key for a session of a role.
     pub fn issue(&self, role_arn: &str, session: &str, lifetime: Duration) -> AccessKey {
-        let mut known = self.0.lock().expect("no poisoned lock");
+        let mut known = self.known();
         let number = known.keys.len() + 1;
         let id = format!("ASIASANDBOX{number:09}");
         let key = AccessKey {
@@ -106,24 +102,23 @@ impl Identities {
     /// From now on a request is known by the id of its key, and its signature is not computed again: tests that are not
     /// about access need a quarter less time without.
     pub fn trust(&self) {
-        self.0.lock().expect("no poisoned lock").are_trusted = true;
+        self.known().are_trusted = true;
     }
 
     pub(super) fn are_trusted(&self) -> bool {
-        self.0.lock().expect("no poisoned lock").are_trusted
+        self.known().are_trusted
     }
 
     /// The key of that id, if the sandbox issued it.
     pub fn key(&self, id: &str) -> Option<AccessKey> {
-        let known = self.0.lock().expect("no poisoned lock");
-        known.keys.get(id).cloned()
+        self.known().keys.get(id).cloned()
     }
 
     /// The texts that authorize a request, each with what it is. No log may have one.
     pub fn secrets(&self) -> Vec<(&'static str, String)> {
         let signed = [("a bearer token", "k8s-aws-v1."), ("a signature", "X-Amz-Signature=")];
         let signed = signed.map(|(what, text)| (what, text.to_owned()));
-        let known = self.0.lock().expect("no poisoned lock");
+        let known = self.known();
         let of_keys = known.keys.values().flat_map(|key| {
             // The part that is the same also where the token is percent-encoded.
             let parts =
@@ -136,22 +131,21 @@ impl Identities {
 
     /// Lets every principal assume the role, where an external id is given only with that one.
     pub fn assumable_role(&self, role_arn: &str, external_id: Option<&str>) {
-        let mut known = self.0.lock().expect("no poisoned lock");
-        let role = AssumableRole { external_id: external_id.map(ToOwned::to_owned) };
-        known.roles.insert(role_arn.to_owned(), role);
+        let external_id = external_id.map(ToOwned::to_owned);
+        self.known().roles.insert(role_arn.to_owned(), external_id);
     }
 
     /// Takes from every principal the right to assume the role.
     pub fn refuse_role(&self, role_arn: &str) {
-        self.0.lock().expect("no poisoned lock").roles.remove(role_arn);
+        self.known().roles.remove(role_arn);
     }
 
     /// Answers AssumeRole: a key of the role's session, or nothing where its trust policy refuses.
     pub fn assume(&self, request: &AssumedRole, lifetime: Duration) -> Option<AccessKey> {
         {
-            let mut known = self.0.lock().expect("no poisoned lock");
-            let role = known.roles.get(&request.role_arn)?;
-            if role.external_id.is_some() && role.external_id != request.external_id {
+            let mut known = self.known();
+            let external_id = known.roles.get(&request.role_arn)?;
+            if external_id.is_some() && *external_id != request.external_id {
                 return None;
             }
             known.assumed.push(request.clone());
@@ -161,6 +155,10 @@ impl Identities {
 
     /// Every role assumed so far, in order.
     pub fn assumed(&self) -> Vec<AssumedRole> {
-        self.0.lock().expect("no poisoned lock").assumed.clone()
+        self.known().assumed.clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().expect("no poisoned lock")
     }
 }

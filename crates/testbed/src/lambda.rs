@@ -17,6 +17,7 @@ use super::sigv4::{Caller, Refusal};
 use cloud_map_sync::error::chain;
 
 const PREFIX: &str = "/2015-03-31/functions/";
+const INVOKE: &str = "Invoke";
 
 /// What a function does with a payload, and with the alias of the call; what it fails with is `errorType` and
 /// `errorMessage`.
@@ -26,11 +27,8 @@ pub type Handler =
 /// A deployed function.
 #[derive(Clone)]
 pub struct Deployed {
-    /// Its environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Its aliases.
     pub aliases: BTreeSet<String>,
-    /// What it does.
     pub handler: Handler,
 }
 
@@ -70,41 +68,23 @@ struct State {
 }
 
 /// One of the two operations, on a function by name.
-pub enum Call {
-    /// Invoke.
-    Invoke(String),
-    /// GetFunctionConfiguration.
-    Configuration(String),
+pub struct Call {
+    pub operation: &'static str,
+    /// What a policy allows.
+    action: &'static str,
+    function: String,
 }
 
 impl Call {
     /// Reads a request's path.
     pub fn of(path: &str) -> Option<Self> {
-        match path.strip_prefix(PREFIX)?.split_once('/')? {
-            (name, "invocations") => Some(Self::Invoke(name.to_owned())),
-            (name, "configuration") => Some(Self::Configuration(name.to_owned())),
-            _ => None,
-        }
-    }
-
-    /// The operation's name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Invoke(_) => "Invoke",
-            Self::Configuration(_) => "GetFunctionConfiguration",
-        }
-    }
-
-    fn function(&self) -> &str {
-        let (Self::Invoke(name) | Self::Configuration(name)) = self;
-        name
-    }
-
-    fn action(&self) -> &'static str {
-        match self {
-            Self::Invoke(_) => "lambda:InvokeFunction",
-            Self::Configuration(_) => "lambda:GetFunctionConfiguration",
-        }
+        let (function, part) = path.strip_prefix(PREFIX)?.split_once('/')?;
+        let (operation, action) = match part {
+            "invocations" => (INVOKE, "lambda:InvokeFunction"),
+            "configuration" => ("GetFunctionConfiguration", "lambda:GetFunctionConfiguration"),
+            _ => return None,
+        };
+        Some(Self { operation, action, function: function.to_owned() })
     }
 }
 
@@ -121,7 +101,7 @@ impl Lambda {
 
     /// Answers an operation.
     pub async fn answer(&self, call: &Call, caller: &Caller, query: &str, body: &[u8]) -> Response {
-        let arn = arn(&caller.region, &caller.principal.account, call.function());
+        let arn = arn(&caller.region, &caller.principal.account, &call.function);
         if !self.state().users.contains(&caller.principal.role_arn) {
             return denied(call, &caller.principal.arn(), &arn);
         }
@@ -131,15 +111,15 @@ impl Lambda {
         let has = |function: &Deployed| {
             qualifier.as_ref().is_none_or(|alias| function.aliases.contains(alias))
         };
-        match (found.filter(has), call) {
-            (None, _) => {
+        match found.filter(has) {
+            None => {
                 let arn = qualifier.map_or(arn.clone(), |alias| format!("{arn}:{alias}"));
                 let text = format!("Function not found: {arn}");
                 error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
             }
-            (Some(function), Call::Invoke(_)) => invoke(&function, qualifier, body).await,
-            (Some(function), Call::Configuration(name)) => answer(&json!({
-                "FunctionName": name, "FunctionArn": arn, "Runtime": "provided.al2023",
+            Some(function) if call.operation == INVOKE => invoke(&function, qualifier, body).await,
+            Some(function) => answer(&json!({
+                "FunctionName": call.function, "FunctionArn": arn, "Runtime": "provided.al2023",
                 "Timeout": 300, "Environment": {"Variables": function.environment},
             })),
         }
@@ -171,7 +151,7 @@ fn arn(region: &str, account: &str, name: &str) -> String {
 }
 
 fn denied(call: &Call, user: &str, arn: &str) -> Response {
-    let action = call.action();
+    let action = call.action;
     let text = format!(
         "User: {user} is not authorized to perform: {action} on resource: {arn} because no \
          identity-based policy allows the {action} action"

@@ -11,8 +11,6 @@ use super::lambda::Call;
 use super::sigv4::Refusal;
 use super::{eks, lambda, parameter_store, sqs, sts};
 
-const CLOUD_MAP_TARGET: &str = "Route53AutoNaming_v20170314.";
-
 /// An operation of one of the services that the sandbox plays.
 pub enum Operation {
     /// Any of Cloud Map's, by name.
@@ -36,14 +34,11 @@ impl Operation {
     pub fn of(request: &Request<Bytes>) -> Self {
         let path = request.uri().path();
         let target = request.headers().get("x-amz-target").and_then(|value| value.to_str().ok());
-        if let Some(name) = target.and_then(|target| target.strip_prefix(CLOUD_MAP_TARGET)) {
-            return Self::CloudMap(name.to_owned());
-        }
-        if let Some(name) = target.and_then(|it| it.strip_prefix(parameter_store::TARGET)) {
-            return Self::ParameterStore(name.to_owned());
-        }
-        if let Some(name) = target.and_then(|target| target.strip_prefix(sqs::TARGET)) {
-            return Self::Sqs(name.to_owned());
+        match target.and_then(|target| target.split_once('.')) {
+            Some(("Route53AutoNaming_v20170314", name)) => return Self::CloudMap(name.to_owned()),
+            Some(("AmazonSSM", name)) => return Self::ParameterStore(name.to_owned()),
+            Some(("AmazonSQS", name)) => return Self::Sqs(name.to_owned()),
+            _ => {}
         }
         if let Some(name) = path.strip_prefix("/clusters/").filter(|name| !name.contains('/')) {
             return Self::DescribeCluster(name.to_owned());
@@ -66,7 +61,7 @@ impl Operation {
             | Self::Sqs(name)
             | Self::Unknown(name) => name.clone(),
             Self::DescribeCluster(_) => "DescribeCluster".to_owned(),
-            Self::Lambda(call) => call.name().to_owned(),
+            Self::Lambda(call) => call.operation.to_owned(),
             Self::Sts(form) => {
                 let action = form.iter().find(|(key, _)| key == "Action");
                 action.map(|(_, value)| value.clone()).unwrap_or_default()

@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 use super::operation;
 use super::sigv4::{Caller, Refusal};
 
-/// How a request names an operation of Systems Manager.
-pub const TARGET: &str = "AmazonSSM.";
 const LARGEST_PAGE: usize = 10;
 
 /// The parameters of all accounts and Regions; clones share them.

@@ -34,7 +34,6 @@ pub type Outcome = Result<Value, Failure>;
 pub struct Failure {
     /// The error's stable name.
     pub error_type: String,
-    /// What happened.
     pub error_message: String,
 }
 

@@ -31,7 +31,6 @@ pub struct Caller {
 pub struct Refusal {
     /// `InvalidSignatureException`, `ExpiredTokenException`, ...
     pub code: &'static str,
-    /// What was wrong.
     pub message: String,
 }
 

@@ -71,8 +71,9 @@ pub type CurrentConfig = Arc<Mutex<Arc<ServerConfig>>>;
 /// Accepts TCP, shakes hands in a task per connection and queues what succeeded.
 pub struct TlsListener {
     connections: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    address: SocketAddr,
-    acceptor: AbortHandle,
+    pub address: SocketAddr,
+    /// Ends accepting: later connections are refused.
+    pub acceptor: AbortHandle,
 }
 
 impl TlsListener {
@@ -83,16 +84,6 @@ impl TlsListener {
         let (sender, connections) = mpsc::channel(64);
         let acceptor = tokio::spawn(accept(tcp, config, sender)).abort_handle();
         Self { connections, address, acceptor }
-    }
-
-    /// The bound address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Ends accepting: later connections are refused.
-    pub fn acceptor(&self) -> AbortHandle {
-        self.acceptor.clone()
     }
 }
 

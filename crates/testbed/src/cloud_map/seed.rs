@@ -196,26 +196,19 @@ pub(super) fn seeded<'a>(state: &'a mut State, service_id: &str) -> &'a mut Serv
 pub struct NamespaceView {
     /// Its type.
     pub kind: NamespaceKind,
-    /// Its description.
     pub description: Option<String>,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
 /// A service as a test sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceView {
-    /// The service's id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: Option<String>,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// Its DNS settings; none where it is found by the API alone.
     pub dns: Option<DnsConfig>,
-    /// Its HealthCheckConfig.
     pub health_check: Option<Value>,
     /// Whether it has HealthCheckCustomConfig.
     pub custom_health: bool,

@@ -113,20 +113,22 @@ pub(super) fn ask(world: &mut World, user: &User, request: Request<Bytes>) -> (u
 }
 
 fn injected(fault: &FaultKind) -> Option<Answer> {
-    if let Some(code) = fault.status_code() {
-        return Some(Failure::of_code(code).into());
-    }
+    let (content_type, body) = match fault {
+        FaultKind::NotJson => ("text/html", "<html><body>Please log in to continue.</body></html>"),
+        FaultKind::Json(body) => ("application/json", *body),
+        fault => return refused(fault).map(Answer::from),
+    };
+    Some(Answer { content_type, ..Answer::text(StatusCode::OK, body) })
+}
+
+fn refused(fault: &FaultKind) -> Option<Failure> {
+    let status = |code: u16| Failure::of_code(StatusCode::from_u16(code).expect("a status code"));
     match fault {
-        FaultKind::DeniedByPolicy(text) => Some(Failure::refused_by_policy(text).into()),
-        FaultKind::RetryAfter(seconds) => Some(Failure::too_many_requests(*seconds).into()),
-        FaultKind::NotJson => Some(Answer {
-            content_type: "text/html",
-            ..Answer::text(StatusCode::OK, "<html><body>Please log in to continue.</body></html>")
-        }),
-        FaultKind::Json(body) => {
-            Some(Answer { content_type: "application/json", ..Answer::text(StatusCode::OK, body) })
-        }
-        FaultKind::Expired410OnContinue => Some(Failure::expired().into()),
+        FaultKind::Status(code) => Some(status(*code)),
+        FaultKind::SecondPageFails => Some(status(500)),
+        FaultKind::DeniedByPolicy(text) => Some(Failure::refused_by_policy(text)),
+        FaultKind::RetryAfter(seconds) => Some(Failure::too_many_requests(*seconds)),
+        FaultKind::Expired410OnContinue => Some(Failure::expired()),
         _ => None,
     }
 }
@@ -200,24 +202,18 @@ impl Call {
 
 /// What goes out, before a fault may cut it.
 pub struct Answer {
-    /// HTTP status.
     pub status: StatusCode,
-    /// The `Content-Type`.
     pub content_type: &'static str,
-    /// More headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The whole body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// A JSON document.
     pub fn json(status: StatusCode, body: &Value) -> Self {
         let body = serde_json::to_vec(body).expect("JSON of a JSON value");
         Self { status, content_type: "application/json", headers: Vec::new(), body }
     }
 
-    /// Plain text.
     pub fn text(status: StatusCode, body: &str) -> Self {
         let body = body.as_bytes().to_vec();
         Self { status, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 
 /// A fault with its reach.
 #[derive(Clone, Debug)]
@@ -97,15 +97,4 @@ pub fn take(
         fault.times -= 1;
     }
     Some(fault.kind.clone())
-}
-
-impl FaultKind {
-    /// The status that a fault answers with instead of the server.
-    pub fn status_code(&self) -> Option<StatusCode> {
-        match self {
-            Self::Status(code) => Some(StatusCode::from_u16(*code).expect("a status code")),
-            Self::SecondPageFails => Some(StatusCode::INTERNAL_SERVER_ERROR),
-            _ => None,
-        }
-    }
 }

@@ -17,9 +17,7 @@ use super::store::{Key, Store, select};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Parameters {
-    /// Field selector.
     pub field_selector: String,
-    /// Label selector.
     pub label_selector: String,
     /// Page size; zero for all.
     pub limit: usize,

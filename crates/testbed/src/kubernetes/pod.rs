@@ -45,14 +45,12 @@ impl Pod {
         self
     }
 
-    /// Sets the UID.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         uid.clone_into(&mut self.uid);
         self
     }
 
-    /// Sets the node.
     #[must_use]
     pub fn node(mut self, node: &str) -> Self {
         self.node = Some(node.to_owned());

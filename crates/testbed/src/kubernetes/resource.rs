@@ -98,11 +98,9 @@ impl Resource {
 pub struct Target {
     /// API group, empty for the core group.
     pub group: String,
-    /// API version.
     pub version: String,
     /// Namespace, empty for all.
     pub namespace: String,
-    /// Plural name.
     pub plural: String,
     /// Object name, empty for the collection.
     pub name: String,

@@ -41,8 +41,8 @@ impl KubernetesServer {
         let access = Access { admin_token, identities, ..Access::default() };
         let server = Self {
             world: Arc::new(Mutex::new(World::new(identity, access))),
-            address: listener.address(),
-            acceptor: listener.acceptor(),
+            address: listener.address,
+            acceptor: listener.acceptor.clone(),
             authority,
             current,
             stop: Arc::new(Notify::new()),

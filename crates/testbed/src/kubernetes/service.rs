@@ -31,7 +31,6 @@ impl Headless {
         }
     }
 
-    /// Adds an annotation.
     #[must_use]
     pub fn annotate(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.into());
@@ -95,7 +94,6 @@ impl Headless {
         self
     }
 
-    /// Sets the UID.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.metadata.insert("uid".to_owned(), uid.into());
@@ -141,7 +139,6 @@ impl Headless {
         self
     }
 
-    /// The object.
     pub fn build(mut self) -> Value {
         for (key, members) in [("annotations", self.annotations), ("labels", self.labels)] {
             if !members.is_empty() {

@@ -8,7 +8,6 @@ use super::resource::Resource;
 /// A request that the server refuses.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// HTTP status.
     pub code: StatusCode,
     reason: &'static str,
     message: String,
@@ -22,7 +21,6 @@ impl Failure {
         Self { code, reason, message: message.into(), details: Value::Null, retry_after: None }
     }
 
-    /// The body.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -55,7 +53,6 @@ impl Failure {
         failure
     }
 
-    /// No such object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         let text = format!("{} not found", named(resource, name));
         Self::of_object(StatusCode::NOT_FOUND, "NotFound", resource, name, &text)

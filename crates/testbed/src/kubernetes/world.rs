@@ -26,15 +26,11 @@ use crate::gate::Gate;
 
 /// Everything behind the lock of a `KubernetesServer`.
 pub struct World {
-    /// The cluster.
     pub identity: ClusterIdentity,
-    /// Its objects.
     pub store: Store,
     /// Who may use it.
     pub access: Access,
-    /// Faults to come.
     pub faults: Vec<Fault>,
-    /// Requests so far.
     pub requests: Vec<RequestLine>,
     /// Whether discovery.k8s.io is served.
     pub serves_slices: bool,

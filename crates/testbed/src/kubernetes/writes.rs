@@ -27,11 +27,8 @@ pub struct Write<'a> {
     pub target: &'a Target,
     /// Its path and query.
     pub uri: &'a Uri,
-    /// Its query.
     pub parameters: &'a Parameters,
-    /// Its headers.
     pub headers: &'a HeaderMap,
-    /// Its body.
     pub body: &'a [u8],
 }
 
@@ -61,7 +58,6 @@ impl Write<'_> {
         !self.parameters.dry_run.is_empty()
     }
 
-    /// The JSON of the body.
     pub fn json(&self) -> Result<Value, Failure> {
         serde_json::from_slice(self.body)
             .map_err(|error| Failure::bad_request(format!("the object could not be read: {error}")))
@@ -83,7 +79,6 @@ impl Write<'_> {
         }
     }
 
-    /// A header's text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }

@@ -17,9 +17,6 @@ pub use self::queue::{Message, Queue};
 use super::operation;
 use super::sigv4::{Caller, Refusal};
 
-/// How a request names an operation of SQS.
-pub const TARGET: &str = "AmazonSQS.";
-
 /// The queues of all accounts and Regions; clones share them.
 #[derive(Clone, Default)]
 pub struct Sqs(Arc<Mutex<BTreeMap<(String, String), Queue>>>);
@@ -79,11 +76,9 @@ fn respond(status: StatusCode, body: &Value) -> Response {
 /// A request that comes to nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// HTTP status.
     pub status: StatusCode,
     /// `com.amazonaws.sqs#QueueDoesNotExist`, ...
     pub kind: String,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -145,7 +140,6 @@ impl Failure {
         Self::message("MissingRequiredParameterException", text)
     }
 
-    /// The answer's body.
     pub fn body(&self) -> Value {
         json!({"__type": self.kind, "message": self.message})
     }

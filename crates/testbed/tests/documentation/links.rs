@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::pages::{README, all_pages, entries, links, pages, quoted};
+use crate::pages::{README, all_pages, links, pages, quoted};
+use testbed::programs::files_below;
 
 #[test]
 fn the_readme_leads_to_every_page() {
@@ -87,19 +88,8 @@ fn text(file: &str) -> (PathBuf, String) {
 
 /// The files below these folders that are text.
 fn texts(folders: &[&str]) -> Vec<(PathBuf, String)> {
-    let mut folders: Vec<PathBuf> =
-        folders.iter().map(|it| Path::new(testbed::ROOT).join(it)).collect();
-    let mut files = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in entries(&folder) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if let Ok(text) = std::fs::read_to_string(&path) {
-                files.push((path, text));
-            }
-        }
-    }
-    files
+    let files = folders.iter().flat_map(|it| files_below(&Path::new(testbed::ROOT).join(it)));
+    files.filter_map(|path| std::fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
 }
 
 /// The path that a link of a page means.
@@ -108,9 +98,7 @@ fn beside(page: &str, file: &str) -> PathBuf {
     path.pop();
     for component in Path::new(file).components() {
         match component {
-            Component::ParentDir => {
-                path.pop();
-            }
+            Component::ParentDir => _ = path.pop(),
             component => path.push(component),
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use testbed::programs::files_below;
+
 pub const README: &str = "README.md";
 /// Folders with pages, beside the root; `docs` is the one for users about the function.
 const FOLDERS: [&str; 5] = [".github", "deploy", "docs", "events", "tests"];
@@ -10,26 +12,16 @@ const FOLDERS: [&str; 5] = [".github", "deploy", "docs", "events", "tests"];
 /// Every page of the repository, by its path from the root.
 pub fn all_pages() -> BTreeMap<String, String> {
     let root = Path::new(testbed::ROOT);
-    let mut pages = BTreeMap::new();
-    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
-    let mut files = entries(root);
-    while let Some(folder) = folders.pop() {
-        for path in entries(&folder) {
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
-        }
-    }
-    for path in files.iter().filter(|path| path.extension().is_some_and(|it| it == "md")) {
+    let entries = std::fs::read_dir(root).expect("a folder");
+    let beside = entries.map(|entry| entry.expect("an entry").path());
+    let below = FOLDERS.iter().flat_map(|folder| files_below(&root.join(folder)));
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|it| it == "md");
+    let pages = beside.chain(below).filter(is_page).map(|path| {
         let name = path.strip_prefix(root).expect("a path in the repository");
-        let text = std::fs::read_to_string(path).expect("text");
-        pages.insert(name.to_str().expect("a name").to_owned(), text);
-    }
-    pages
-}
-
-/// What a folder has.
-pub fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    entries.map(|entry| entry.expect("an entry").path()).collect()
+        let text = std::fs::read_to_string(&path).expect("text");
+        (name.to_str().expect("a name").to_owned(), text)
+    });
+    pages.collect()
 }
 
 /// Every page for users about the function: README.md and docs/.

@@ -102,12 +102,16 @@ fn named<'a>(text: &'a str, kind: &str) -> BTreeSet<&'a str> {
     lines.filter_map(|it| it.split('"').next()).collect()
 }
 
+/// What a module is given, besides what every module is.
+fn arguments(module: &str) -> BTreeSet<&str> {
+    let names = module.lines().filter_map(|line| Some(line.split_once('=')?.0.trim()));
+    names.filter(|name| !["source", "providers"].contains(name)).collect()
+}
+
 #[test]
 fn the_example_gives_the_module_what_it_asks_for() {
     let module = block(EXAMPLE, "module \"cloud_map_sync\" {");
-    let arguments = module.lines().filter_map(|line| line.split_once('='));
-    let arguments: BTreeSet<&str> =
-        arguments.map(|(name, _)| name.trim()).filter(|name| *name != "source").collect();
+    let arguments = arguments(module);
     let variables = named(VARIABLES, "variable");
     let needed = variables.iter().filter(|name| {
         !block(VARIABLES, &format!("variable \"{name}\" {{")).contains("\n  default ")
@@ -134,10 +138,7 @@ fn a_cluster_of_another_account_has_a_module_with_the_parameters_of_its_template
         concat!("//deploy/terraform/cluster-access?ref=v", env!("CARGO_PKG_VERSION"), "\"");
     assert!(module.contains(source), "{source}");
     let variables = named(ACCESS_VARIABLES, "variable");
-    let arguments = module.lines().filter_map(|line| line.split_once('='));
-    let arguments = arguments.map(|(name, _)| name.trim());
-    let arguments: BTreeSet<&str> =
-        arguments.filter(|name| !["source", "providers"].contains(name)).collect();
+    let arguments = arguments(module);
     assert!(variables.is_superset(&arguments), "{arguments:?}");
     let given = module.split("parameters        = {").nth(1).expect("parameters");
     let given = given.split('}').next().unwrap_or_default().split(',');

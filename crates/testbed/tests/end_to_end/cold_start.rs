@@ -154,9 +154,12 @@ async fn one_process_serves_schedule_queue_and_person_and_describes_the_cluster_
     assert_eq!((&answer["ok"], &answer["counts"]["registered"]), (&json!(true), &json!(1)));
 
     blue.pods("shop", "web", &[Pod::new("web-a", "10.0.1.1"), Pod::new("web-b", "10.0.1.2")]);
-    let answer = lambda.invoke(event("sqs-own-message")).await;
+    let answer = lambda.invoke(event("sqs-mixed-batch")).await;
     assert_eq!(answer, Ok(json!({"batchItemFailures": []})));
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.2"]);
+    let log = lambda.log();
+    assert!(log.contains("c127efef-796c-4db8-adad-b89a5a8e1ec2"), "the bad record\n{log}");
+    assert!(!log.contains("checkout scaled to 3"), "its body\n{log}");
 
     let report = lambda.invoke(event("direct-sync")).await.expect("served");
     let place = &report["clusters"][0]["services"][0];
@@ -166,18 +169,4 @@ async fn one_process_serves_schedule_queue_and_person_and_describes_the_cluster_
     let described = requests.iter().filter(|request| request.operation == "DescribeCluster");
     assert_eq!(described.count(), 1, "{requests:?}");
     world.assert_that_the_ecs_task_is_unchanged();
-}
-
-#[tokio::test]
-async fn message_that_says_nothing_usable_is_not_failed_back_and_the_others_are_served() {
-    let (world, _) = stand_in().await;
-    let mut lambda = world.lambda(&[]).await;
-
-    let answer = lambda.invoke(event("sqs-mixed-batch")).await;
-
-    assert_eq!(answer, Ok(json!({"batchItemFailures": []})));
-    assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
-    let log = lambda.log();
-    assert!(log.contains("c127efef-796c-4db8-adad-b89a5a8e1ec2"), "the bad record\n{log}");
-    assert!(!log.contains("checkout scaled to 3"), "its body\n{log}");
 }

@@ -31,7 +31,9 @@ const PODS_OF_GREEN: &str = "10.65.0.0/16,fd00:65::/112";
 #[ignore = "tests/conformance/run builds the suite"]
 async fn unmodified_suite_passes_in_two_clusters_that_the_function_joins() {
     let world = World::start().await;
-    world.cloud_map.watch_over("cloud-map-sync", &[&blue().arn(), &green().arn()]);
+    world
+        .cloud_map
+        .watch_over("cloud-map-sync", &[&blue().arn(), &ClusterIdentity::own("green").arn()]);
     let [blue, green] = clusters(&world).await;
     let settings = [
         ("CLUSTERS", "blue,green"),
@@ -76,7 +78,7 @@ async fn unmodified_suite_passes_in_two_clusters_that_the_function_joins() {
 async fn clusters(world: &World) -> [RealCluster; 2] {
     let (blue, green) = tokio::join!(
         RealCluster::start_member(world, blue(), true),
-        RealCluster::start_member(world, green(), true),
+        RealCluster::start_member(world, ClusterIdentity::own("green"), true),
     );
     let [blue, green] =
         [blue, green].map(|it| it.expect("Go built the suite, and builds a control plane"));
@@ -87,10 +89,6 @@ async fn clusters(world: &World) -> [RealCluster; 2] {
         cluster.control_plane.start_kubelet(nameserver, pods, &network).await;
     }
     [blue, green]
-}
-
-fn green() -> ClusterIdentity {
-    ClusterIdentity { name: "green".to_owned(), ..blue() }
 }
 
 /// The report of an implementation names it, its organization and where it is documented, or it is not collected.

@@ -12,25 +12,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use testbed::programs::program;
-
-use crate::is_ci;
 use testbed::REGION;
 use testbed::function::TIMEOUT;
 use testbed::lambda::Handler;
+use testbed::programs::{is_ci, program};
 use testbed::runtime_api::{Failure, Outcome, RuntimeApi};
 
 /// How long a test waits for a word of the binary before it calls that a hang.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How much of the log is shown where a test fails.
-const LAST_LINES: usize = 15;
+const LAST_LINES: usize = 40;
 
 /// A running function.
 pub struct Lambda {
     api: RuntimeApi,
-    process: Child,
-    log: File,
+    program: LoggedProgram,
 }
 
 impl Lambda {
@@ -48,21 +45,15 @@ impl Lambda {
             .env("AWS_LAMBDA_RUNTIME_API", api.address())
             .envs(LAMBDA_ENVIRONMENT)
             .envs(variables.iter().map(|(name, value)| (name, value)));
-        let (process, log) = start_logged(&mut command);
-        Self { api, process, log }
+        Self { api, program: LoggedProgram::start(&mut command) }
     }
 
     /// Invokes the function with the time that the template gives.
     pub async fn invoke(&mut self, payload: Value) -> Outcome {
-        self.invoke_for(payload, TIMEOUT).await
-    }
-
-    /// Invokes the function with other time.
-    pub async fn invoke_for(&mut self, payload: Value, time: Duration) -> Outcome {
-        let outcome = self.api.invoke(payload, time);
+        let outcome = self.api.invoke(payload, TIMEOUT);
         tokio::select! {
             outcome = outcome => outcome.expect("the runtime API keeps its end"),
-            ended = self.process.wait() => panic!("the function ended: {ended:?}"),
+            ended = self.program.process.wait() => panic!("the function ended: {ended:?}"),
             () = tokio::time::sleep(PATIENCE) => panic!("no answer comes"),
         }
     }
@@ -80,26 +71,14 @@ impl Lambda {
     }
 
     /// Waits for the function to end; its exit status and what it told Lambda.
-    pub async fn end(mut self) -> (Option<i32>, Vec<Failure>, String) {
-        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
-        let status = status.unwrap_or_else(|_| panic!("it does not end"));
-        (status.expect("a child process").code(), self.api.init_errors(), self.log())
+    pub async fn end(self) -> (Option<i32>, Vec<Failure>, String) {
+        let (status, log) = self.program.end().await;
+        (status, self.api.init_errors(), log)
     }
 
     /// Everything that the function has said so far. It logs before it answers.
     pub fn log(&self) -> String {
-        all_of(&self.log)
-    }
-}
-
-impl Drop for Lambda {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = self.log();
-            let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-            eprintln!("--- the end of what the function said:\n{}", last.join("\n"));
-        }
+        self.program.log()
     }
 }
 
@@ -139,24 +118,54 @@ pub fn binary() -> PathBuf {
     release
 }
 
-/// Starts a binary, whose log is a file that leaves nothing behind. A pipe would have the test wait for lines of which it
+/// A running binary, whose log is a file that leaves nothing behind. A pipe would have the test wait for lines of which it
 /// does not know whether they come.
-pub fn start_logged(command: &mut Command) -> (Child, File) {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = folder.join(format!("end-to-end-{}-{number}.log", std::process::id()));
-    let output = File::create_new(&path).expect("Cargo's folder for test files");
-    let log = File::open(&path).expect("the file that was just made");
-    fs::remove_file(&path).expect("the file that was just made");
-    let errors = output.try_clone().expect("a second handle of the log");
-    let command = command.stdin(Stdio::null()).stdout(output).stderr(errors).kill_on_drop(true);
-    (command.spawn().expect("the binary starts"), log)
+pub struct LoggedProgram {
+    process: Child,
+    log: File,
 }
 
-/// What is in a file so far.
-pub fn all_of(mut log: &File) -> String {
-    let mut text = String::new();
-    log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("the log is readable");
-    text
+impl LoggedProgram {
+    pub fn start(command: &mut Command) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = folder.join(format!("end-to-end-{}-{number}.log", std::process::id()));
+        let output = File::create_new(&path).expect("Cargo's folder for test files");
+        let log = File::open(&path).expect("the file that was just made");
+        fs::remove_file(&path).expect("the file that was just made");
+        let errors = output.try_clone().expect("a second handle of the log");
+        let command = command.stdin(Stdio::null()).stdout(output).stderr(errors).kill_on_drop(true);
+        Self { process: command.spawn().expect("the binary starts"), log }
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id().expect("it runs")
+    }
+
+    /// Everything that it has said so far.
+    pub fn log(&self) -> String {
+        let (mut log, mut text) = (&self.log, String::new());
+        log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("the log is readable");
+        text
+    }
+
+    /// Waits for its end; the exit status and all that it said.
+    pub async fn end(mut self) -> (Option<i32>, String) {
+        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
+        let status = status.expect("it ends").expect("a child process");
+        (status.code(), self.log())
+    }
+}
+
+impl Drop for LoggedProgram {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+            eprintln!("--- the end of what a program said:\n{}", last.join("\n"));
+        }
+    }
 }

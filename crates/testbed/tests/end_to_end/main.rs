@@ -24,8 +24,3 @@ mod rules;
 mod story;
 mod two_releases;
 mod world;
-
-/// Whether nothing may be skipped, and the binary under test is the release one.
-fn is_ci() -> bool {
-    std::env::var("CI").is_ok_and(|value| value == "true")
-}

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::lambda::Lambda;
-use crate::real_cluster::RealCluster;
+use crate::control_plane::manifest::LIST_SERVICES;
+use crate::lambda::{Lambda, binary};
+use crate::real_cluster::{RealCluster, claim, headless};
 use crate::world::World;
-use testbed::ROLE_ARN;
 use testbed::cloud_map::Behaviour;
 use testbed::function::event;
-use testbed::identity::AccessKey;
 
 const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";
@@ -83,12 +82,11 @@ impl Story {
 
     /// A headless Service that claims its own name in `prod`.
     async fn service(&self, name: &str, levers: &[(&str, &str)]) {
-        let own = [("hostname", name), ("namespace", "prod")];
-        let annotations = own.iter().chain(levers);
-        let annotations = annotations
-            .map(|(key, value)| (format!("cloudmap.controller/{key}"), Value::from(*value)));
-        let annotations = Value::Object(annotations.collect());
-        self.cluster.service(name, &annotations, &json!({"clusterIP": "None"})).await;
+        let mut annotations = claim("prod", name);
+        for (key, value) in levers {
+            annotations[format!("cloudmap.controller/{key}")] = json!(value);
+        }
+        self.cluster.service(name, &annotations, &headless()).await;
     }
 
     /// A scheduled sync, and another one that finds nothing to write.
@@ -120,10 +118,7 @@ async fn real_cluster_that_refuses_the_function_loses_no_instance() {
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     world.cloud_map.behave(behaviour);
     let Some(cluster) = RealCluster::start(&world, false).await else { return };
-    let claim = json!({
-        "cloudmap.controller/hostname": "web", "cloudmap.controller/namespace": "prod.local",
-    });
-    cluster.service("web", &claim, &json!({"clusterIP": "None"})).await;
+    cluster.service("web", &claim("prod.local", "web"), &headless()).await;
     cluster.slice("web", &["10.0.1.1"]).await;
     let mut lambda = world.lambda(&[]).await;
 
@@ -135,28 +130,21 @@ async fn real_cluster_that_refuses_the_function_loses_no_instance() {
     let answer = lambda.invoke(event("schedule-eventbridge-rule")).await.expect("allowed now");
     assert_eq!(answer["counts"]["registered"], 1, "{answer}");
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
-    assert_that_the_doctor_finds(
-        &mut lambda,
-        &["= rbac       may create events", "all checks passed"],
-    )
-    .await;
+    let finds = ["= rbac       may create events", "all checks passed"];
+    assert_that_the_doctor_finds(&mut lambda, &finds).await;
 
-    let mut stranger = world.lambda_as(&unknown_key(&world)).await;
+    // A key that AWS knows and the cluster's token verifier does not.
+    let unknown = world.sandbox.another_process().access_key().clone();
+    let mut stranger = world.lambda_of(&binary(), &unknown).await;
     assert_that_the_sync_fails(&world, &mut stranger, &["401", "Unauthorized"]).await;
     assert_that_the_doctor_finds(&mut stranger, &["! token", "create-access-entry"]).await;
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
 
-    cluster.control_plane.delete_binding("cloud-map-sync").await;
+    cluster.control_plane.take_right("cloud-map-sync", LIST_SERVICES).await;
     let mut lambda = world.lambda(&[]).await;
     assert_that_the_sync_fails(&world, &mut lambda, &["403", "services is forbidden"]).await;
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
     world.assert_that_the_ecs_task_is_unchanged();
-}
-
-/// A key that AWS knows and the cluster's token verifier does not.
-fn unknown_key(world: &World) -> AccessKey {
-    let lifetime = std::time::Duration::from_hours(1);
-    world.sandbox.aws().identities.issue(ROLE_ARN, "cloud-map-sync", lifetime)
 }
 
 async fn assert_that_the_sync_fails(world: &World, lambda: &mut Lambda, because: &[&str]) {

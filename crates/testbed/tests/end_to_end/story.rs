@@ -50,22 +50,20 @@ impl Story {
             "ipFamilies": ["IPv4", "IPv6"],
         });
         cluster.node().await;
-        cluster.service("web", &claim("prod.local", "web"), &headless()).await;
-        cluster.service("cart", &claim("prod", "cart"), &headless()).await;
-        cluster.service("checkout", &claim("prod.local", "checkout"), &dual).await;
-        cluster.service("plain", &json!({}), &headless()).await;
-        cluster.service("balanced", &claim("prod", "balanced"), &json!({})).await;
-        cluster.pod("web", "web-a", &["10.0.1.1"]).await;
+        let services: [(&str, Value, Value, &[&str]); 5] = [
+            ("web", claim("prod.local", "web"), headless(), &["10.0.1.1"]),
+            ("cart", claim("prod", "cart"), headless(), &["10.0.2.1"]),
+            ("checkout", claim("prod.local", "checkout"), dual, &["10.0.3.1", "fd00::3:1"]),
+            ("plain", json!({}), headless(), &["10.0.4.1"]),
+            ("balanced", claim("prod", "balanced"), json!({}), &["10.0.5.1"]),
+        ];
+        for (name, annotations, spec, addresses) in services {
+            cluster.service(name, &annotations, &spec).await;
+            cluster.pod(name, &format!("{name}-a"), addresses).await;
+            cluster.wait_for_ready(name, addresses).await;
+        }
         cluster.pod("web", "web-b", &["10.0.1.2"]).await;
-        cluster.pod("cart", "cart-a", &["10.0.2.1"]).await;
-        cluster.pod("checkout", "checkout-a", &["10.0.3.1", "fd00::3:1"]).await;
-        cluster.pod("plain", "plain-a", &["10.0.4.1"]).await;
-        cluster.pod("balanced", "balanced-a", &["10.0.5.1"]).await;
         cluster.wait_for_ready("web", &["10.0.1.1", "10.0.1.2"]).await;
-        cluster.wait_for_ready("cart", &["10.0.2.1"]).await;
-        cluster.wait_for_ready("checkout", &["10.0.3.1", "fd00::3:1"]).await;
-        cluster.wait_for_ready("plain", &["10.0.4.1"]).await;
-        cluster.wait_for_ready("balanced", &["10.0.5.1"]).await;
     }
 
     /// The real server judges the Event, and the function's role may create it and nothing more.

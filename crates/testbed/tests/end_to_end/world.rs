@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::lambda::{Lambda, binary};
+use crate::lambda::Lambda;
 use testbed::cloud_map::{Call, CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use testbed::identity::AccessKey;
 use testbed::kubernetes::ClusterIdentity;
-use testbed::{ACCOUNT, REGION, Sandbox};
+use testbed::{REGION, Sandbox};
 
 /// The attributes of an instance.
 pub type Attributes = BTreeMap<String, String>;
@@ -42,12 +42,7 @@ impl World {
         Lambda::start(&self.variables(more)).await
     }
 
-    /// The same with another access key of the same role.
-    pub async fn lambda_as(&self, key: &AccessKey) -> Lambda {
-        self.lambda_of(&binary(), key).await
-    }
-
-    /// The same with another binary of the function.
+    /// The same with another binary of the function, and another access key of the same role.
     pub async fn lambda_of(&self, binary: &Path, key: &AccessKey) -> Lambda {
         let mut variables = self.variables(&[]);
         let credentials = [
@@ -127,8 +122,7 @@ impl World {
 
 /// The cluster of these tests.
 pub fn blue() -> ClusterIdentity {
-    let [name, region, account] = ["blue", REGION, ACCOUNT].map(str::to_owned);
-    ClusterIdentity { name, region, account }
+    ClusterIdentity::own("blue")
 }
 
 /// As ECS registers a task.

@@ -60,8 +60,12 @@ fn the_policy_of_names_shown_is_accepted() {
     let page = include_str!("../../../../docs/security.md");
     let start = page.find("```json\n[").expect("a policy") + "```json\n".len();
     let policy = &page[start..][..page[start..].find("```").expect("its end")];
+    assert_valid("blue", policy);
+}
+
+fn assert_valid(clusters: &str, policy: &str) {
     let variable = |name: &str| match name {
-        "CLUSTERS" => Some("blue".to_owned()),
+        "CLUSTERS" => Some(clusters.to_owned()),
         "NAME_POLICY" => Some(policy.to_owned()),
         _ => None,
     };
@@ -74,15 +78,9 @@ fn the_saved_answers_in_json_are_accepted() {
     let example = include_str!("../../../../samconfig.example.toml");
     let answer = |name: &str| {
         let rest = example.split(&format!("\n# {name} = '")).nth(1).expect("an example");
-        rest.split('\'').next().map(str::to_owned)
+        rest.split('\'').next().expect("its end")
     };
-    let variable = |name: &str| match name {
-        "CLUSTERS" => answer("ClusterSettings"),
-        "NAME_POLICY" => answer("NamePolicy"),
-        _ => None,
-    };
-    let read = settings::Settings::read(variable, &BTreeMap::new(), Some("eu-central-1"));
-    read.expect("valid settings");
+    assert_valid(answer("ClusterSettings"), answer("NamePolicy"));
 }
 
 #[test]
@@ -105,22 +103,24 @@ fn the_tables_of_growing_clustersets_are_those_of_the_formulas() {
     check("docs/multi-cluster-reference.md", "growth-ends", &growth::ends());
 }
 
+/// What the sandbox command prints.
+fn story(arguments: &[&str]) -> String {
+    let output = Command::new(example("sandbox")).args(arguments).output();
+    let output = output.expect("the sandbox runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
 #[test]
 fn the_output_shown_is_the_sandboxs() {
-    let sandbox = example("sandbox");
-    let output = Command::new(&sandbox).output().expect("the sandbox runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let story = String::from_utf8(output.stdout).expect("text");
+    let story = story(&[]);
     let end = story.find(&format!("\n{}. ", CHAPTERS + 1)).expect("one more chapter");
     check("README.md", "sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
 }
 
 #[test]
 fn the_migration_shown_is_the_sandboxs() {
-    let output =
-        Command::new(example("sandbox")).arg("--migration").output().expect("the sandbox runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let story = String::from_utf8(output.stdout).expect("text");
+    let story = story(&["--migration"]);
     let [first, last] = MIGRATION.map(|step| story.find(&format!("\n{step}. ")).expect("a step"));
     let end = story.trim_end().lines().next_back().expect("the end of the story");
     let shown = format!("```text\n{}\n\n...\n\n{end}\n```\n", story[first..last].trim());
@@ -161,22 +161,20 @@ fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
     assert!((scale::deployment::count(longest) - LONGEST).abs() < f64::EPSILON);
 }
 
-/// The commands of the plugin whose output docs/cli.md shows, in this order.
-const COMMANDS: [&str; 1] = ["doctor"];
-
-/// The commands of the plugin whose output docs/multi-cluster.md shows, in this order.
-const OF_A_CLUSTERSET: [&str; 1] = ["explain service/web -n shop --cluster blue"];
-
 #[test]
 fn the_plugins_output_of_a_clusterset_shown_is_its_own() {
     let served = Served::start(&["--multi-cluster", "--serve"]);
-    check("docs/multi-cluster.md", "plugin", &served.transcript(&OF_A_CLUSTERSET));
+    check(
+        "docs/multi-cluster.md",
+        "plugin",
+        &served.transcript("explain service/web -n shop --cluster blue"),
+    );
 }
 
 #[test]
 fn the_plugins_output_shown_is_its_own() {
     let served = Served::start(&["--serve"]);
-    check("docs/cli.md", "plugin", &with_the_port_of_https(&served.transcript(&COMMANDS)));
+    check("docs/cli.md", "plugin", &with_the_port_of_https(&served.transcript("doctor")));
 }
 
 /// The sandbox serves at any free port, EKS at 443.
@@ -211,18 +209,8 @@ impl Served {
         Self { process, _output: output, environment }
     }
 
-    /// Commands of the plugin with their output, as a page shows them.
-    fn transcript(&self, commands: &[&str]) -> String {
-        let mut shown = String::from("```console\n");
-        for words in commands {
-            let text = self.output_of(words);
-            writeln!(shown, "$ kubectl cloudmap {words}\n{}", text.trim_end()).expect("a string");
-        }
-        shown + "```\n"
-    }
-
-    /// The output of a command of the plugin.
-    fn output_of(&self, words: &str) -> String {
+    /// A command of the plugin with its output, as a page shows them.
+    fn transcript(&self, words: &str) -> String {
         let output = Command::new(program("kubectl-cloudmap"))
             .args(words.split(' '))
             .envs(self.environment.clone())
@@ -231,7 +219,7 @@ impl Served {
             .expect("the plugin runs");
         let text = String::from_utf8(output.stdout).expect("text");
         assert!(!text.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-        text
+        format!("```console\n$ kubectl cloudmap {words}\n{}\n```\n", text.trim_end())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::tools::{BASE, CHART, NAMESPACE, RELEASE, Tools};
+use super::tools::{BASE, CHART, NAMESPACE, RELEASE, Tools, container};
 
 /// What Helm's charts label their objects with, and nothing looks at here.
 const HELMS: [&str; 4] = [
@@ -99,9 +99,7 @@ async fn helm_lints_the_chart_without_a_warning() {
 }
 
 fn image(objects: &[Value]) -> &str {
-    let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
-    let pod = &deployment.expect("a Deployment")["spec"]["template"]["spec"];
-    pod["containers"][0]["image"].as_str().expect("an image")
+    container(objects)["image"].as_str().expect("an image")
 }
 
 /// The objects by kind and name, without what only Helm adds, and the variables in place of the map that has them.

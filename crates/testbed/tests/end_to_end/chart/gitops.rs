@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -13,6 +11,7 @@ use crate::real_cluster::RealCluster;
 use crate::world::World;
 
 use testbed::ROOT;
+use testbed::programs::files_below;
 
 const URL: &str = "https://github.com/YOUR-ORGANIZATION/cloud-map-sync.git";
 const TAG: &str = concat!("v", env!("CARGO_PKG_VERSION"));
@@ -50,16 +49,12 @@ async fn files_of_argo_cd_and_flux_are_admitted_with_their_definitions() {
     for file in definitions(&OF_ARGO_CD_AND_FLUX).await {
         control_plane.create_from(file).await;
     }
-    let namespaces: Api<Namespace> = Api::all(control_plane.admin());
     for name in ["argocd", "flux-system"] {
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": name}})).expect("a Namespace");
-        namespaces.create(&PostParams::default(), &namespace).await.expect("a new namespace");
+        cluster.create_object("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
     }
     let are_served = async || {
         for path in SERVED {
-            let request = http::Request::get(path).body(Vec::new()).expect("a valid request");
-            if control_plane.admin().request_text(request).await.is_err() {
+            if !control_plane.serves(path, "items").await {
                 return false;
             }
         }
@@ -177,7 +172,11 @@ async fn tagged_repository() -> PathBuf {
     let repository = PathBuf::from(ROOT).join("target/gitops/repository.git");
     let _ = std::fs::remove_dir_all(&repository);
     std::fs::create_dir_all(&repository).expect("a folder");
-    copy(&PathBuf::from(ROOT).join("deploy"), &repository.join("deploy"));
+    for file in files_below(&Path::new(ROOT).join("deploy")) {
+        let to = repository.join(file.strip_prefix(ROOT).expect("a path in the repository"));
+        std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        std::fs::copy(file, to).expect("a copy");
+    }
     let by = ["-c", "user.name=test", "-c", "user.email=test@example.com"];
     for command in [
         &["init", "--quiet"][..],
@@ -190,17 +189,4 @@ async fn tagged_repository() -> PathBuf {
         assert!(git.expect("git runs").success(), "{command:?}");
     }
     repository
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder") {
-        let entry = entry.expect("an entry");
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            std::fs::copy(entry.path(), to).expect("a copy");
-        }
-    }
 }

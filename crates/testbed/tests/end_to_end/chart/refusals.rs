@@ -4,7 +4,7 @@
 use cloud_map_forwarder::ForwarderSettings;
 use serde_json::{Value, json};
 
-use super::tools::{CHART, RELEASE, Tools, objects};
+use super::tools::{CHART, RELEASE, Tools, container, objects};
 
 /// Values that the chart takes.
 pub fn good() -> Value {
@@ -224,9 +224,7 @@ async fn values_reach_kubernetes_as_they_were_given() {
 /// The environment of the rendered pods.
 async fn variables(tools: &Tools, values: &Value) -> Result<Vec<(String, String)>, String> {
     let objects = tools.template(RELEASE, values).await?;
-    let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
-    let pod = &deployment.expect("a Deployment")["spec"]["template"]["spec"];
-    let env = pod["containers"][0]["env"].as_array().expect("variables");
+    let env = container(&objects)["env"].as_array().expect("variables");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     Ok(env.iter().map(|it| (text(&it["name"]), text(&it["value"]))).collect())
 }

@@ -1,16 +1,15 @@
 //! Helm, kustomize and kubectl, built from the Go modules that `tests/deploy_tools` names; and the definitions of other
 //! projects, from those that `tests/gitops` does.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-use crate::is_ci;
+use testbed::programs::skip;
 
 pub const CHART: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/charts/cloud-map-forwarder");
@@ -26,10 +25,8 @@ pub const NAMESPACE: &str = "cloud-map-sync";
 pub struct Tools(PathBuf);
 
 impl Tools {
-    /// Builds what is out of date. None where Go is missing or too old, which a test then says and passes.
-    ///
-    /// # Panics
-    /// They cannot be built; or there is no Go, in CI.
+    /// Builds what is out of date. None where Go is missing or too old, which a test then says and passes, but not in
+    /// CI.
     pub async fn build() -> Option<Self> {
         static BUILT: OnceCell<Option<Tools>> = OnceCell::const_new();
         BUILT.get_or_init(install).await.clone()
@@ -83,19 +80,21 @@ impl Tools {
         // One that reads no values may have ended.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
-        let output = process.wait_with_output().await.expect("its output");
-        let text = |bytes| String::from_utf8(bytes).expect("text");
-        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+        printed(process.wait_with_output().await.expect("its output"))
     }
+}
+
+/// What a program printed, or its errors if it failed.
+pub fn printed(output: Output) -> Result<String, String> {
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
 async fn install() -> Option<Tools> {
     let folder = Path::new(testbed::ROOT).join("target/deploy-tools");
     let usable = go("deploy_tools", &["list", "-m"]).stdout(Stdio::null()).status().await;
     if !usable.is_ok_and(|status| status.success()) {
-        assert!(!is_ci(), "with CI=true nothing is skipped: tests/deploy_tools needs Go");
-        // Not eprintln, which the test harness keeps to itself where a test passes.
-        let _ = writeln!(std::io::stderr(), "skipped: Helm and kustomize need Go 1.25 or newer");
+        skip("Helm and kustomize (tests/deploy_tools) need Go 1.25 or newer");
         return None;
     }
     // As in .ci/run, so that nothing is built twice.
@@ -127,6 +126,12 @@ fn go(module: &str, arguments: &[&str]) -> Command {
         .env("GOWORK", "off")
         .env("CGO_ENABLED", "0");
     go
+}
+
+/// The container of the Deployment.
+pub fn container(objects: &[Value]) -> &Value {
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
+    &deployment.expect("a Deployment")["spec"]["template"]["spec"]["containers"][0]
 }
 
 /// The objects in what Helm or kustomize printed.

@@ -20,6 +20,7 @@ use reader::Reader;
 use scripts::{Script, scripts};
 
 use testbed::ROOT;
+use testbed::programs::files_below;
 
 /// What makes the API server serve the objects of third-party tools in `deploy/forwarders`.
 const OF_FORWARDERS: [(&str, &str); 5] = [
@@ -57,7 +58,7 @@ async fn blocks_of_the_pages_and_manifests_do_what_they_say_on_a_real_cluster() 
             mistakes.push(format!("{}\n{}\n{why}", block.at, block.text));
         }
     }
-    let manifests = manifests(Path::new(ROOT).join("deploy"));
+    let manifests = manifests();
     assert!(manifests.len() >= 10, "{manifests:?}");
     for manifest in manifests {
         let apply = format!("kubectl apply -f {}", manifest.display());
@@ -82,26 +83,16 @@ fn is_run_here(text: &str) -> bool {
     !is_session && programs.iter().any(|program| text.contains(program))
 }
 
-fn manifests(folder: PathBuf) -> Vec<PathBuf> {
-    let (mut folders, mut found) = (vec![folder], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let name = path.display().to_string();
-            let is_yaml = path.extension().is_some_and(|it| it == "yaml");
-            if is_yaml && !NO_MANIFESTS.iter().any(|part| name.contains(part)) {
-                let text = std::fs::read_to_string(&path).expect("text");
-                // Templates of CloudFormation are checked by cfn-lint.
-                if !text.contains("AWSTemplateFormatVersion") {
-                    found.push(path);
-                }
-            }
-        }
-    }
+fn manifests() -> Vec<PathBuf> {
+    let mut found = files_below(&Path::new(ROOT).join("deploy"));
+    found.retain(|path| {
+        let name = path.display().to_string();
+        let is_yaml = path.extension().is_some_and(|it| it == "yaml");
+        let is_manifest = is_yaml && !NO_MANIFESTS.iter().any(|part| name.contains(part));
+        // Templates of CloudFormation are checked by cfn-lint.
+        is_manifest
+            && !std::fs::read_to_string(path).expect("text").contains("AWSTemplateFormatVersion")
+    });
     found.sort();
     found
 }

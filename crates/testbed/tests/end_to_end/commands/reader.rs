@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::ROOT;
-use crate::chart::tools::Tools;
-use crate::is_ci;
+use crate::chart::tools::{Tools, printed};
 use crate::real_cluster::RealCluster;
 use crate::world::{World, blue};
 use testbed::lambda::{Deployed, Handler};
+use testbed::programs::{is_ci, program};
 use testbed::{ACCOUNT, REGION};
 
 const ROLE: &str = "arn:aws:iam::111122223333:role/reader";
@@ -73,8 +73,8 @@ impl Reader {
         symlink(definitions, folder.join("definitions")).expect("a new link");
         symlink(tools.path("kubectl"), folder.join("kubectl")).expect("a new link");
         symlink(tools.path("helm"), programs.join("helm")).expect("a new link");
-        let plugin = testbed::programs::program("kubectl-cloudmap");
-        symlink(plugin, programs.join("kubectl-cloudmap")).expect("a new link");
+        symlink(program("kubectl-cloudmap"), programs.join("kubectl-cloudmap"))
+            .expect("a new link");
         script(&programs.join("kubectl"), KUBECTL);
         let has_aws = Path::new(PYTHON).exists();
         assert!(has_aws || !is_ci(), "with CI=true nothing is skipped: there is no {PYTHON}");
@@ -123,10 +123,8 @@ impl Reader {
             .envs(self.environment.clone())
             .stdin(std::process::Stdio::null())
             .output()
-            .await
-            .expect("bash");
-        let text = |bytes| String::from_utf8(bytes).expect("text");
-        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+            .await;
+        printed(output.expect("bash"))
     }
 }
 

@@ -72,8 +72,9 @@ impl Binaries {
         Command::new(self.assets.as_ref().unwrap_or(&self.built).join("etcd"))
     }
 
-    pub(super) fn token_verifier(&self) -> Command {
-        Command::new(self.built.join("token-verifier"))
+    /// A program that was built here.
+    pub(super) fn program(&self, name: &str) -> Command {
+        Command::new(self.built.join(name))
     }
 
     pub(super) fn kube_apiserver(&self) -> Command {
@@ -87,23 +88,15 @@ impl Binaries {
         self.kubernetes("kube-controller-manager")
     }
 
-    pub(super) fn coredns(&self) -> Command {
-        Command::new(self.built.join("coredns"))
-    }
-
-    pub(super) fn kubelet(&self) -> Command {
-        Command::new(self.built.join("kubelet"))
-    }
-
     /// The kubelet's program by another name.
     pub(super) fn nslookup(&self) -> Command {
-        let mut command = self.kubelet();
+        let mut command = self.program("kubelet");
         command.arg0("nslookup");
         command
     }
 
     fn kubernetes(&self, program: &str) -> Command {
-        let mut command = Command::new(self.built.join("kubernetes"));
+        let mut command = self.program("kubernetes");
         command.arg(program);
         command
     }
@@ -134,7 +127,6 @@ const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/coredns"
 /// The role of every CoreDNS, and its ServiceAccount.
 const ROLE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/control_plane/coredns/role.yaml");
-const COREFILE: &str = "Corefile";
 const KUBECONFIG: &str = "coredns.kubeconfig";
 const PORT: u16 = 5353;
 
@@ -151,22 +143,16 @@ impl Nameserver {
 
 impl ControlPlane {
     /// Starts CoreDNS and waits until it answers.
-    ///
-    /// # Panics
-    /// It does not come up.
     pub async fn start_dns(&self) -> Nameserver {
         self.binaries.build_those_of_a_node().await;
         self.create_from(ROLE).await;
         self.create_from(format!("{DEPLOY}/rbac.yaml")).await;
         let token = self.service_account_token("kube-system", "coredns").await;
-        let kubeconfig =
-            programs::user_kubeconfig(&self.endpoint, &self.certificate_authority, &token);
-        let folder = self.processes.folder();
-        programs::write(folder, KUBECONFIG, &kubeconfig.to_string());
+        self.write_kubeconfig(KUBECONFIG, &self.endpoint, &token);
         let address = own_address();
-        programs::write(folder, COREFILE, &corefile(address));
-        let mut command = self.binaries.coredns();
-        command.arg("-conf").arg(folder.join(COREFILE));
+        let corefile = programs::write(self.processes.folder(), "Corefile", &corefile(address));
+        let mut command = self.binaries.program("coredns");
+        command.arg("-conf").arg(corefile);
         self.processes.spawn("coredns", &command);
         let nameserver = Nameserver((address, PORT).into());
         let answers = async || {
@@ -178,9 +164,6 @@ impl ControlPlane {
 
     /// Asks for the records of a name over the wire. Addresses, or port and target; sorted, and none where there is no
     /// such name.
-    ///
-    /// # Panics
-    /// The resolver does not run.
     pub fn look_up(&self, nameserver: Nameserver, kind: &str, name: &str) -> Vec<String> {
         let mut command = self.binaries.nslookup();
         command.args(["-type", kind, name]).env("NAMESERVER", nameserver.address());

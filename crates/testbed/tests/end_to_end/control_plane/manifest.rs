@@ -16,16 +16,14 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::Resource as _;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::Value;
 
 use super::{ControlPlane, GROUP, programs};
 
 impl ControlPlane {
     /// Creates every object in a file; they come back as the server completed them.
-    ///
-    /// # Panics
-    /// The file holds a kind that is not known here, or the API server refuses it.
     pub async fn create_from(&self, path: impl AsRef<Path>) -> Vec<Value> {
         let path = path.as_ref();
         let documents = std::fs::read_to_string(path)
@@ -38,7 +36,10 @@ impl ControlPlane {
     }
 
     async fn create_from_yaml(&self, document: &str) -> Value {
-        let collection = collection(document);
+        let object: DynamicObject = serde_saphyr::from_str(document).expect("an object");
+        let kind = object.types.as_ref().expect("a kind");
+        let kind = ApiResource::from_gvk(&kind.try_into().expect("an apiVersion"));
+        let collection = DynamicObject::url_path(&kind, object.metadata.namespace.as_deref());
         let request = http::Request::post(format!("{collection}?fieldValidation=Strict"))
             .header(http::header::CONTENT_TYPE, "application/yaml")
             .body(document.as_bytes().to_vec())
@@ -48,90 +49,28 @@ impl ControlPlane {
     }
 }
 
-/// Where objects of the document's kind and namespace are created.
-fn collection(document: &str) -> String {
-    let field = |name: &str| {
-        let value = document.lines().find_map(|line| line.strip_prefix(name));
-        value.map(str::trim).unwrap_or_default()
-    };
-    let namespace = field("  namespace: ");
-    match field("kind: ") {
-        "Namespace" => "/api/v1/namespaces".to_owned(),
-        "ServiceAccount" => format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
-        "Deployment" => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
-        "ClusterRole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
-        "ClusterRoleBinding" => "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(),
-        "CustomResourceDefinition" => {
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned()
-        }
-        "ValidatingAdmissionPolicy" => {
-            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies".to_owned()
-        }
-        "ValidatingAdmissionPolicyBinding" => {
-            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings".to_owned()
-        }
-        "Application" => format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/applications"),
-        "GitRepository" => {
-            format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{namespace}/gitrepositories")
-        }
-        "Kustomization" => {
-            format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{namespace}/kustomizations")
-        }
-        other => panic!("{other:?} is no kind that is created here:\n{document}"),
-    }
-}
-
 /// Verb, API group, resource.
 pub type Right = (&'static str, &'static str, &'static str);
 
-const LIST_SERVICES: Right = ("list", "", "services");
+/// A right of the role for annotated Services.
+pub const LIST_SERVICES: Right = ("list", "", "services");
 /// A right of the role that exports.
 pub const EXPORT: Right = ("list", "multicluster.x-k8s.io", "serviceexports");
 /// A right of the role that imports.
 pub const IMPORT: Right = ("create", "", "services");
 
 impl ControlPlane {
-    /// Creates the `ClusterRoles` and `ClusterRoleBindings` in a file of YAML documents and waits
-    /// until they let [`GROUP`] list Services.
-    ///
-    /// # Panics
-    /// The file holds anything else, or the API server refuses it.
-    pub async fn apply_rbac(&self, path: impl AsRef<Path>) {
+    /// Creates the `ClusterRoles` and `ClusterRoleBindings` in a file of YAML documents and waits until [`GROUP`] has
+    /// these rights: the authorizer learns of roles through its own watch, a moment after they are created.
+    pub async fn apply_rbac(&self, path: impl AsRef<Path>, rights: &[Right]) {
         self.create_from(path).await;
-        self.wait_until_group_may(LIST_SERVICES).await;
-    }
-
-    /// The same with the roles of the Multi-Cluster Services API, until the last right of each is there.
-    ///
-    /// # Panics
-    /// The file holds anything else, or the API server refuses it.
-    pub async fn apply_multi_cluster_rbac(&self, path: impl AsRef<Path>) {
-        self.create_from(path).await;
-        for right in [EXPORT, IMPORT] {
-            self.wait_until_group_may(right).await;
+        for right in rights {
+            let allowed = async || self.group_may(*right).await;
+            self.processes.wait_until(&format!("for RBAC to allow {right:?}"), allowed).await;
         }
     }
 
-    /// The authorizer learns of roles through its own watch, a moment after they are created.
-    async fn wait_until_group_may(&self, right: Right) {
-        let (verb, _, resource) = right;
-        let allowed = async || self.group_may(right).await;
-        let what = format!("for RBAC to let the group {verb} {resource}");
-        self.processes.wait_until(&what, allowed).await;
-    }
-
-    /// Deletes a `ClusterRoleBinding` and waits until [`GROUP`] may not list Services any more.
-    ///
-    /// # Panics
-    /// There is no such binding.
-    pub async fn delete_binding(&self, name: &str) {
-        self.take_right(name, LIST_SERVICES).await;
-    }
-
     /// Deletes a `ClusterRoleBinding` and waits until [`GROUP`] has a right of it no more.
-    ///
-    /// # Panics
-    /// There is no such binding.
     pub async fn take_right(&self, name: &str, right: Right) {
         let bindings: Api<ClusterRoleBinding> = Api::all(self.admin());
         let deleted = bindings.delete(name, &DeleteParams::default()).await;
@@ -185,7 +124,8 @@ impl ControlPlane {
         exports.parent().expect("a folder").to_owned()
     }
 
-    async fn serves(&self, path: &str, word: &str) -> bool {
+    /// Whether it answers at a path, with this word.
+    pub async fn serves(&self, path: &str, word: &str) -> bool {
         let request = http::Request::get(path).body(Vec::new()).expect("a valid request");
         self.admin.request_text(request).await.is_ok_and(|text| text.contains(word))
     }
@@ -195,9 +135,6 @@ const SCHEMAS: &str = "/openapi/v3/apis/multicluster.x-k8s.io/v1beta1";
 
 impl ControlPlane {
     /// A token as kubelet asks for it on behalf of a pod.
-    ///
-    /// # Panics
-    /// There is no such ServiceAccount.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> String {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin(), namespace);
         let spec =
@@ -210,8 +147,8 @@ impl ControlPlane {
     }
 
     /// Writes a kubeconfig for `token`, which reaches the API server at `endpoint`.
-    pub fn write_kubeconfig(&self, endpoint: &str, token: &str) -> PathBuf {
-        let authority = &self.certificate_authority;
-        programs::write_kubeconfig(self.processes.folder(), endpoint, authority, token)
+    pub fn write_kubeconfig(&self, file: &str, endpoint: &str, token: &str) -> PathBuf {
+        let kubeconfig = programs::user_kubeconfig(endpoint, &self.certificate_authority, token);
+        programs::write(self.processes.folder(), file, &kubeconfig.to_string())
     }
 }

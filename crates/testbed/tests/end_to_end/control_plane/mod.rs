@@ -20,9 +20,12 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use processes::Processes;
 use tokio::net::TcpSocket;
 
+use testbed::identity::AccessKey;
+use testbed::kubernetes::ClusterIdentity;
+
 pub use binaries::{Nameserver, Unavailable};
 
-/// The Kubernetes user name and group of the role that holds [`Credentials`].
+/// The Kubernetes user name and group of the function's role.
 pub const GROUP: &str = "cloud-map-sync";
 
 /// What the control plane is to be like.
@@ -34,23 +37,10 @@ pub struct Options {
     pub multi_cluster: bool,
     /// Give Services addresses of IPv4 alone.
     pub is_single_stack: bool,
-    /// The EKS cluster that tokens must be signed for.
-    pub cluster_name: String,
-    /// The Region whose STS host tokens must be signed for.
-    pub region: String,
-    /// The credentials that tokens must be signed with.
-    pub credentials: Credentials,
-}
-
-/// AWS credentials of the one role that the cluster knows.
-#[derive(Clone, Debug)]
-pub struct Credentials {
-    /// Starts with `ASIA` where there is a session token, with `AKIA` otherwise.
-    pub access_key_id: String,
-    /// What signs.
-    pub secret_access_key: String,
-    /// Present in what STS and Lambda hand out, absent from long-term credentials.
-    pub session_token: Option<String>,
+    /// The EKS cluster that tokens must be signed for, with the STS host of its Region.
+    pub identity: ClusterIdentity,
+    /// The credentials that tokens must be signed with, of the one role that the cluster knows.
+    pub key: AccessKey,
 }
 
 /// A running control plane. Dropping it ends every process and removes the temporary folder;
@@ -104,19 +94,14 @@ impl ControlPlane {
     }
 
     async fn start_controllers(&self) {
-        let Self { binaries, endpoint, certificate_authority, admin, processes, .. } = self;
-        let kubeconfig = programs::admin_kubeconfig(endpoint, certificate_authority);
-        let folder = processes.folder();
-        let controllers = programs::kube_controller_manager(binaries, folder, &kubeconfig);
-        processes.spawn("kube-controller-manager", &controllers);
-        let work = async || controllers_work(admin).await;
-        processes.wait_until("for the controllers to work", work).await;
+        let kubeconfig = self.write_admin_kubeconfig();
+        let controllers = programs::kube_controller_manager(&self.binaries, &kubeconfig);
+        self.processes.spawn("kube-controller-manager", &controllers);
+        let work = async || controllers_work(&self.admin).await;
+        self.processes.wait_until("for the controllers to work", work).await;
     }
 
     /// Ends kube-apiserver and starts it again, with what etcd kept.
-    ///
-    /// # Panics
-    /// It does not end, or does not come back.
     pub async fn restart_api_server(&self) {
         let Self { binaries, endpoint, is_single_stack, .. } = self;
         let folder = self.processes.folder();
@@ -149,9 +134,6 @@ impl ControlPlane {
     }
 
     /// Polls the condition until it holds.
-    ///
-    /// # Panics
-    /// A process of the control plane has ended, or the condition does not come to hold.
     pub async fn wait_until(&self, what: &str, holds: impl AsyncFnMut() -> bool) {
         self.processes.wait_until(what, holds).await;
     }
@@ -170,7 +152,7 @@ fn reserve_port() -> TcpSocket {
 }
 
 async fn admin_client(endpoint: &str, authority: &str) -> kube::Client {
-    let kubeconfig = programs::admin_kubeconfig(endpoint, authority);
+    let kubeconfig = programs::user_kubeconfig(endpoint, authority, programs::ADMIN_TOKEN);
     let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).expect("a valid kubeconfig");
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await

@@ -119,10 +119,7 @@ impl Processes {
         Process { name, log, leash }
     }
 
-    /// Polls the condition until it holds.
-    ///
-    /// # Panics
-    /// A process has ended, or the condition does not hold within [`DEADLINE`].
+    /// Polls the condition until it holds; fails if a process ends first, or after [`DEADLINE`].
     pub(super) async fn wait_until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let holds = async || {
             let held = holds().await;
@@ -180,15 +177,12 @@ const NODE: &str = "without-containers";
 impl ControlPlane {
     /// Starts a kubelet that takes every pod to its node, and waits until the node is there. Pods get addresses of
     /// these ranges, and reach those of the clusters in `network`.
-    ///
-    /// # Panics
-    /// It does not come up.
     pub async fn start_kubelet(&self, nameserver: Nameserver, ranges: &str, network: &[&Self]) {
         self.binaries.build_those_of_a_node().await;
         let folder = self.processes.folder();
         let kubeconfigs = network.iter().map(|cluster| cluster.write_admin_kubeconfig());
         let network = std::env::join_paths(kubeconfigs).expect("folders without a separator");
-        let mut command = self.binaries.kubelet();
+        let mut command = self.binaries.program("kubelet");
         command
             .args(["--node", NODE, "--pod-ranges", ranges, "--nameserver", &nameserver.address()])
             .arg("--kubeconfig")
@@ -209,7 +203,6 @@ impl ControlPlane {
 
     /// Writes down how to reach the API server as administrator.
     pub fn write_admin_kubeconfig(&self) -> PathBuf {
-        let admin = programs::admin_kubeconfig(&self.endpoint, &self.certificate_authority);
-        programs::write_admin_kubeconfig(self.processes.folder(), &admin)
+        self.write_kubeconfig("admin.kubeconfig", &self.endpoint, programs::ADMIN_TOKEN)
     }
 }

@@ -16,10 +16,9 @@ use super::certificates::{
 };
 use super::{GROUP, Options};
 
-const ADMIN_TOKEN: &str = "administrator";
+/// The administrator's.
+pub(super) const ADMIN_TOKEN: &str = "administrator";
 const ADMIN_TOKEN_FILE: &str = "tokens.csv";
-const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
-const USER_KUBECONFIG: &str = "user.kubeconfig";
 const WEBHOOK_KUBECONFIG: &str = "token-verifier.kubeconfig";
 const AUDIT_POLICY: &str = "audit-policy.json";
 /// What kube-apiserver records, a line of JSON for each event.
@@ -53,15 +52,15 @@ pub(super) fn etcd(binaries: &Binaries, folder: &Path) -> Command {
 
 /// The webhook that authenticates EKS tokens. The credentials stay out of its command line.
 pub(super) fn token_verifier(binaries: &Binaries, folder: &Path, options: &Options) -> Command {
-    let known = &options.credentials;
-    let mut command = binaries.token_verifier();
+    let Options { identity, key, .. } = options;
+    let mut command = binaries.program("token-verifier");
     command
-        .args(["--cluster", &options.cluster_name, "--region", &options.region])
+        .args(["--cluster", &identity.name, "--region", &identity.region])
         .args(["--group", GROUP])
         .arg(flag("address-file", folder, WEBHOOK_ADDRESS))
-        .env("AWS_ACCESS_KEY_ID", &known.access_key_id)
-        .env("AWS_SECRET_ACCESS_KEY", &known.secret_access_key)
-        .env("AWS_SESSION_TOKEN", known.session_token.as_deref().unwrap_or_default());
+        .env("AWS_ACCESS_KEY_ID", &key.id)
+        .env("AWS_SECRET_ACCESS_KEY", &key.secret)
+        .env("AWS_SESSION_TOKEN", &key.session_token);
     command
 }
 
@@ -76,7 +75,6 @@ pub(super) fn kube_apiserver(
     let webhook = kubeconfig(&json!({"server": webhook}), &json!({}));
     write(folder, WEBHOOK_KUBECONFIG, &webhook.to_string());
     write(folder, ADMIN_TOKEN_FILE, &format!("{ADMIN_TOKEN},admin,admin,system:masters\n"));
-
     write(folder, AUDIT_POLICY, &audit_policy().to_string());
 
     let ranges = if is_single_stack { &RANGES[..1] } else { &RANGES[..] };
@@ -125,43 +123,18 @@ fn audit_policy() -> Value {
 }
 
 /// The controllers, as administrator and without a port of their own.
-pub(super) fn kube_controller_manager(
-    binaries: &Binaries,
-    folder: &Path,
-    admin: &Value,
-) -> Command {
-    write_admin_kubeconfig(folder, admin);
+pub(super) fn kube_controller_manager(binaries: &Binaries, kubeconfig: &Path) -> Command {
     let mut command = binaries.kube_controller_manager();
     command
         .args(["--leader-elect=false", "--secure-port=0"])
         .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
         .args(["--controllers", CONTROLLERS])
-        .arg(flag("kubeconfig", folder, ADMIN_KUBECONFIG));
+        .arg("--kubeconfig")
+        .arg(kubeconfig);
     command
 }
 
-/// For programs that reach kube-apiserver as administrator.
-pub(super) fn write_admin_kubeconfig(folder: &Path, admin: &Value) -> PathBuf {
-    write(folder, ADMIN_KUBECONFIG, &admin.to_string());
-    folder.join(ADMIN_KUBECONFIG)
-}
-
-/// How to reach kube-apiserver as administrator.
-pub(super) fn admin_kubeconfig(endpoint: &str, authority: &str) -> Value {
-    user_kubeconfig(endpoint, authority, ADMIN_TOKEN)
-}
-
-/// Writes down how to reach kube-apiserver as the user whose token this is.
-pub(super) fn write_kubeconfig(
-    folder: &Path,
-    endpoint: &str,
-    authority: &str,
-    token: &str,
-) -> PathBuf {
-    write(folder, USER_KUBECONFIG, &user_kubeconfig(endpoint, authority, token).to_string());
-    folder.join(USER_KUBECONFIG)
-}
-
+/// How to reach kube-apiserver as the user whose token this is.
 pub(super) fn user_kubeconfig(endpoint: &str, authority: &str, token: &str) -> Value {
     let cluster =
         json!({"server": endpoint, "certificate-authority-data": STANDARD.encode(authority)});
@@ -187,6 +160,8 @@ pub(super) fn flag(name: &str, folder: &Path, file: &str) -> String {
     format!("--{name}={}", folder.join(file).display())
 }
 
-pub(super) fn write(folder: &Path, name: &str, content: &str) {
-    fs::write(folder.join(name), content).expect("the folder of the test is writable");
+pub(super) fn write(folder: &Path, name: &str, content: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, content).expect("the folder of the test is writable");
+    path
 }

@@ -11,7 +11,6 @@
 //! of the role that is associated with it.
 //! <https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html>
 
-use std::fs::File;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -25,11 +24,11 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::sync::watch;
 
-use crate::lambda::{Lambda, all_of, start_logged};
-use crate::real_cluster::RealCluster;
+use crate::lambda::{Lambda, LoggedProgram};
+use crate::real_cluster::{RealCluster, headless};
 use crate::world::World;
 use testbed::REGION;
 use testbed::identity::AccessKey;
@@ -63,7 +62,7 @@ impl Scene {
     pub async fn begin(world: World, cluster: RealCluster) -> Self {
         cluster.apply_rbac().await;
         cluster.node().await;
-        let headless = json!({"clusterIP": "None"});
+        let headless = headless();
         for (name, address) in [("web", "10.0.1.1"), ("cart", "10.0.2.1"), ("fence", "10.0.3.11")] {
             cluster.service(name, &claim(name), &headless).await;
             cluster.pod(name, &format!("{name}-a"), &[address]).await;
@@ -84,9 +83,9 @@ impl Scene {
     pub async fn forwarder(&self, session: &str) -> Forwarder {
         let identities = &self.world.sandbox.aws().identities;
         let key = identities.issue(ROLE, session, Duration::from_hours(6));
-        let agent = PodIdentityAgent::start(&self.token, key).await;
+        let agent = start_pod_identity_agent(&self.token, key).await;
         let mut environment = self.environment.clone();
-        environment.push(("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.url()));
+        environment.push(("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent));
         Forwarder::start(&environment)
     }
 
@@ -175,7 +174,7 @@ impl Scene {
 
 /// The annotations that claim a name in the HTTP namespace.
 pub fn claim(name: &str) -> Value {
-    json!({"cloudmap.controller/hostname": name, "cloudmap.controller/namespace": "prod"})
+    crate::real_cluster::claim("prod", name)
 }
 
 /// What the Deployment and kubelet give every pod: a token, and the environment.
@@ -188,7 +187,7 @@ async fn pod(
     control_plane.create_from(format!("{MANIFESTS}/namespace.yaml")).await;
     control_plane.create_from(format!("{MANIFESTS}/rbac.yaml")).await;
     let token = control_plane.service_account_token(NAMESPACE, "cloud-map-forwarder").await;
-    let kubeconfig = control_plane.write_kubeconfig(&relay.endpoint(), &token);
+    let kubeconfig = control_plane.write_kubeconfig("user.kubeconfig", &relay.endpoint(), &token);
     let identity_token = kubeconfig.with_file_name("eks-pod-identity-token");
     std::fs::write(&identity_token, &token).expect("the control plane's folder");
     let environment = vec![
@@ -217,37 +216,31 @@ async fn deploy(cluster: &RealCluster) {
 }
 
 /// A running forwarder.
-pub struct Forwarder {
-    process: Child,
-    log: File,
-}
+pub struct Forwarder(LoggedProgram);
 
 impl Forwarder {
     /// Starts it with these variables.
     pub fn start(variables: &[(&str, String)]) -> Self {
         let mut command = Command::new(program("cloud-map-forwarder"));
         command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
-        let (process, log) = start_logged(&mut command);
-        Self { process, log }
+        Self(LoggedProgram::start(&mut command))
     }
 
     /// Asks it to end, as Kubernetes does.
     pub fn terminate(&self) {
-        let id = self.process.id().expect("it runs").to_string();
+        let id = self.0.id().to_string();
         let killed = std::process::Command::new("kill").args(["-TERM", &id]).status();
         assert!(killed.expect("kill runs").success());
     }
 
     /// Waits for its end; the exit status and all that it said.
-    pub async fn end(mut self) -> (Option<i32>, String) {
-        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
-        let status = status.unwrap_or_else(|_| panic!("it does not end\n{}", self.log()));
-        (status.expect("a child process").code(), self.log())
+    pub async fn end(self) -> (Option<i32>, String) {
+        self.0.end().await
     }
 
     /// Asks what kubelet asks; the status and the text of the answer.
     pub async fn probe(&self, path: &str) -> (u16, String) {
-        let log = self.log();
+        let log = self.0.log();
         let starts = log.lines().find(|line| line.contains("the forwarder starts"));
         let starts: Value = serde_json::from_str(starts.expect("it has started")).expect("JSON");
         let address = starts["fields"]["probes"].as_str().expect("an address");
@@ -261,27 +254,14 @@ impl Forwarder {
         (status, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
     }
 
-    /// Everything that it has said so far.
-    pub fn log(&self) -> String {
-        all_of(&self.log)
-    }
-
     /// How often it has said this. Every line must be JSON.
     pub fn said(&self, message: &str) -> usize {
-        let log = self.log();
+        let log = self.0.log();
         let lines = log.lines().map(|line| {
             let line: Result<Value, _> = serde_json::from_str(line);
             line.unwrap_or_else(|error| panic!("{error} in the log\n{log}"))
         });
         lines.filter(|line| line["fields"]["message"] == message).count()
-    }
-}
-
-impl Drop for Forwarder {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("--- what the forwarder said:\n{}", self.log());
-        }
     }
 }
 
@@ -333,33 +313,21 @@ async fn carry(mut near: TcpStream, upstream: String, mut is_whole: watch::Recei
     }
 }
 
-/// The running agent; it ends with the tokio runtime.
-pub struct PodIdentityAgent {
-    address: SocketAddr,
-}
-
 #[derive(Clone)]
 struct Association {
     token: String,
     key: AccessKey,
 }
 
-impl PodIdentityAgent {
-    /// Starts an agent that gives `key` to who has `token`.
-    pub async fn start(token: &str, key: AccessKey) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
-        let address = listener.local_addr().expect("the bound address");
-        let association = Association { token: token.to_owned(), key };
-        let router =
-            Router::new().route("/v1/credentials", get(credentials)).with_state(association);
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { address }
-    }
-
-    /// `AWS_CONTAINER_CREDENTIALS_FULL_URI`; on a node the address is link-local.
-    pub fn url(&self) -> String {
-        format!("http://{}/v1/credentials", self.address)
-    }
+/// Starts an agent that gives `key` to who has `token`, and ends with the tokio runtime. Returns
+/// `AWS_CONTAINER_CREDENTIALS_FULL_URI`; on a node the address is link-local.
+async fn start_pod_identity_agent(token: &str, key: AccessKey) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+    let address = listener.local_addr().expect("the bound address");
+    let association = Association { token: token.to_owned(), key };
+    let router = Router::new().route("/v1/credentials", get(credentials)).with_state(association);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}/v1/credentials")
 }
 
 async fn credentials(State(association): State<Association>, headers: HeaderMap) -> Response {
@@ -370,11 +338,8 @@ async fn credentials(State(association): State<Association>, headers: HeaderMap)
     let key = association.key;
     let expires = key.expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let credentials = json!({
-        "AccessKeyId": key.id,
-        "SecretAccessKey": key.secret,
-        "Token": key.session_token,
-        "AccountId": key.principal.account,
-        "Expiration": expires,
+        "AccessKeyId": key.id, "SecretAccessKey": key.secret, "Token": key.session_token,
+        "AccountId": key.principal.account, "Expiration": expires,
     });
     Json(credentials).into_response()
 }

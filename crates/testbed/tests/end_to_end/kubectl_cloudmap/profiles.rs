@@ -28,9 +28,7 @@ async fn with_a_key() -> (Sandbox, Terminal, AccessKey) {
 /// A plan is made with the profile `work` of this file, and no credentials of the environment.
 async fn plans_with(terminal: &mut Terminal, profile: &str) {
     terminal.set("AWS_CONFIG_FILE", &terminal.file(".aws/config", profile));
-    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
-        terminal.unset(name);
-    }
+    terminal.sign_out();
     let printed = terminal.run("plan --profile work").await;
     assert_eq!((printed.code, printed.errors.as_str()), (Some(0), ""), "{printed:?}");
 }
@@ -106,9 +104,7 @@ async fn a_profile_of_identity_center_is_used_after_a_sign_in_and_an_error_asks_
     let (world, _, _lambda, mut terminal) = with_function(&[]).await;
     let aws = world.sandbox.aws();
     let key = aws.identities.issue(ROLE, "alice", Duration::from_hours(1));
-    for variable in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
-        terminal.unset(variable);
-    }
+    terminal.sign_out();
     terminal.set("AWS_ENDPOINT_URL_SSO", &portal(key).await);
     terminal.file(".aws/config", PROFILE);
 

@@ -72,6 +72,13 @@ impl Terminal {
         self.set("AWS_SESSION_TOKEN", &key.session_token);
     }
 
+    /// Has no credentials in the environment any more.
+    pub fn sign_out(&mut self) {
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+            self.unset(name);
+        }
+    }
+
     /// Sets a variable.
     pub fn set(&mut self, name: &str, value: &str) {
         self.environment.insert(name.to_owned(), value.to_owned());
@@ -92,17 +99,14 @@ impl Terminal {
 
     /// Runs `kubectl cloudmap` with these words.
     pub async fn run(&self, words: &str) -> Printed {
-        let mut command = Command::new(program("kubectl-cloudmap"));
-        command.args(words.split_whitespace()).stdin(Stdio::null());
-        self.output(command).await
+        let mut command = self.command(program("kubectl-cloudmap"));
+        output(command.args(words.split_whitespace())).await
     }
 
     /// Starts it with these words; it is ended with its handle.
     pub fn start(&self, words: &str) -> Child {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut command = Command::new(program("kubectl-cloudmap"));
-        command.env_clear().env("PATH", path).envs(&self.environment).kill_on_drop(true);
-        let command = command.args(words.split_whitespace()).stdin(Stdio::null());
+        let mut command = self.command(program("kubectl-cloudmap"));
+        let command = command.args(words.split_whitespace()).kill_on_drop(true);
         command.stdout(Stdio::piped()).spawn().expect("the command starts")
     }
 
@@ -111,21 +115,25 @@ impl Terminal {
     pub async fn run_by_hand(&self, words: &str, typed: &str) -> Printed {
         let file = self.file("typed", &format!("{typed}\n"));
         let typed = std::fs::File::open(file).expect("the file was just made");
-        let mut command = Command::new("script");
+        let mut command = self.command("script".into());
         let words = format!("{} {words}", program("kubectl-cloudmap").display());
         command.args(["--quiet", "--return", "--command", &words, "/dev/null"]).stdin(typed);
-        self.output(command).await
+        output(&mut command).await
     }
 
-    async fn output(&self, mut command: Command) -> Printed {
+    fn command(&self, program: PathBuf) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let command = command.env_clear().env("PATH", path).envs(&self.environment);
-        let output = command.output().await.expect("the command starts");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        let (output, errors, code) =
-            (text(output.stdout), text(output.stderr), output.status.code());
-        Printed { code, output, errors }
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", path).envs(&self.environment).stdin(Stdio::null());
+        command
     }
+}
+
+async fn output(command: &mut Command) -> Printed {
+    let output = command.output().await.expect("the command starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let (code, errors) = (output.status.code(), text(output.stderr));
+    Printed { code, output: text(output.stdout), errors }
 }
 
 impl Drop for Terminal {

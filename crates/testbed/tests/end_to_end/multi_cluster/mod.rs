@@ -61,11 +61,11 @@ struct Story {
 
 impl Story {
     async fn start() -> Option<Self> {
-        let world = World::start().await;
-        world.cloud_map.watch_over("cloud-map-sync", &[&blue().arn(), &green().arn()]);
+        let (world, green) = (World::start().await, ClusterIdentity::own("green"));
+        world.cloud_map.watch_over("cloud-map-sync", &[&blue().arn(), &green.arn()]);
         let (of_blue, of_green) = tokio::join!(
             RealCluster::start_member(&world, blue(), true),
-            RealCluster::start_member(&world, green(), false),
+            RealCluster::start_member(&world, green, false),
         );
         let (of_blue, of_green) = (of_blue?, of_green?);
         tokio::join!(of_blue.join("blue", CLUSTERSET), of_green.join("green", CLUSTERSET));
@@ -88,26 +88,22 @@ impl Story {
         });
         let bare = json!({"clusterIP": "None", "ports": []});
         let mail = json!({"ports": [{"port": 25}]});
-        let db = headless();
         blue.node().await;
-        let services = [
-            ("web", &web),
-            ("both", &both),
-            ("six", &six),
-            ("db", &db),
-            ("bare", &bare),
-            ("mail", &mail),
+        let services: [(&str, &Value, &[&str]); 5] = [
+            ("web", &web, &["10.0.1.1"]),
+            ("both", &both, &["10.0.2.1", "fd00::2:1"]),
+            ("six", &six, &["fd00::3:1"]),
+            ("bare", &bare, &["10.0.5.1"]),
+            ("mail", &mail, &["10.0.6.1"]),
         ];
-        for (name, spec) in services {
+        for (name, spec, addresses) in services {
             blue.service(name, &none, spec).await;
+            blue.pod(name, &format!("{name}-a"), addresses).await;
+            blue.wait_for_ready(name, addresses).await;
         }
-        blue.pod("web", "web-a", &["10.0.1.1"]).await;
         blue.pod("web", "web-b", &["10.0.1.2"]).await;
-        blue.pod("both", "both-a", &["10.0.2.1", "fd00::2:1"]).await;
-        blue.pod("six", "six-a", &["fd00::3:1"]).await;
+        blue.service("db", &none, &headless()).await;
         blue.stateful_pod("db", "db-0", &["10.0.4.1"]).await;
-        blue.pod("bare", "bare-a", &["10.0.5.1"]).await;
-        blue.pod("mail", "mail-a", &["10.0.6.1"]).await;
         // A ServiceExport takes any text, and a label is not any text.
         let marks = json!({
             "exportedLabels": {"team": "checkout", "on call": "us", "who": "all of us"},
@@ -118,11 +114,7 @@ impl Story {
             blue.export(name, &none).await;
         }
         blue.wait_for_ready("web", &["10.0.1.1", "10.0.1.2"]).await;
-        blue.wait_for_ready("both", &["10.0.2.1", "fd00::2:1"]).await;
-        blue.wait_for_ready("six", &["fd00::3:1"]).await;
         blue.wait_for_ready("db", &["10.0.4.1"]).await;
-        blue.wait_for_ready("bare", &["10.0.5.1"]).await;
-        blue.wait_for_ready("mail", &["10.0.6.1"]).await;
     }
 
     async fn plan_writes_nothing(&mut self) {
@@ -196,10 +188,6 @@ async fn lambda(world: &World, clusters: &str) -> Lambda {
         ("QUOTA_SHARE", "1000"),
     ];
     world.lambda(&settings).await
-}
-
-fn green() -> ClusterIdentity {
-    ClusterIdentity { name: "green".to_owned(), ..blue() }
 }
 
 /// Port 80, which leads to 8080.

@@ -1,12 +1,13 @@
 //! A member of a clusterset: what its administrator installs, what its users export, and what an API server shows of
 //! that. Objects are JSON here, as the Multi-Cluster Services API has no types in this project.
 
-use http::Method;
+use http::{Method, Request};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use super::{Like, NAMESPACE, RealCluster};
-use crate::control_plane::GROUP;
+use super::{NAMESPACE, RealCluster};
+use crate::control_plane::manifest::{EXPORT, IMPORT};
+use crate::control_plane::{GROUP, Options};
 use crate::world::World;
 use testbed::kubernetes::ClusterIdentity;
 
@@ -33,25 +34,23 @@ pub type Wish = (Method, String, Value);
 impl RealCluster {
     /// Starts a control plane with the Multi-Cluster Services API, as `start` does; without controllers also without
     /// IPv6.
-    ///
-    /// # Panics
-    /// There is none to be had, in CI.
     pub async fn start_member(
         world: &World,
         identity: ClusterIdentity,
         controllers: bool,
     ) -> Option<Self> {
-        let like = Like { controllers, multi_cluster: true, is_single_stack: !controllers };
-        Self::start_like(world, identity, like).await
+        let (multi_cluster, is_single_stack) = (true, !controllers);
+        let key = world.sandbox.access_key().clone();
+        let options = Options { controllers, multi_cluster, is_single_stack, identity, key };
+        Self::start_with(world, options).await
     }
 
     /// Starts a control plane with the Multi-Cluster Services API and addresses of both families, without controllers.
-    ///
-    /// # Panics
-    /// There is none to be had, in CI.
     pub async fn start_quiet_member(world: &World, identity: ClusterIdentity) -> Option<Self> {
-        let like = Like { controllers: false, multi_cluster: true, is_single_stack: false };
-        Self::start_like(world, identity, like).await
+        let (controllers, multi_cluster, is_single_stack) = (false, true, false);
+        let key = world.sandbox.access_key().clone();
+        let options = Options { controllers, multi_cluster, is_single_stack, identity, key };
+        Self::start_with(world, options).await
     }
 
     /// Says who the cluster is, and lets the function's role do what the project's files for services across
@@ -69,7 +68,7 @@ impl RealCluster {
         self.apply_rbac().await;
         let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
         let rbac = format!("{deploy}/rbac-multi-cluster.yaml");
-        self.control_plane.apply_multi_cluster_rbac(rbac).await;
+        self.control_plane.apply_rbac(rbac, &[EXPORT, IMPORT]).await;
         self.control_plane.create_from(format!("{deploy}/admission-multi-cluster.yaml")).await;
         let probe = json!({
             "apiVersion": "v1", "kind": "Service",
@@ -134,8 +133,8 @@ impl RealCluster {
 
     /// An object, if there is one of this name.
     pub async fn object(&self, path: &str, name: &str) -> Option<Value> {
-        let objects = self.objects(path).await.into_iter();
-        objects.into_iter().find(|object| object["metadata"]["name"] == name)
+        let mut objects = self.objects(path).await.into_iter();
+        objects.find(|object| object["metadata"]["name"] == name)
     }
 
     /// A condition of an export: status and reason.
@@ -172,26 +171,20 @@ impl RealCluster {
     }
 
     /// What the API server says to a wish of the function's role, which is not carried out; `None` if it is granted.
-    pub async fn refusal(&self, (method, path, body): Wish) -> Option<Box<Status>> {
-        let path = format!("{path}?dryRun=All");
-        let mut request = request((method, path, body));
-        for header in ["Impersonate-User", "Impersonate-Group"] {
-            request.headers_mut().insert(header, GROUP.parse().expect("a header"));
-        }
-        match self.control_plane.admin().request::<Value>(request).await {
-            Ok(_) => None,
-            Err(kube::Error::Api(status)) => Some(status),
-            Err(error) => panic!("asking as the function's role: {error}"),
-        }
+    pub async fn refusal(&self, wish: Wish) -> Option<Box<Status>> {
+        self.answer_to(as_function(dry_run(wish))).await
     }
 
     /// What the API server says to a wish of an administrator, which is not carried out; `None` if it is granted.
-    pub async fn verdict(&self, (method, path, body): Wish) -> Option<String> {
-        let request = request((method, format!("{path}?dryRun=All"), body));
+    pub async fn verdict(&self, wish: Wish) -> Option<String> {
+        self.answer_to(dry_run(wish)).await.map(|status| status.message)
+    }
+
+    async fn answer_to(&self, request: Request<Vec<u8>>) -> Option<Box<Status>> {
         match self.control_plane.admin().request::<Value>(request).await {
             Ok(_) => None,
-            Err(kube::Error::Api(status)) => Some(status.message),
-            Err(error) => panic!("asking as an administrator: {error}"),
+            Err(kube::Error::Api(status)) => Some(status),
+            Err(error) => panic!("asking the API server: {error}"),
         }
     }
 
@@ -203,18 +196,31 @@ impl RealCluster {
     }
 }
 
-fn request((method, path, body): Wish) -> http::Request<Vec<u8>> {
+fn dry_run((method, path, body): Wish) -> Request<Vec<u8>> {
+    request((method, format!("{path}?dryRun=All"), body))
+}
+
+fn request((method, path, body): Wish) -> Request<Vec<u8>> {
     let kind = match method {
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
     };
+    request_of(method.as_str(), &path, kind, &body)
+}
+
+/// A request of an administrator; null is no body.
+pub fn request_of(method: &str, path: &str, kind: &str, body: &Value) -> Request<Vec<u8>> {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    http::Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::CONTENT_TYPE, kind)
-        .body(body)
-        .expect("a valid request")
+    let request = Request::builder().method(method).uri(path);
+    request.header(http::header::CONTENT_TYPE, kind).body(body).expect("a valid request")
+}
+
+/// The same of the function's role.
+pub fn as_function(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    for header in ["Impersonate-User", "Impersonate-Group"] {
+        request.headers_mut().insert(header, GROUP.parse().expect("a header"));
+    }
+    request
 }
 
 fn written(event: &Value) -> Option<String> {

@@ -243,10 +243,7 @@ impl RealCluster {
                 "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels},
-                    "spec": {
-                        "nodeName": NODE,
-                        "containers": [{"name": name, "image": "example.invalid/none"}],
-                    },
+                    "spec": {"nodeName": NODE, "containers": [{"name": name, "image": IMAGE}]},
                 },
             },
         });
@@ -256,13 +253,9 @@ impl RealCluster {
     /// Begins to replace every pod of a Deployment, as `kubectl rollout restart` does.
     pub async fn restart(&self, name: &str) {
         let template = json!({"metadata": {"annotations": {"restarted": "now"}}});
-        self.change(name, json!({"spec": {"template": template}})).await;
-    }
-
-    async fn change(&self, name: &str, change: Value) {
-        let patch = Patch::Merge(change);
+        let patch = Patch::Merge(json!({"spec": {"template": template}}));
         let patched = self.api::<Deployment>().patch(name, &PatchParams::default(), &patch).await;
-        patched.unwrap_or_else(|error| panic!("changing {name}: {error}"));
+        patched.unwrap_or_else(|error| panic!("restarting {name}: {error}"));
     }
 
     /// Whether a Deployment has as many pods as it wants, all of its newest template, and the slices of
