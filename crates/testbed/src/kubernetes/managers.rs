@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 /// A writer: its name, how it writes and what.
 #[derive(Clone, Debug)]
 pub struct Manager<'a> {
-    /// The field manager.
     pub name: &'a str,
     /// `Update` or `Apply`.
     pub operation: &'static str,
@@ -18,7 +17,6 @@ pub struct Manager<'a> {
     pub subresource: &'a str,
     /// The apiVersion of the request.
     pub api_version: String,
-    /// Now.
     pub time: String,
 }
 
@@ -129,7 +127,7 @@ fn with_conditions(fields: &Value, types: &Types) -> Value {
 }
 
 /// What only the server sets; a client's values are ignored.
-const OF_THE_SERVER: [&str; 6] = [
+pub const OF_THE_SERVER: [&str; 6] = [
     "uid",
     "creationTimestamp",
     "deletionTimestamp",

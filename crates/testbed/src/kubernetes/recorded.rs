@@ -13,19 +13,11 @@ use std::sync::{LazyLock, Mutex};
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use super::managers::OF_THE_SERVER;
 use super::writes::Write;
 
-/// What the API server sets, and what names a certain object of a certain server.
-const OF_THE_SERVER: [&str; 8] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "uid",
-];
+/// What is of a certain object of a certain server, besides what only the server sets.
+const OF_AN_OBJECT: [&str; 2] = ["finalizers", "resourceVersion"];
 const ANY_UID: &str = "00000000-0000-4000-8000-000000000000";
 
 struct Records {
@@ -74,7 +66,7 @@ pub fn record(method: &Method, write: &Write<'_>, before: Option<&Value>, after:
 fn remove_what_the_server_sets(object: &mut Value) {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return };
-    metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    metadata.retain(|key, _| !OF_THE_SERVER.iter().chain(&OF_AN_OBJECT).any(|it| it == key));
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
     for owner in owners.into_iter().flatten() {
         owner["uid"] = ANY_UID.into();
