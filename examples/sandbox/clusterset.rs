@@ -57,6 +57,6 @@ fn register_amber(sandbox: &Sandbox) {
     let service = cloud_map.service(&namespace, "cart", ServiceKind::Http);
     let attributes = endpoint("amber", CLUSTERSET, "10.2.0.1");
     cloud_map.instance(&service, "tcp-10_2_0_1-8080", &attributes);
-    let arns = [sandbox.cluster_arn("blue"), sandbox.cluster_arn("green")];
-    cloud_map.watch_over("cloud-map-sync", &arns.each_ref().map(String::as_str));
+    let arns = ["blue", "green"].map(|name| sandbox.cluster_arn(name));
+    cloud_map.watch_over("cloud-map-sync", &arns);
 }

@@ -84,8 +84,7 @@ impl Clusterset {
         story.function = story.serving("blue,green").await;
         story.put_foreign();
         let arns = ["blue", "green", "amber"].map(|name| story.sandbox.cluster_arn(name));
-        let cloud_map = story.sandbox.cloud_map();
-        cloud_map.watch_over("cloud-map-sync", &arns.each_ref().map(String::as_str));
+        story.sandbox.cloud_map().watch_over("cloud-map-sync", &arns);
         story.by_others = story.foreign();
         story.by_others.retain(|_, what| !foreign::is_of_aws(what));
         story
@@ -125,10 +124,11 @@ fn show_imports(cluster: &KubernetesServer) {
         let listed = import["status"]["clusters"].as_array().into_iter().flatten();
         let exporters: Vec<&str> = listed.filter_map(|it| it["cluster"].as_str()).collect();
         let (ips, exporters) = (&import["spec"]["ips"], exporters.join(", "));
-        let endpoints = match addresses(cluster, name).join(" ") {
-            none if none.is_empty() => "no endpoint".to_owned(),
-            some => some,
-        };
+        let mut endpoints = addresses(cluster, name);
+        if endpoints.is_empty() {
+            endpoints.push("no endpoint".to_owned());
+        }
+        let endpoints = endpoints.join(" ");
         println!("   {} {name} {ips} from {exporters}: {endpoints}", cluster.identity().name);
     }
 }
@@ -149,13 +149,15 @@ fn addresses(cluster: &KubernetesServer, name: &str) -> Vec<String> {
     let label = "multicluster.kubernetes.io/service-name";
     let slices = cluster.objects("endpointslices", "shop").into_iter();
     let slices = slices.filter(|slice| slice["metadata"]["labels"][label] == name);
-    let endpoints =
-        slices.flat_map(|slice| slice["endpoints"].as_array().cloned().unwrap_or_default());
+    let endpoints = slices.flat_map(|it| it["endpoints"].as_array().cloned().unwrap_or_default());
     let addresses = endpoints.filter_map(|it| Some(it["addresses"][0].as_str()?.to_owned()));
     let mut addresses: Vec<String> = addresses.collect();
     addresses.sort();
     addresses
 }
+
+/// The endpoints of `web` in blue and green.
+const BOTH: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.1.0.1"];
 
 /// The IPs of the import `web`.
 fn ips(cluster: &KubernetesServer) -> Option<Value> {

@@ -7,17 +7,14 @@ use testbed::Sandbox;
 use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
-/// The default `OWNER_ID`.
-const OWNER: &str = "cloud-map-sync";
-
 /// Clusters `blue` and `green`, seeded, and a registry that guards what is not theirs.
 pub async fn world() -> Sandbox {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     registry(&sandbox);
     blue(&sandbox.kubernetes("blue"));
     green(&sandbox.kubernetes("green"));
-    let arns = [sandbox.cluster_arn("blue"), sandbox.cluster_arn("green")];
-    sandbox.cloud_map().watch_over(OWNER, &arns.each_ref().map(String::as_str));
+    let arns = ["blue", "green"].map(|name| sandbox.cluster_arn(name));
+    sandbox.cloud_map().watch_over("cloud-map-sync", &arns);
     sandbox
 }
 
@@ -44,11 +41,9 @@ fn registry(sandbox: &Sandbox) {
         let id = id.unwrap_or_else(|| cloud_map.service(&dns, service, records()));
         cloud_map.instance(&id, task_id, &task(service, address));
     }
-    let legacy = cloud_map.service(
-        &dns,
-        "legacy",
-        ServiceKind::Dns { records: vec![(RecordType::A, 300)], custom_health: false },
-    );
+    let five_minutes = vec![(RecordType::A, 300)];
+    let by_hand = ServiceKind::Dns { records: five_minutes, custom_health: false };
+    let legacy = cloud_map.service(&dns, "legacy", by_hand);
     cloud_map.instance(&legacy, "mainframe", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
     let mail = cloud_map.service(&dns, "mail", records());
     let by_hand = [("AWS_INSTANCE_IPV4", "10.0.1.31"), ("team", "post")];
@@ -57,11 +52,8 @@ fn registry(sandbox: &Sandbox) {
 
 fn blue(cluster: &KubernetesServer) {
     cluster.service(claim("web", "web"));
-    cluster.pods(
-        "shop",
-        "web",
-        &[pod("web-7c9d8b6f5d-abcde", 11), pod("web-7c9d8b6f5d-fghij", 12)],
-    );
+    let pods = [pod("web-7c9d8b6f5d-abcde", 11), pod("web-7c9d8b6f5d-fghij", 12)];
+    cluster.pods("shop", "web", &pods);
     cluster.service(claim("cart", "cart"));
     cluster.pods("shop", "cart", &[pod("cart-5b8f7c6d9-klmno", 21)]);
     cluster.service(claim("search", "search").annotate("cloudmap.controller/ttl", "a minute"));
@@ -74,8 +66,7 @@ fn green(cluster: &KubernetesServer) {
     cluster.service(
         Headless::new("shop", "checkout")
             .port_to("http", 80, 8080)
-            .annotate("cloudmap.controller/hostname", "checkout")
-            .annotate("cloudmap.controller/namespace", "shop-api")
+            .claim("checkout", "shop-api")
             .annotate("cloudmap.controller/port", "http"),
     );
     cluster.pods("shop", "checkout", &[pod("checkout-849f6d7c5-uvwxy", 61)]);
@@ -83,10 +74,7 @@ fn green(cluster: &KubernetesServer) {
 
 /// A headless Service of port `http` that claims `hostname` in `shop.local`.
 pub fn claim(service: &str, hostname: &str) -> Headless {
-    Headless::new("shop", service)
-        .port("http", 8080)
-        .annotate("cloudmap.controller/hostname", hostname)
-        .annotate("cloudmap.controller/namespace", "shop.local")
+    Headless::new("shop", service).port("http", 8080).claim(hostname, "shop.local")
 }
 
 /// A ready pod at 10.0.1.x.

@@ -9,6 +9,16 @@ use testbed::cloud_map::Behaviour;
 use testbed::lambda::Deployed;
 use testbed::{ACCOUNT, REGION, ROLE_ARN, Sandbox, kubeconfig as kubeconfigs};
 
+/// Commands for the other shell.
+const EXAMPLES: &str = "\
+# then, for instance:
+#   cargo lambda watch                                      # in one shell, and in another:
+#   cargo lambda invoke --data-file events/direct-plan.json cloud-map-sync
+#   aws servicediscovery list-services
+#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web
+#   cargo run -p kubectl-cloudmap -- plan -A
+#   kubectl --context blue -n shop get services";
+
 /// Serves until the process is interrupted. `kubeconfig` is the name of a file in `target`.
 pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -> ExitCode {
     // With the `data-` prefix left off the host, discovery is asked for here as well.
@@ -37,17 +47,7 @@ pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -
         println!("export {name}='{value}'");
     }
     println!("export KUBECONFIG='{}'", kubeconfig.display());
-    println!("# then, for instance:");
-    println!(
-        "#   cargo lambda watch                                      # in one shell, and in another:"
-    );
-    println!("#   cargo lambda invoke --data-file events/direct-plan.json cloud-map-sync");
-    println!("#   aws servicediscovery list-services");
-    println!(
-        "#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web"
-    );
-    println!("#   cargo run -p kubectl-cloudmap -- plan -A");
-    println!("#   kubectl --context blue -n shop get services");
+    println!("{EXAMPLES}");
     let interrupted = tokio::signal::ctrl_c().await;
     // A person's own calls by the AWS CLI change instances that are not the function's, and no test judges them.
     sandbox.cloud_map().take_violations();

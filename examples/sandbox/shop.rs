@@ -70,11 +70,8 @@ fn register_others(sandbox: &Sandbox) {
         let id = cloud_map.service(&dns, name, records());
         for task in 1..=tasks {
             let address = format!("10.0.9{network}.{task}");
-            cloud_map.instance(
-                &id,
-                &format!("5f3c1e0b7a9d4c2e8b6f0a1d2c3e{network:02}{task:02}"),
-                &seed::task(name, &address),
-            );
+            let task_id = format!("5f3c1e0b7a9d4c2e8b6f0a1d2c3e{network:02}{task:02}");
+            cloud_map.instance(&id, &task_id, &seed::task(name, &address));
         }
     }
     let mail = cloud_map.service(&dns, "mail", records());

@@ -95,11 +95,8 @@ impl Story {
         self.happens(
             "blue: cart has a second pod. Five messages, one of them no JSON, name three scopes.",
         );
-        blue.pods(
-            "shop",
-            "cart",
-            &[pod("cart-5b8f7c6d9-klmno", 21), pod("cart-5b8f7c6d9-zabcd", 22)],
-        );
+        let pods = [pod("cart-5b8f7c6d9-klmno", 21), pod("cart-5b8f7c6d9-zabcd", 22)];
+        blue.pods("shop", "cart", &pods);
         self.play("sqs-mixed-batch").await;
 
         self.happens("Every other event in events/ finds the world as it should be.");

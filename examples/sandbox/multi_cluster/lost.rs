@@ -5,13 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Clusterset, addresses, pods, show_imports};
-use testbed::cloud_map::{Fault, FaultKind};
+use super::{BOTH, Clusterset, addresses, pods, show_imports};
 use testbed::function::event;
 use testbed::kubernetes::KubernetesServer;
-
-/// The endpoints of `web` in blue and green.
-const BOTH: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.1.0.1"];
 
 impl Clusterset {
     pub(super) async fn cloud_map_is_away(&mut self) {
@@ -51,8 +47,7 @@ impl Clusterset {
 
     fn refuse(&self, operations: &[&str]) {
         for operation in operations {
-            let denied = Fault::on(operation, FaultKind::AccessDenied);
-            self.sandbox.cloud_map().inject(denied.always());
+            self.sandbox.cloud_map().deny(operation);
         }
     }
 

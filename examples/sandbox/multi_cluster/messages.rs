@@ -3,12 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Clusterset, SETTINGS, addresses, show_imports};
+use super::{BOTH, Clusterset, SETTINGS, addresses, show_imports};
 use crate::story::show;
 use testbed::function::invoke;
 
-/// The endpoints of `web` in blue and green.
-const BOTH: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.1.0.1"];
 const ACCOUNT: &str = "777788889999";
 
 impl Clusterset {
