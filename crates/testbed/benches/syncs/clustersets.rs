@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::function::{Binary, Function};
 use crate::runs::{full_sync, message};
 use crate::table::{Events, Imports, Table};
+use crate::world::sandbox_of;
 use testbed::Sandbox;
 use testbed::cloud_map::{Behaviour, CloudMap, Quotas};
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
@@ -21,7 +22,6 @@ const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 
 /// One world.
 pub struct World {
-    /// What it is called.
     pub name: &'static str,
     pub clusters: usize,
     /// Of each of them.
@@ -81,7 +81,7 @@ impl World {
         let warm = full_sync(self.quotas, "in step, warm", &mut function, &begun.cloud_map).await;
         if !self.is_about_syncs {
             let events = Some(self.events(&mut function, &begun).await);
-            return Table { name, rows: Vec::new(), events, imports: None };
+            return Table { name, events, ..Table::default() };
         }
         let mut cold = binary.start(&begun.sandbox, &settings).await;
         begun.clusters.iter().for_each(KubernetesServer::forget_requests);
@@ -91,22 +91,14 @@ impl World {
         let writes = all.filter(|request| request.method != "GET").count();
         let imports = Imports { ready, requests: requests.unwrap_or_default(), writes };
         let rows = vec![first, warm, in_step];
-        Table { name, rows, events: None, imports: Some(imports) }
+        Table { name, rows, imports: Some(imports), ..Table::default() }
     }
 
     async fn seed(&self) -> Begun {
-        let mut sandbox = Sandbox::start().await;
-        let names: Vec<String> = (0..self.clusters).map(|index| format!("c{index}")).collect();
-        for name in &names {
-            sandbox = sandbox.cluster(name).await;
-        }
-        let cloud_map = sandbox.cloud_map();
-        let arns: Vec<String> = names.iter().map(|name| sandbox.cluster_arn(name)).collect();
-        cloud_map.watch_over("cloud-map-sync", &arns);
-        let clusters: Vec<_> = names.iter().map(|name| sandbox.kubernetes(name)).collect();
-        for (index, (cluster, id)) in clusters.iter().zip(&names).enumerate() {
+        let (sandbox, cloud_map, clusters) = sandbox_of(self.clusters).await;
+        for (index, cluster) in clusters.iter().enumerate() {
             cluster.serve_multi_cluster();
-            cluster.cluster_property("cluster.clusterset.k8s.io", id);
+            cluster.cluster_property("cluster.clusterset.k8s.io", &format!("c{index}"));
             cluster.cluster_property("clusterset.k8s.io", "bench");
             for name in NAMESPACES {
                 cluster.namespace(name);

@@ -59,12 +59,8 @@ impl ExternalDns {
         let first = self.once("first sync", &sandbox, &cloud_map, &kubeconfig).await;
         let next = self.once("in step, cold", &sandbox, &cloud_map, &kubeconfig).await;
         std::fs::remove_file(&kubeconfig).expect("it was just written");
-        Table {
-            name: self.table_name(world.name),
-            rows: vec![first, next],
-            events: None,
-            imports: None,
-        }
+        let (name, rows) = (self.table_name(world.name), vec![first, next]);
+        Table { name, rows, ..Table::default() }
     }
 
     async fn once(

@@ -112,7 +112,6 @@ fn cargo_build(package: &Path, arguments: &[&str]) -> Result<(), String> {
 }
 
 impl Function {
-    /// Invokes the function.
     pub async fn invoke(&mut self, payload: Value) -> Outcome {
         let outcome = self.api.invoke(payload, TIME);
         tokio::select! {

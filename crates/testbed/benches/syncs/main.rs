@@ -22,6 +22,7 @@ use external_dns::ExternalDns;
 use function::{Binary, Start};
 use growth::Growth;
 use report::Report;
+use table::Table;
 use world::{Beside, WORLDS};
 
 #[tokio::main]
@@ -49,31 +50,30 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
     let mut report = Report { binary, external_dns, tables: Vec::new(), start };
     for world in WORLDS.iter().filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);
-        report.tables.push(runs::run(world, &report.binary).await);
-        tell(&report, filter)?;
+        let table = runs::run(world, &report.binary).await;
+        add(&mut report, table, filter)?;
         let is_beside =
             world.beside == Beside::Always || filter.is_some() && world.beside == Beside::Asked;
         if let Some(external_dns) = report.external_dns.as_ref().filter(|_| is_beside) {
             let table = external_dns.run(world).await;
-            report.tables.push(table);
-            tell(&report, filter)?;
+            add(&mut report, table, filter)?;
         }
     }
     for world in shared_registry::WORLDS.iter().filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);
-        report.tables.push(world.run(&report.binary).await);
-        tell(&report, filter)?;
+        let table = world.run(&report.binary).await;
+        add(&mut report, table, filter)?;
     }
     if is_asked_for(shared_registry::FAN_OUT.name) {
         eprintln!("{} ...", shared_registry::FAN_OUT.name);
-        report.tables.push(shared_registry::FAN_OUT.run_apart(&report.binary).await);
-        tell(&report, filter)?;
+        let table = shared_registry::FAN_OUT.run_apart(&report.binary).await;
+        add(&mut report, table, filter)?;
     }
     let clustersets = clustersets::WORLDS.iter().chain(clustersets::GROWING);
     for world in clustersets.filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);
-        report.tables.push(world.run(&report.binary).await);
-        tell(&report, filter)?;
+        let table = world.run(&report.binary).await;
+        add(&mut report, table, filter)?;
     }
     if filter.is_some() {
         if let Some(growth) = Growth::of(&report) {
@@ -84,13 +84,14 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the file, or prints the last table if worlds were asked for.
-fn tell(report: &Report, filter: Option<&str>) -> Result<(), String> {
-    if filter.is_none() {
-        return report.write().map_err(|error| format!("cannot write BENCHMARKS.md: {error}"));
-    }
-    if let Some(table) = report.tables.last() {
+/// Adds a table and writes the file, or prints the table if worlds were asked for.
+fn add(report: &mut Report, table: Table, filter: Option<&str>) -> Result<(), String> {
+    if filter.is_some() {
         println!("{table}");
     }
-    Ok(())
+    report.tables.push(table);
+    if filter.is_some() {
+        return Ok(());
+    }
+    report.write().map_err(|error| format!("cannot write BENCHMARKS.md: {error}"))
 }

@@ -12,11 +12,9 @@ use crate::table::{Summary, Table};
 
 /// Everything.
 pub struct Report {
-    /// The function.
     pub binary: Binary,
     /// What it is compared with, where it is at hand.
     pub external_dns: Option<ExternalDns>,
-    /// By world.
     pub tables: Vec<Table>,
     /// How long it takes to come up, if that was measured.
     pub start: Option<Start>,

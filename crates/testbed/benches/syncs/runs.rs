@@ -22,7 +22,9 @@ pub async fn run(world: &World, binary: &Binary) -> Table {
         let place = |service| ("blue".to_owned(), world.namespace_of(service));
         let all = (world.services, world.pods);
         load(binary, (&sandbox, &cloud_map), all, place).await;
-        let mut function = binary.start(&sandbox, &settings).await;
+    }
+    let mut function = binary.start(&sandbox, &settings).await;
+    if world.is_registered {
         rows.push(full_sync(true, "in step, cold", &mut function, &cloud_map).await);
         let (start, mut runs) = (Instant::now(), 1);
         while unread(&function.invoke(json!({ "action": "sync" })).await.expect("an answer")) > 0 {
@@ -30,17 +32,15 @@ pub async fn run(world: &World, binary: &Binary) -> Table {
         }
         eprintln!("knows all after {runs} further runs, {:.0} s", start.elapsed().as_secs_f64());
         rows.push(full_sync(true, "in step, warm", &mut function, &cloud_map).await);
-        let events = events(world, &mut function, &cluster, &cloud_map).await;
-        return Table { name: world.name.to_owned(), rows, events: Some(events), imports: None };
+    } else {
+        for name in ["first sync", "in step, warm"] {
+            rows.push(full_sync(world.quotas, name, &mut function, &cloud_map).await);
+        }
+        let mut cold = binary.start(&sandbox, &settings).await;
+        rows.push(full_sync(world.quotas, "in step, cold", &mut cold, &cloud_map).await);
     }
-    let mut function = binary.start(&sandbox, &settings).await;
-    for name in ["first sync", "in step, warm"] {
-        rows.push(full_sync(world.quotas, name, &mut function, &cloud_map).await);
-    }
-    let mut cold = binary.start(&sandbox, &settings).await;
-    rows.push(full_sync(world.quotas, "in step, cold", &mut cold, &cloud_map).await);
-    let events = events(world, &mut function, &cluster, &cloud_map).await;
-    Table { name: world.name.to_owned(), rows, events: Some(events), imports: None }
+    let events = Some(events(world, &mut function, &cluster, &cloud_map).await);
+    Table { name: world.name.to_owned(), rows, events, ..Table::default() }
 }
 
 /// Loads Cloud Map with all that is wanted: the function registers the first Service, and all others are as that one.

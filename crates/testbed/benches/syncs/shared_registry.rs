@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 use crate::function::Binary;
 use crate::runs::{full_sync, load, measure, one_change, one_event};
 use crate::table::{Events, Table};
-use crate::world::{address, pods};
+use crate::world::{address, pods, sandbox_of};
+use testbed::Sandbox;
 use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind, Quotas};
 use testbed::kubernetes::{Headless, KubernetesServer};
-use testbed::{ROLE_ARN, Sandbox};
 
 /// One world.
 pub struct World {
-    /// What it is called.
     pub name: &'static str,
     clusters: usize,
     /// Of all clusters together, each with this number of pods.
@@ -63,26 +62,19 @@ impl World {
         for name in ["in step, cold", "in step, warm"] {
             rows.push(full_sync(false, name, &mut function, &cloud_map).await);
         }
-        Table { name: self.name.to_owned(), rows, events: None, imports: None }
+        Table { name: self.name.to_owned(), rows, ..Table::default() }
     }
 
     /// The same by an invocation for each cluster: of a process that knows nothing, and of one that has read all of Cloud
     /// Map and has served each cluster.
     pub async fn run_apart(&self, binary: &Binary) -> Table {
         let (sandbox, cloud_map, clusters) = self.seed().await;
-        let queue = sandbox.queue("own");
-        queue.allow(ROLE_ARN);
-        let place = |service| {
-            let namespace = format!("prod-{}", service % self.namespaces);
-            (format!("c{}", service % self.clusters), namespace)
-        };
+        let queue = sandbox.own_queue();
+        let place = |service| (format!("c{}", service % self.clusters), self.namespace_of(service));
         load(binary, (&sandbox, &cloud_map), (self.services, self.pods), place).await;
         let quotas = Some(Quotas::of_an_account());
-        cloud_map.behave(Behaviour {
-            operation_delay: Duration::from_secs(2),
-            quotas,
-            ..self.behaviour()
-        });
+        let operation_delay = Duration::from_secs(2);
+        cloud_map.behave(Behaviour { operation_delay, quotas, ..self.behaviour() });
         let settings = [("QUOTA_SHARE", "1"), ("FAN_OUT", queue.url())];
         let mut rows = Vec::new();
         let mut new = binary.start(&sandbox, &settings).await;
@@ -99,39 +91,33 @@ impl World {
         let mut events = Events { what: "One pod changed", ..Events::default() };
         for service in 0..5 {
             let cluster = service % self.clusters;
-            let (name, namespace) =
-                (format!("web-{service}"), format!("prod-{}", service % self.namespaces));
+            let (name, namespace) = (format!("web-{service}"), self.namespace_of(service));
             clusters[cluster].pods("shop", &name, &pods(service, self.pods, 1));
             let newest = address(service, self.pods);
             let found = (&cloud_map, &*namespace, &*name, &*newest);
             one_change(&mut events, &mut function, of_cluster(cluster), found).await;
         }
-        Table { name: self.name.to_owned(), rows, events: Some(events), imports: None }
+        Table { name: self.name.to_owned(), rows, events: Some(events), ..Table::default() }
     }
 
     async fn seed(&self) -> (Sandbox, CloudMap, Vec<KubernetesServer>) {
-        let mut sandbox = Sandbox::start().await;
-        let names: Vec<String> = (0..self.clusters).map(|index| format!("c{index}")).collect();
-        for name in &names {
-            sandbox = sandbox.cluster(name).await;
-        }
-        let arns: Vec<String> = names.iter().map(|name| sandbox.cluster_arn(name)).collect();
-        let cloud_map = sandbox.cloud_map();
-        cloud_map.watch_over("cloud-map-sync", &arns);
+        let (sandbox, cloud_map, clusters) = sandbox_of(self.clusters).await;
         for namespace in 0..self.namespaces {
             cloud_map.namespace(&format!("prod-{namespace}"), NamespaceKind::Http);
         }
-        let clusters: Vec<_> = names.iter().map(|name| sandbox.kubernetes(name)).collect();
         for service in 0..self.services {
             let cluster = &clusters[service % clusters.len()];
-            let (name, namespace) =
-                (format!("web-{service}"), format!("prod-{}", service % self.namespaces));
+            let (name, namespace) = (format!("web-{service}"), self.namespace_of(service));
             let headless = Headless::new("shop", &name).port("http", 8080);
             cluster.service(headless.claim(&name, &namespace));
             cluster.pods("shop", &name, &pods(service, self.pods, 0));
         }
         cloud_map.behave(self.behaviour());
         (sandbox, cloud_map, clusters)
+    }
+
+    fn namespace_of(&self, service: usize) -> String {
+        format!("prod-{}", service % self.namespaces)
     }
 
     fn behaviour(&self) -> Behaviour {

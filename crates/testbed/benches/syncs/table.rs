@@ -13,7 +13,6 @@ use testbed::cloud_map::CloudMap;
 
 /// One run.
 pub struct Row {
-    /// What was run.
     pub name: &'static str,
     /// From the invocation to its answer; of ExternalDNS from its start to its end.
     pub took: Duration,
@@ -43,8 +42,8 @@ pub struct Events {
 }
 
 /// The runs in one world.
+#[derive(Default)]
 pub struct Table {
-    /// The world.
     pub name: String,
     /// Full syncs.
     pub rows: Vec<Row>,
@@ -82,7 +81,6 @@ impl Row {
         self.took.as_secs_f64()
     }
 
-    /// All calls.
     pub fn number_of_calls(&self) -> usize {
         self.calls.values().sum()
     }

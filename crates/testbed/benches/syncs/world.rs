@@ -9,7 +9,6 @@ use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// One world.
 pub struct World {
-    /// What it is called.
     pub name: &'static str,
     pub services: usize,
     /// Of each Service.
@@ -183,6 +182,20 @@ impl World {
             ..Behaviour::default()
         }
     }
+}
+
+/// A sandbox with clusters `c0`, `c1` and so on, whose marks in Cloud Map are ours.
+pub async fn sandbox_of(clusters: usize) -> (Sandbox, CloudMap, Vec<KubernetesServer>) {
+    let mut sandbox = Sandbox::start().await;
+    let names: Vec<String> = (0..clusters).map(|index| format!("c{index}")).collect();
+    for name in &names {
+        sandbox = sandbox.cluster(name).await;
+    }
+    let arns: Vec<String> = names.iter().map(|name| sandbox.cluster_arn(name)).collect();
+    let cloud_map = sandbox.cloud_map();
+    cloud_map.watch_over("cloud-map-sync", &arns);
+    let clusters = names.iter().map(|name| sandbox.kubernetes(name)).collect();
+    (sandbox, cloud_map, clusters)
 }
 
 /// The pods of a Service, the last so many of them new.
