@@ -8,8 +8,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{CLUSTER, EXPORTER, NAMESPACE, OWNER, SERVICE};
-use super::words::display;
-use super::{Attributes, ServiceRef};
+use super::{Attributes, ServiceRef, display};
 
 /// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

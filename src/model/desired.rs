@@ -1,15 +1,17 @@
 //! The desired state of a cluster: its Services that are annotated or exported, their claims in Cloud Map, and their
-//! endpoints, ready or not.
+//! endpoints, ready or not. Last, the fate of an endpoint as the action `explain` reports it: `publish` and `import` read it
+//! off what they decide from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use super::clusterset::ExportedService;
-use super::words::{display, words};
+use serde::{Deserialize, Serialize};
+
 use super::{
-    Attributes, Condition, NamespaceReference, RoutingPolicy, ServiceKey, ServiceName, ServiceRef,
+    Attributes, Condition, ExportedService, NamespaceReference, RoutingPolicy, ServiceKey,
+    ServiceName, ServiceRef, display, join, words,
 };
 
 /// The Services of one cluster that one flow publishes. It is built from complete lists only: a cluster that could not
@@ -266,6 +268,66 @@ pub enum NotExportable {
     ExternalName,
     #[error("The Service is part of an import and cannot be exported again.")]
     Derived,
+}
+
+/// What became of an endpoint under a name in Cloud Map or in the import of a name, or becomes of it by the next sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It is registered without drift, or in the import.
+    Present,
+    /// It is registered, and the next sync changes its instance.
+    Changes,
+    /// It stays in the import, since its cluster was not read.
+    Kept,
+    /// The next sync adds it.
+    ToAdd,
+    /// The next sync removes it from the import.
+    ToRemove,
+    /// It is meant to stay out: its pod is not ready, or is terminating.
+    NotReady,
+    /// It stays out although it takes traffic.
+    LeftOut,
+}
+
+/// One endpoint with its fate.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointLine {
+    /// The member of the clusterset that it is in. Those under a name in Cloud Map are of this cluster.
+    pub member: Option<String>,
+    pub addresses: Vec<String>,
+    /// The ports of an exported endpoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<String>,
+    pub pod: Option<String>,
+    /// Its condition in Kubernetes: `ready`, `not ready` or `terminating`.
+    pub condition: Option<String>,
+    pub fate: Fate,
+    /// The fate in a sentence.
+    pub detail: String,
+}
+
+impl fmt::Display for EndpointLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.fate {
+            Fate::Present => '=',
+            Fate::Changes | Fate::Kept => '~',
+            Fate::ToAdd => '+',
+            Fate::ToRemove | Fate::NotReady => '-',
+            Fate::LeftOut => '!',
+        };
+        write!(f, "{sign} endpoint   {}", join(&self.addresses, " "))?;
+        if !self.ports.is_empty() {
+            write!(f, " port {}", join(&self.ports, " "))?;
+        }
+        self.member.iter().try_for_each(|member| write!(f, " of {member}"))?;
+        let pod = join(self.pod.iter().chain(&self.condition), ", ");
+        if !pod.is_empty() {
+            write!(f, " ({pod})")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
 }
 
 #[cfg(test)]

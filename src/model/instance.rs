@@ -13,10 +13,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::attributes::WRITTEN;
-use super::words::words;
+use super::{attributes, words};
 
-/// Stands before a key that is spelled out. All lower numbers are places in [`WRITTEN`].
+/// Stands before a key that is spelled out. All lower numbers are places in [`attributes::WRITTEN`].
 const SPELLED: u8 = u8::MAX;
 
 /// The attributes of one Cloud Map instance, by key.
@@ -119,7 +118,7 @@ impl<'a> Iter<'a> {
     fn entry(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let key = match self.byte()? {
             SPELLED => self.text()?,
-            number => WRITTEN.get(usize::from(number))?.as_bytes(),
+            number => attributes::WRITTEN.get(usize::from(number))?.as_bytes(),
         };
         Some((key, self.text()?))
     }
@@ -176,7 +175,8 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Attributes {
             if sorted.get(index + 1).is_some_and(|(next, _)| next == key) {
                 continue;
             }
-            let number = WRITTEN.iter().zip(0..SPELLED).find(|(written, _)| *written == key);
+            let number =
+                attributes::WRITTEN.iter().zip(0..SPELLED).find(|(written, _)| *written == key);
             packed.push(number.map_or(SPELLED, |(_, number)| number));
             if number.is_none() {
                 push_text(&mut packed, key);
@@ -327,7 +327,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn key() -> impl Strategy<Value = String> {
-        let written = prop::sample::select(WRITTEN).prop_map(str::to_owned);
+        let written = prop::sample::select(attributes::WRITTEN).prop_map(str::to_owned);
         prop_oneof![written, "[a-e]{0,2}", ".{0,3}"]
     }
 
@@ -372,7 +372,7 @@ mod tests {
     fn keys_that_this_function_writes_take_one_byte_each() {
         let attributes = Attributes::from([(IPV4, "10.0.0.1"), (SCHEMA, "1")]);
         assert_eq!(attributes.0.len(), 1 + 1 + 8 + 1 + 1 + 1);
-        assert!(WRITTEN.len() < usize::from(SPELLED));
+        assert!(attributes::WRITTEN.len() < usize::from(SPELLED));
     }
 
     #[test]

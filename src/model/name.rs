@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::FirstNames;
-use super::words::display;
+use super::{FirstNames, display};
 
 /// A Kubernetes Service, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

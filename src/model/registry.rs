@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::cluster::{is_account, is_region};
-use super::words::display;
 use super::{
     Attributes, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference,
-    ServiceRef, Timestamp, UnresolvedNamespace,
+    ServiceRef, Timestamp, UnresolvedNamespace, display, is_account, is_region,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may read.

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::words::{display, join, words};
 use super::{
     ClusterArn, Family, Instances, KnownHealth, MaybeRead, Namespace, ServiceName, Timestamp,
+    display, join, words,
 };
 
 /// A Cloud Map service and the instances in it.
