@@ -1,11 +1,10 @@
 //! The Kubernetes API of one cluster. [`connect`] makes a client that signs its own tokens. [`services`] and
 //! [`endpoint_slices`] read completely or fail, and convert what they read into the input of the plan, with [`annotation`].
-//! `events` creates Events about changes that are held back.
+//! `objects` writes the objects of imports, and Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
 pub mod endpoint_slices;
-mod events;
 pub mod object;
 mod objects;
 mod remembered;
