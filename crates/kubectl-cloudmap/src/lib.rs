@@ -3,16 +3,14 @@
 //! ```text
 //! arguments ─> place (kubeconfig) ─> request ─> answer ─> exit code
 //!                                    │ by Lambda's Invoke, or by the same handler in this process
-//!                                    └ status, wait, approval: what a verb does beside
+//!                                    └ status, wait: what a verb does beside
 //! ```
 //!
 //! Every verb is an action of the function, but for four that need none: `diff`, `validate`, `admission` and `completion`. No
 //! rule is decided here. The function is built without this module.
 
 mod answer;
-mod approval;
 pub mod arguments;
-mod difference;
 #[cfg(test)]
 mod hostile;
 mod html;
@@ -26,6 +24,7 @@ mod status;
 mod tests;
 mod wait;
 
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -38,9 +37,10 @@ use cloud_map_sync::report::Report;
 
 use answer::{Code, FunctionAnswer, Shown, complain, print, write};
 use arguments::{
-    Arguments, Aws, Completion, FailOn, OutputArguments, PlanArguments, RunArguments,
-    StatusArguments, Targeted, Verb,
+    Adopt, Approved, Arguments, Aws, Completion, FailOn, OutputArguments, PlanArguments, Purge,
+    RunArguments, StatusArguments, Targeted, Verb,
 };
+use outside::{Output, escape};
 use place::RequestedScope;
 use request::{FunctionRequest, request};
 
@@ -72,15 +72,15 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Plan(PlanArguments { watch: true, run }) => wait::watch_plan(run).await,
         Verb::Plan(PlanArguments { run, .. }) => run_report("plan", run).await,
         Verb::Sync(targeted) => run_report("sync", targeted).await,
-        Verb::Adopt(adopt) => approval::adopt(adopt).await,
-        Verb::Confirm(confirm) => approval::confirm(confirm).await,
-        Verb::Purge(purge) => approval::purge(purge).await,
+        Verb::Adopt(adoption) => adopt(adoption).await,
+        Verb::Confirm(confirmed) => confirm(confirmed).await,
+        Verb::Purge(purged) => purge(purged).await,
         Verb::Cleanup(output) => {
             let command = FunctionRequest::new("cleanup", RequestedScope::default());
             Ok(run_and_print::<Report>(&output, &command).await?.code())
         }
         Verb::Report(report) => html::show(report).await,
-        Verb::Diff(plans) => difference::show(&plans),
+        Verb::Diff(plans) => markdown::show_difference(&plans),
         Verb::Doctor(clusters) => doctor(clusters).await,
         Verb::Explain(targeted) => explain(targeted).await,
         Verb::Status(shown) if shown.watch => wait::watch_status(shown).await,
@@ -132,6 +132,92 @@ async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
     let command = FunctionRequest::new("doctor", place::resolve(&clusters.into())?);
     let checkup = run_and_print::<Checkup>(&output, &command).await?;
     Ok(Code::from_success(checkup.parsed.ok))
+}
+
+// The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the terminal,
+// and carries the plan out if the word matches. Without a terminal only `--yes` approves.
+
+/// The approval could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read from the terminal")]
+struct Terminal(#[source] io::Error);
+
+async fn adopt(adopt: Adopt) -> Result<Code, Error> {
+    let Targeted { place, output } = adopt.targeted;
+    let place = place::resolve(&place)?;
+    let plan = FunctionRequest { owner: adopt.owner, ..FunctionRequest::new("adopt", place) };
+    if adopt.yes {
+        return carry_out(&output, plan).await;
+    }
+    let planned = run_and_print::<Report>(&output, &plan).await?;
+    if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
+        return Ok(planned.code());
+    }
+    carry_out(&output, plan).await
+}
+
+async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
+    let context = purge.whole.context.clone();
+    let place = place::resolve(&purge.whole.into())?;
+    if let Some(context) = context.filter(|_| !place.is_one_cluster()) {
+        return Err(place::Error::NoRegion(context).into());
+    }
+    let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
+    if purge.yes {
+        return carry_out(&purge.output, plan).await;
+    }
+    let planned = run_and_print::<Report>(&purge.output, &plan).await?;
+    // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
+    let arn = planned.parsed.clusters.first().map(|it| it.cluster.clone()).unwrap_or_default();
+    if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
+        return Ok(planned.code());
+    }
+    plan.place.cluster = Some(arn);
+    carry_out(&purge.output, plan).await
+}
+
+/// Carries out the loss that the guard holds.
+async fn confirm(confirm: Approved) -> Result<Code, Error> {
+    let place = place::resolve(&confirm.whole.into())?;
+    let command = FunctionRequest::new("confirm", place.clone());
+    if confirm.yes {
+        return carry_out(&confirm.output, command).await;
+    }
+    let plan = FunctionRequest::new("plan", place);
+    let planned = run_and_print::<Report>(&confirm.output, &plan).await?;
+    if !planned.is_held() {
+        eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
+        return Ok(planned.code());
+    }
+    if !read_approval("sync this cluster and carry out the loss", "yes")? {
+        // The plan does not count the held removals as changes, but a confirmation would make them.
+        return Ok(if planned.code() == Code::Error { Code::Error } else { Code::Changes });
+    }
+    carry_out(&confirm.output, command).await
+}
+
+/// Carries out a plan. The action `confirm` is no plan without the field, and does not have it.
+async fn carry_out(output: &OutputArguments, plan: FunctionRequest) -> Result<Code, Error> {
+    let command = &FunctionRequest { confirm: plan.action != "confirm", ..plan };
+    Ok(run_and_print::<Report>(output, command).await?.code())
+}
+
+/// Reads a word from the terminal. The action is approved if the word matches.
+fn read_approval(action: &str, word: &str) -> Result<bool, Error> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        eprintln!("nothing was changed; approve with --yes");
+        return Ok(false);
+    }
+    let word = escape(word, Output::Terminal);
+    eprint!("Type {word:?} to {action}: ");
+    let _ = io::stderr().flush();
+    let mut typed = String::new();
+    io::stdin().lock().read_line(&mut typed).map_err(Terminal)?;
+    if typed.trim() == word {
+        return Ok(true);
+    }
+    eprintln!("nothing was changed");
+    Ok(false)
 }
 
 /// Runs a command, and reads its answer.
