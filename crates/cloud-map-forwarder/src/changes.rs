@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::runtime::watcher::Event;
 
-use super::delivery::SyncScope;
+use super::SyncScope;
 use cloud_map_sync::model::ServiceRef;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,8 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
-use super::health::PodHealth;
-use super::settings::QueueUrl;
+use super::{PodHealth, QueueUrl};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;

@@ -26,8 +26,6 @@ pub use health::{PodHealth, answer_probes, listen};
 pub use settings::{DOCUMENTED, ForwarderSettings, QueueUrl};
 pub use watch::connect;
 
-use delivery::Pending;
-
 /// Forwards the changes of a cluster to the queue until `end`.
 pub async fn forward(
     client: Client,
@@ -36,7 +34,7 @@ pub async fn forward(
     health: &PodHealth,
     end: impl Future<Output = ()>,
 ) {
-    let pending = Pending::default();
+    let pending = delivery::Pending::default();
     tokio::select! {
         () = watch::follow(client, settings, health, |place| pending.add(place)) => {}
         () = delivery::deliver(queue, &pending, health, end) => {}

@@ -23,9 +23,7 @@ use tower::service_fn;
 use tracing::{info, warn};
 
 use super::changes::{Changes, Watch, WatchedObject};
-use super::delivery::SyncScope;
-use super::health::PodHealth;
-use super::settings::ForwarderSettings;
+use super::{ForwarderSettings, PodHealth, SyncScope};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
 use cloud_map_sync::model::ServiceRef;
