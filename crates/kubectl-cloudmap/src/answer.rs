@@ -4,7 +4,7 @@
 //! read, so only JSON is escaped here.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, IsTerminal, Read as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,10 +13,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::arguments::Format;
-use super::markdown::MarkdownPage;
+use super::markdown::{MarkdownPage, cell};
 use super::outside::{Output, clean, code_block, escape, escape_lines};
-use cloud_map_sync::actions::doctor::Checkup;
-use cloud_map_sync::actions::explain::{ExplainedName, Explanation};
+use cloud_map_sync::actions::{doctor, explain, status};
 use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{Mode, Report};
 
@@ -161,17 +160,62 @@ impl Shown for Report {
     }
 }
 
-impl Shown for Explanation {
+impl Shown for explain::Explanation {
     fn names(&self) -> Vec<String> {
-        self.names.iter().map(ExplainedName::place).collect()
+        self.names.iter().map(explain::ExplainedName::place).collect()
     }
 }
 
-impl Shown for Checkup {
+impl Shown for doctor::Checkup {
     /// The clusters: it is about no name.
     fn names(&self) -> Vec<String> {
         self.clusters.iter().map(|cluster| cluster.cluster.clone()).collect()
     }
+}
+
+impl Shown for status::Status {
+    fn markdown(&self) -> String {
+        let mut page =
+            format!("| {} |\n|---|---|--:|--:|--:|--:|--:|\n", self.headings().join(" | "));
+        let mut problems = String::new();
+        for registry in &self.registries {
+            for service in &registry.services {
+                let row = self.row(service).map(|text| cell(&text));
+                let _ = writeln!(page, "| {} |", row.join(" | "));
+            }
+            if let Some(problem) = &registry.error {
+                let _ = writeln!(problems, "\nNot read: {}", cell(problem));
+            }
+        }
+        let clustersets = self.registries.iter().flat_map(|registry| &registry.clustersets);
+        let clustersets: String = clustersets.map(member_table).collect();
+        if let Some(cut) = &self.cut {
+            let _ = writeln!(problems, "\n{}", cell(cut));
+        }
+        format!("{page}{clustersets}{problems}\n**{}**\n", cell(&self.summary()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let services = self.registries.iter().flat_map(|registry| &registry.services);
+        services.map(|service| format!("{}/{}", service.namespace, service.name)).collect()
+    }
+}
+
+/// The members of a clusterset as a table of their own.
+fn member_table(clusterset: &status::ClustersetStatus) -> String {
+    let headings = status::MemberStatus::HEADINGS.join(" | ");
+    let mut table = format!(
+        "\nClusterset {}\n\n| {headings} |\n|---|---|---|--:|--:|\n",
+        cell(&clusterset.clusterset)
+    );
+    for member in &clusterset.members {
+        let row = member.row().map(|text| cell(&text));
+        let _ = writeln!(table, "| {} |", row.join(" | "));
+        for problem in &member.problems {
+            let _ = writeln!(table, "| | {} | | | |", cell(problem));
+        }
+    }
+    table
 }
 
 pub fn print(answer: &FunctionAnswer<impl Shown>, format: Format) -> Result<(), Error> {

@@ -8,10 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use super::answer::{Code, read_saved, write};
-use super::outside::{Output, escape};
-use super::request::FunctionRequest;
-use super::{Error, arguments, ask, place};
+use super::{Code, Error, FunctionRequest, Output, answer, arguments, ask, escape, place, write};
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
 use cloud_map_sync::model::{ClusterArn, Timestamp, join};
 use cloud_map_sync::report::{HeldBackLine, Report};
@@ -28,7 +25,7 @@ const STATES: [&str; 6] =
 /// Requests status and plan, and writes the page to standard output.
 pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> {
     let arguments::ReportArguments { since, clusters, aws, html: _ } = arguments;
-    let before = since.as_deref().map(|file| read_saved(file, "status")).transpose()?;
+    let before = since.as_deref().map(|file| answer::read_saved(file, "status")).transpose()?;
     let place = place::resolve(&clusters.into())?;
     let status = ask::<Status>(&aws, &FunctionRequest::new("status", place.clone())).await?;
     let plan = ask::<Report>(&aws, &FunctionRequest::new("plan", place)).await?;

@@ -3,7 +3,7 @@
 //! ```text
 //! arguments ─> place (kubeconfig) ─> request ─> answer ─> exit code
 //!                                    │ by Lambda's Invoke, or by the same handler in this process
-//!                                    └ status, wait: what a verb does beside
+//!                                    └ wait: what a verb does beside
 //! ```
 //!
 //! Every verb is an action of the function, but for four that need none: `diff`, `validate`, `admission` and `completion`. No
@@ -19,7 +19,6 @@ mod markdown;
 mod outside;
 mod place;
 mod request;
-mod status;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -29,16 +28,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use cloud_map_sync::actions::doctor::Checkup;
-use cloud_map_sync::actions::explain::Explanation;
+use cloud_map_sync::actions;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::Report;
 
 use answer::{Code, FunctionAnswer, Shown, complain, print, write};
 use arguments::{
     Adopt, Approved, Arguments, Aws, Completion, FailOn, OutputArguments, PlanArguments, Purge,
-    RunArguments, StatusArguments, Targeted, Verb,
+    RunArguments, ShownArguments, StatusArguments, Targeted, Verb,
 };
 use outside::{Output, escape};
 use place::RequestedScope;
@@ -84,7 +83,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Doctor(clusters) => doctor(clusters).await,
         Verb::Explain(targeted) => explain(targeted).await,
         Verb::Status(shown) if shown.watch => wait::watch_status(shown).await,
-        Verb::Status(shown) => status::show(shown).await,
+        Verb::Status(shown) => status(shown).await,
         Verb::Wait(wait) => wait::wait(wait).await,
         Verb::Validate(validate) => {
             let judged = manifests::judge(&validate)?;
@@ -122,7 +121,7 @@ async fn explain(targeted: Targeted) -> Result<Code, Error> {
         return Err(place::Error::NoService.into());
     }
     let command = FunctionRequest::new("explain", place);
-    let answer = run_and_print::<Explanation>(&output, &command).await?;
+    let answer = run_and_print::<actions::explain::Explanation>(&output, &command).await?;
     Ok(Code::from_success(answer.parsed.ok))
 }
 
@@ -130,8 +129,65 @@ async fn explain(targeted: Targeted) -> Result<Code, Error> {
 async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
     let StatusArguments { clusters, output } = arguments;
     let command = FunctionRequest::new("doctor", place::resolve(&clusters.into())?);
-    let checkup = run_and_print::<Checkup>(&output, &command).await?;
+    let checkup = run_and_print::<actions::doctor::Checkup>(&output, &command).await?;
     Ok(Code::from_success(checkup.parsed.ok))
+}
+
+// The verb `status`: of all Cloud Map services, of one, or of those of one Cloud Map namespace. The function reads all of
+// them, since the list of services has the namespaces of all; what is not asked for is left out of its answer here.
+
+/// Requests the status, without what is not asked for.
+async fn read_status(
+    shown: &ShownArguments,
+) -> Result<FunctionAnswer<actions::status::Status>, Error> {
+    let StatusArguments { clusters, output } = &shown.status;
+    let place = place::resolve(&clusters.clone().into())?;
+    let command =
+        FunctionRequest { created: shown.created, ..FunctionRequest::new("status", place) };
+    let mut value = request(&output.aws, &command).await?;
+    narrow(&mut value, shown.name.as_deref(), shown.namespace.as_deref());
+    Ok(FunctionAnswer::read(value)?)
+}
+
+/// Shows the status. A name that is not there is an error.
+async fn status(shown: ShownArguments) -> Result<Code, Error> {
+    let answer = read_status(&shown).await?;
+    let status = &answer.parsed;
+    let is_empty = status.registries.iter().all(|registry| registry.services.is_empty());
+    if let Some(name) = shown.name.filter(|_| is_empty && status.ok) {
+        return Err(format!(
+            "no Cloud Map service is named {name}; without a name, status lists all of them"
+        )
+        .into());
+    }
+    print(&answer, shown.status.output.format)?;
+    Ok(Code::from_success(status.ok))
+}
+
+/// Leaves all Cloud Map services but those asked for out of an answer of `status`, and the members of clustersets, which are
+/// no names. `name` may begin with its namespace, which must be `namespace` if that is given, too.
+fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
+    if name.is_none() && namespace.is_none() {
+        return;
+    }
+    let (before, name) = match name.and_then(|name| name.split_once('/')) {
+        Some((before, name)) => (Some(before), Some(name)),
+        None => (None, name),
+    };
+    let wanted = [("namespace", before), ("namespace", namespace), ("name", name)];
+    let wanted: Vec<_> = wanted.into_iter().filter_map(|(key, it)| Some((key, it?))).collect();
+    let is_wanted = |service: &Value| {
+        let is = |text: &str, wanted: &str| text.eq_ignore_ascii_case(wanted);
+        wanted.iter().all(|(key, it)| service[*key].as_str().is_some_and(|text| is(text, it)))
+    };
+    for registry in status["registries"].as_array_mut().into_iter().flatten() {
+        if let Some(services) = registry["services"].as_array_mut() {
+            services.retain(is_wanted);
+        }
+        if let Some(registry) = registry.as_object_mut() {
+            registry.remove("clustersets");
+        }
+    }
 }
 
 // The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the terminal,

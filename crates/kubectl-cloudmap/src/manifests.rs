@@ -5,9 +5,7 @@
 use crate::answer::read_text;
 use crate::arguments::{AdmissionArguments, Validate};
 use crate::outside::{Output, escape};
-use cloud_map_sync::kubernetes::annotation::DOCUMENTED;
-use cloud_map_sync::kubernetes::object::Service;
-use cloud_map_sync::kubernetes::services::{self, AnnotationSettings, is_headless};
+use cloud_map_sync::kubernetes::{AnnotationSettings, Service, annotation, is_headless, services};
 use cloud_map_sync::model::{PortReference, PublishedService, join};
 use cloud_map_sync::settings::ANNOTATION_PREFIX;
 use serde::Deserialize;
@@ -202,7 +200,7 @@ fn missing_port(published: &PublishedService, port: &PortReference) -> Option<St
 fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
     let keys = service.metadata.annotations.keys();
     let ours = keys.filter_map(|key| key.strip_prefix(prefix));
-    let is_known = |key: &&str| DOCUMENTED.iter().any(|known| known.name == *key);
+    let is_known = |key: &&str| annotation::DOCUMENTED.iter().any(|known| known.name == *key);
     let unknown = ours.filter(|key| !is_known(key));
     unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
 }

@@ -10,10 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
-use super::Error;
-use super::answer::{Code, read_saved, write};
-use super::arguments::Diff;
-use super::outside::{Output, code_block, escape};
+use super::{Code, Error, Output, answer, arguments, escape, outside, write};
 use cloud_map_sync::model::Outcome;
 use cloud_map_sync::report::{
     ChangeLine, ClusterReport, Deletion, EmptyServices, GuardReport, HeldBackLine, ImportLine,
@@ -70,7 +67,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
     if lines.is_empty() {
         return Ok(());
     }
-    writeln!(f, "{}", code_block(&lines.join("\n")))
+    writeln!(f, "{}", outside::code_block(&lines.join("\n")))
 }
 
 fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
@@ -176,14 +173,14 @@ fn outcome(result: &Outcome) -> String {
 }
 
 /// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
-pub fn show_difference(plans: &Diff) -> Result<Code, Error> {
+pub fn show_difference(plans: &arguments::Diff) -> Result<Code, Error> {
     let difference = PlanDifference::between(read_plan(&plans.before)?, read_plan(&plans.after)?)?;
     write(&difference.to_string())?;
     Ok(difference.code())
 }
 
 fn read_plan(file: &Path) -> Result<Report, Error> {
-    let report: Report = read_saved(file, "plan")?;
+    let report: Report = answer::read_saved(file, "plan")?;
     match report.mode {
         Mode::Plan | Mode::DryRun => Ok(report),
         Mode::Sync => Err(format!(

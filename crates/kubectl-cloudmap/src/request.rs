@@ -19,10 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval};
 
-use super::answer::complain;
-use super::arguments::Aws;
-use super::outside::{Output, escape};
-use super::place::RequestedScope;
+use super::{Aws, Output, RequestedScope, complain, escape};
 use cloud_map_sync::error::answer_of;
 use cloud_map_sync::function::{Error as FunctionError, Function};
 use cloud_map_sync::report::RELEASE;

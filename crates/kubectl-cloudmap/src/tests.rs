@@ -1,8 +1,9 @@
-//! Responses of the function: their output and their exit code.
+//! Responses of the function: their output, their exit code, and what a `status` leaves out of them.
 
 use serde_json::{Value, json};
 
 use super::answer::{Code, FunctionAnswer, Shown as _};
+use super::narrow;
 use cloud_map_sync::report::Report;
 
 fn counts() -> Value {
@@ -173,5 +174,30 @@ fn a_response_that_is_no_report_is_an_error() {
     for other in [json!({"ok": true}), json!("done"), json!(null)] {
         let error = FunctionAnswer::<Report>::read(other).expect_err("no report");
         assert!(error.to_string().contains("another version"), "{error}");
+    }
+}
+
+#[test]
+fn only_the_names_asked_for_are_left() {
+    let service = |namespace: &str, name: &str| json!({"namespace": namespace, "name": name});
+    let services = json!([service("a", "web"), service("a", "cart"), service("b", "web")]);
+    let rows = [
+        (None, None, "a/web a/cart b/web", true),
+        (Some("web"), None, "a/web b/web", false),
+        (Some("WEB"), Some("b"), "b/web", false),
+        (Some("a/web"), None, "a/web", false),
+        (None, Some("a"), "a/web a/cart", false),
+        (Some("a/web"), Some("b"), "", false),
+    ];
+    for (name, namespace, expected, has_members) in rows {
+        let mut status =
+            json!({"registries": [{"services": services, "clustersets": [{"members": []}]}]});
+        narrow(&mut status, name, namespace);
+        let registry = &status["registries"][0];
+        let left = registry["services"].as_array().expect("a list").iter();
+        let text = |it: &Value, key: &str| it[key].as_str().expect("a name").to_owned();
+        let left = left.map(|it| format!("{}/{}", text(it, "namespace"), text(it, "name")));
+        assert_eq!(left.collect::<Vec<_>>().join(" "), expected);
+        assert_eq!(registry.get("clustersets").is_some(), has_members);
     }
 }

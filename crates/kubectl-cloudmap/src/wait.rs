@@ -13,7 +13,7 @@ use super::arguments::{
 };
 use super::outside::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
-use super::{Error, ask, place, status};
+use super::{Error, ask, place, read_status};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::{Report, ServiceReport, count};
 
@@ -174,7 +174,7 @@ pub async fn watch_plan(run: RunArguments) -> Result<Code, Error> {
 /// Watches the owners of instances.
 pub async fn watch_status(shown: ShownArguments) -> Result<Code, Error> {
     let format = shown.status.output.format;
-    watch(format, async || Ok(text(&status::read(&shown).await?, format)?)).await
+    watch(format, async || Ok(text(&read_status(&shown).await?, format)?)).await
 }
 
 /// The first question must be answered; a later error is printed, and the next answer may be there again.
