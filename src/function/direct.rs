@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
-use super::clusters::{Selections, ToPurge, UnknownCluster, arn_unknown};
-use super::run::Run;
-use super::{Error, Function, Reply, log};
+use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, ClusterName, Command, Scope};
 use crate::model::ServiceRef;
@@ -58,7 +56,7 @@ impl Function {
         let plan = self.invocation(false, deadline);
         let query = async || {
             let registries = self.registries_of(self.selected_clusters(&selections), None).await;
-            Run { function: self, invocation: &plan, registries }
+            run::Run { function: self, invocation: &plan, registries }
         };
         let invocation = match command.action {
             Action::Status => return Ok(query().await.status(&selections, command.created).await),
@@ -85,7 +83,7 @@ impl Function {
         if policy != Policy::Sync {
             return Err(Error::Policy(policy));
         }
-        let ToPurge { arn, configured, warning } =
+        let clusters::ToPurge { arn, configured, warning } =
             self.cluster_to_purge(&command.scope.cluster).await?;
         check_region(command, arn.as_str(), arn.region())?;
         let invocation = self.invocation(command.confirm, deadline);
@@ -113,12 +111,12 @@ impl Function {
     }
 }
 
-impl Run<'_> {
+impl run::Run<'_> {
     async fn status(&self, selections: &Selections, created: bool) -> Reply {
         let label = async |cluster: &Cluster| match self.function.arn_of(cluster).await {
             Ok(arn) => arn.to_string(),
             // Its instances count as those of another cluster then.
-            Err(error) => format!("{} ({})", cluster.label(), arn_unknown(&error)),
+            Err(error) => format!("{} ({})", cluster.label(), clusters::arn_unknown(&error)),
         };
         let selected = self.function.selected_clusters(selections);
         let mut clusters = join_all(selected.map(label)).await;

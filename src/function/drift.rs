@@ -10,8 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use super::Function;
-use super::clusters::Selections;
+use super::{Function, Selections};
 use crate::clients::RegistryKey;
 use crate::event::{ClusterName, Drift};
 use crate::model::{Outcome, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp, Verb};

@@ -22,17 +22,13 @@ use crate::actions::ownership::UnknownRegistry;
 use crate::cleanup::dead_clusters::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::kubernetes::Transport;
-use crate::publish::observe::Memory;
-use crate::publish::plan::Policy;
+use crate::publish::{observe, plan};
 use crate::reconcile::Invocation;
 use crate::report::{Counts, Mode, RELEASE, Report, Shorten, within_limit};
 use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
 use clusters::{Selections, UnknownCluster};
-use clustersets::Silent;
-use drift::{Looks, OutOfStep};
-use log::Standing;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
 
@@ -40,17 +36,17 @@ pub use own_queue::delay;
 pub struct Function {
     settings: Settings,
     clients: Clients,
-    memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
+    memories: Mutex<BTreeMap<RegistryKey, Arc<observe::Memory>>>,
     /// The queue of full syncs, with `FAN_OUT`.
     full_sync_queue: Option<OwnQueue>,
     /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
     queue: Option<OwnQueue>,
-    out_of_step: OutOfStep,
+    out_of_step: drift::OutOfStep,
     existences: Existences,
-    silent: Silent,
-    looks: Looks,
+    silent: clustersets::Silent,
+    looks: drift::Looks,
     /// The lines of the log that say the same in each run.
-    standing: Standing,
+    standing: log::Standing,
     /// The number of reads of instances of a run in place of that by its time.
     most_reads: Option<usize>,
     /// That messages have fields of an earlier release was logged.
@@ -71,11 +67,11 @@ impl Function {
             memories: Mutex::default(),
             full_sync_queue,
             queue,
-            out_of_step: OutOfStep::default(),
+            out_of_step: drift::OutOfStep::default(),
             existences: Existences::default(),
-            silent: Silent::default(),
-            looks: Looks::default(),
-            standing: Standing::default(),
+            silent: clustersets::Silent::default(),
+            looks: drift::Looks::default(),
+            standing: log::Standing::default(),
             most_reads: None,
             parts_are_old: Once::new(),
             clock: Clock::system(),
@@ -185,7 +181,7 @@ pub enum Error {
     #[error(
         "a purge deregisters all instances of a cluster, and POLICY={0} does not allow that: set POLICY to sync"
     )]
-    Policy(Policy),
+    Policy(plan::Policy),
     /// The Cloud Map that a purge names is not in the settings.
     #[error(transparent)]
     Registry(#[from] UnknownRegistry),

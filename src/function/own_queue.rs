@@ -10,10 +10,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
+use aws_sdk_sqs::{Client, error};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -40,7 +39,7 @@ const CONCURRENCY: usize = 8;
 pub struct Error {
     pub url: String,
     #[source]
-    pub source: Box<SdkError<SendMessageError>>,
+    pub source: Box<error::SdkError<SendMessageError>>,
 }
 
 #[derive(Clone, Debug)]

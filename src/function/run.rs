@@ -10,9 +10,8 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::clusters::Selections;
 use super::clustersets::Clustersets;
-use super::{Function, drift, log};
+use super::{Function, Selections, drift, log};
 use crate::cleanup::dead_clusters::ConfiguredCluster;
 use crate::clients::RegistryKey;
 use crate::error::chain;

@@ -12,8 +12,7 @@ use crate::cloud_map;
 use crate::clusterset::members;
 use crate::error::chain;
 use crate::import::observe::StandingParts;
-use crate::import::sources::Members;
-use crate::import::{Imported, OwnRecord};
+use crate::import::{Imported, OwnRecord, sources};
 use crate::model::{ClusterId, ClustersetId, Overlay, Selection, ServiceRef};
 use crate::publish::exports::Offer;
 use crate::publish::observe::{ReadClusterset, Served, SharedRegistry};
@@ -171,10 +170,10 @@ impl Clusterset {
         &'s self,
         clusterset: &'s ClustersetId,
         invocation: &Invocation<'_>,
-    ) -> Members<'s> {
+    ) -> sources::Members<'s> {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
         let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
-        let mut members = Members::new(read, clusterset, overlay, &invocation.lifetimes());
+        let mut members = sources::Members::new(read, clusterset, overlay, &invocation.lifetimes());
         members.is_unread = self.problem.is_some();
         members
     }

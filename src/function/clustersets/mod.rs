@@ -17,15 +17,12 @@ use serde_json::json;
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
-use super::Function;
-use super::clusters::{self, Selections};
-use super::own_queue::OwnQueue;
 use super::run::{CONCURRENT_CLUSTERS, Registries, Runs};
+use super::{Function, OwnQueue, Selections, clusters};
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{ClustersetId, Selection, ServiceRef};
-use crate::publish::exports::{Offer, PublishedExports};
-use crate::publish::observe::SharedRegistry;
+use crate::publish::{exports, observe};
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
 
@@ -33,10 +30,10 @@ use crate::report::{Mode, Obstacle};
 pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
-type ExportResults = BTreeMap<usize, Result<PublishedExports, Obstacle>>;
+type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, Obstacle>>;
 
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
-type Offered = BTreeMap<usize, Offer>;
+type Offered = BTreeMap<usize, exports::Offer>;
 
 /// A clusterset in one Cloud Map.
 type ClustersetKey = (RegistryKey, ClustersetId);
@@ -71,7 +68,7 @@ impl<'a> Clustersets<'a> {
 
     /// Publishes the exports of the selected clusters. The offers end when none is left to come. Clusters that state one id
     /// go one after the other: side by side, each would register the record that Cloud Map does not show yet.
-    async fn export_all(&self, offers: UnboundedSender<(usize, Offer)>) -> ExportResults {
+    async fn export_all(&self, offers: UnboundedSender<(usize, exports::Offer)>) -> ExportResults {
         let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (index, joined) in self.joined() {
             let Some(selection) = self.selections.of(index) else { continue };
@@ -98,7 +95,7 @@ impl<'a> Clustersets<'a> {
         self.members.iter().filter_map(|(index, it)| Some((*index, it.as_ref().ok()?)))
     }
 
-    fn registry(&self, joined: &Joined<'_>) -> &'a SharedRegistry {
+    fn registry(&self, joined: &Joined<'_>) -> &'a observe::SharedRegistry {
         &self.registries[&self.function.clients.registry_of(joined.cluster)]
     }
 

@@ -8,11 +8,8 @@ use futures_util::{StreamExt, stream};
 use super::imports::Imports;
 use super::{Clustersets, ExportResults};
 use crate::clusterset::members;
-use crate::function::log;
-use crate::function::run::Runs;
-use crate::import::Imported;
-use crate::import::plan::OwnerLabel;
-use crate::import::sources::Members;
+use crate::function::{log, run};
+use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
 use crate::model::{Kind, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
@@ -26,7 +23,7 @@ impl Clustersets<'_> {
         &self,
         mut exports: ExportResults,
         imports: Imports,
-        runs: &mut Runs,
+        runs: &mut run::Runs,
     ) {
         let Self { function, invocation, selections, members, .. } = *self;
         let Imports { sets, mut imported, left } = imports;
@@ -77,7 +74,7 @@ impl Clustersets<'_> {
     /// Returns the lines of the note.
     async fn report_imports(
         &self,
-        (joined, known): (&Joined<'_>, &Members<'_>),
+        (joined, known): (&Joined<'_>, &sources::Members<'_>),
         exported: Option<Result<PublishedExports, Obstacle>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
@@ -115,7 +112,7 @@ fn stranger(place: &str) -> String {
 }
 
 /// Adds lines and claims to those of the cluster.
-fn add_lines(runs: &mut Runs, index: usize, lines: ClusterReport, more: Claimed) {
+fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport, more: Claimed) {
     if let Some((report, claimed)) = runs.remove(&index) {
         runs.insert(index, (report.with(lines), claimed.map(|claimed| claimed.and(more))));
     }
@@ -124,7 +121,7 @@ fn add_lines(runs: &mut Runs, index: usize, lines: ClusterReport, more: Claimed)
 /// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was
 /// changed, or not read.
 fn add_report(
-    runs: &mut Runs,
+    runs: &mut run::Runs,
     index: usize,
     cluster: &str,
     (report, warnings): (MultiClusterReport, Vec<String>),
@@ -174,12 +171,12 @@ impl Clustersets<'_> {
         let arn = &connection.cluster.arn;
         let known = stream::iter(self.registries.values()).filter_map(async |it| it.known().await);
         let has_record = known.any(async |registry| members::has_record(&registry, arn));
-        let owner = OwnerLabel::new(&self.function.settings.owner_id);
+        let owner = plan::OwnerLabel::new(&self.function.settings.owner_id);
         Box::pin(has_record).await || has_objects(&connection.kubernetes, &owner).await
     }
 }
 
-async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {
+async fn has_objects(kubernetes: &Kubernetes, owner: &plan::OwnerLabel) -> bool {
     let of_us = owner.selector();
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice];
     let has = async |kind| kubernetes.has_objects(kind, &of_us).await.unwrap_or_default();
