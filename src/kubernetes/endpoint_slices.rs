@@ -15,9 +15,7 @@ use k8s_openapi::api::discovery::v1::EndpointConditions;
 use kube::api::{Api, ListParams};
 
 use super::object::{EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
-use super::objects::List;
-use super::services::MAX_NAMED;
-use super::{CONCURRENCY, Error, Kubernetes};
+use super::{CONCURRENCY, Error, Kubernetes, MAX_NAMED, objects};
 use crate::model::{Endpoint, Kind, ServiceRef, is_dns_subdomain, is_label_word};
 
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
@@ -74,9 +72,9 @@ impl Kubernetes {
         let namespace = namespace.as_deref();
         let within = namespace.map(|it| format!(" in {it}")).unwrap_or_default();
         let name = format!("the EndpointSlices{within}");
-        let all = List::all(Kind::EndpointSlice, namespace, &name);
+        let all = objects::List::all(Kind::EndpointSlice, namespace, &name);
         let params = ListParams::default().labels(&selector);
-        let list = List { params, page: SLICES_PER_PAGE, ..all };
+        let list = objects::List { params, page: SLICES_PER_PAGE, ..all };
         let keep = |mut slice: EndpointSlice| {
             let mut labels = std::mem::take(&mut slice.metadata.labels);
             let name = labels.remove(SERVICE_NAME).unwrap_or_default();

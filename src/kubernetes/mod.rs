@@ -15,26 +15,26 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{Engine, general_purpose};
 use http::header::{AUTHORIZATION, HeaderValue};
-use kube::client::retry::RetryPolicy;
-use kube::client::{Body, ClientBuilder, DynBody};
+use kube::client::{Body, ClientBuilder, DynBody, retry};
 use kube::core::Status;
 use kube::{Client, Config};
-use tower::BoxError;
-use tower::buffer::BufferLayer;
-use tower::filter::AsyncFilterLayer;
 use tower::retry::RetryLayer;
-use tower::util::BoxService;
+use tower::{BoxError, buffer, filter, util};
 
 use crate::model::{BearerTokens, EksCluster, Family};
 use remembered::Remembered;
 
 pub use endpoint_slices::Endpoints;
+pub use object::Service;
+pub use services::{AnnotationSettings, is_headless};
 
 /// The concurrency limit of requests to one API server.
 const CONCURRENCY: usize = 16;
+/// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
+/// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
+const MAX_NAMED: usize = 40;
 
 /// The Kubernetes API of one cluster, with the answers that are kept from one invocation to the next.
 #[derive(Clone)]
@@ -208,7 +208,7 @@ const MAX_RETRIES: u32 = 5;
 const MAX_BUFFERED: usize = 256;
 
 /// Carries requests to one API server.
-pub type ApiServer = BoxService<http::Request<Body>, http::Response<Box<DynBody>>, BoxError>;
+pub type ApiServer = util::BoxService<http::Request<Body>, http::Response<Box<DynBody>>, BoxError>;
 
 /// Makes the service that carries the requests of a client with this configuration.
 pub type Transport =
@@ -253,14 +253,14 @@ pub fn connect(
     config.read_timeout = Some(READ_TIMEOUT);
     // The client's own retries continue for minutes, longer than an invocation may take.
     config.default_retry = false;
-    let retries = RetryPolicy::new(INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRIES, true)
+    let retries = retry::RetryPolicy::new(INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRIES, true)
         .map_err(|source| ConnectError::Retries(Box::new(source)))?;
     let builder = transport(config).map_err(|source| ConnectError::Client {
         cluster: cluster.name.clone(),
         source: Box::new(source),
     })?;
     // Retry and filter require a service that can be cloned, such as a buffer.
-    let buffered = builder.with_layer(&BufferLayer::new(MAX_BUFFERED));
+    let buffered = builder.with_layer(&buffer::BufferLayer::new(MAX_BUFFERED));
     let retrying = buffered.with_layer(&RetryLayer::new(retries));
     let with_token = move |mut request: http::Request<Body>| {
         let token = tokens();
@@ -272,7 +272,7 @@ pub fn connect(
             Ok::<_, BoxError>(request)
         }
     };
-    Ok(retrying.with_layer(&AsyncFilterLayer::new(with_token)).build())
+    Ok(retrying.with_layer(&filter::AsyncFilterLayer::new(with_token)).build())
 }
 
 fn parse_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
@@ -282,7 +282,7 @@ fn parse_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     bodies
         .filter_map(|body| {
             let base64: String = body.split_whitespace().collect();
-            STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
+            general_purpose::STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
         })
         .collect()
 }

@@ -14,17 +14,12 @@ use super::annotation::{self, HOSTNAME, PORT};
 use super::object::{
     ObjectMetadata, ObjectPort, Service, ServiceFields, from_object, null_is_empty,
 };
-use super::objects::List;
-use super::{Error, Kubernetes};
+use super::{Error, Kubernetes, MAX_NAMED, objects};
 use crate::model::{
     BadAnnotation, Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family,
     ImportType, Kind, Member, NamespaceReference, NotExportable, Properties, Protocol,
     PublishedService, Selection, ServiceExport, ServicePort, ServiceRef, Timestamp,
 };
-
-/// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
-/// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
-pub(super) const MAX_NAMED: usize = 40;
 
 impl Kubernetes {
     /// The selected headless Services, annotated or not; all of the cluster if those are many.
@@ -38,7 +33,7 @@ impl Kubernetes {
     }
 
     async fn list_headless(&self, namespace: Option<&str>) -> Result<Vec<Service>, Error> {
-        let all = |name| List::all(Kind::Service, namespace, name);
+        let all = |name| objects::List::all(Kind::Service, namespace, name);
         let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let mut list = all("the headless Services");
         list.params.field_selector = Some("spec.clusterIP=None".to_owned());
@@ -175,7 +170,7 @@ impl Kubernetes {
     /// not read is never taken for one that is gone.
     pub async fn exports(&self, selection: &Selection, member: &Member) -> Result<Desired, Error> {
         let list = async |namespace: Option<&str>| {
-            let list = List::all(Kind::ServiceExport, namespace, "the ServiceExports");
+            let list = objects::List::all(Kind::ServiceExport, namespace, "the ServiceExports");
             self.list(&list, Some).await
         };
         // Without the API the server answers 404, too, but with no name.
@@ -187,7 +182,7 @@ impl Kubernetes {
         let list = async |_: Option<&str>| {
             let keep =
                 |service: Service| names.contains(&service.metadata.name()).then_some(service);
-            self.list(&List::all(Kind::Service, None, "the Services"), keep).await
+            self.list(&objects::List::all(Kind::Service, None, "the Services"), keep).await
         };
         let get = async |service: &ServiceRef| self.get_of(Kind::Service, service, is_absent).await;
         let services = read_selected(&Selection::services(names.clone()), list, get).await?;
