@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
-use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig, sts};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
@@ -157,7 +156,7 @@ impl Clients {
             config = config.region(Region::new(region.to_owned()));
         }
         if let Some(role) = role {
-            let mut provider = AssumeRoleProvider::builder(role.arn.clone())
+            let mut provider = sts::AssumeRoleProvider::builder(role.arn.clone())
                 .session_name("cloud-map-sync")
                 .configure(&self.base);
             if let Some(id) = &role.external_id {

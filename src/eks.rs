@@ -15,8 +15,7 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4;
 use aws_smithy_async::time::SharedTimeSource;
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::{Engine, general_purpose};
 
 use crate::error::{answer_of, chain};
 use crate::model::{BearerTokens, ClusterArn, EksCluster, Existence, TokenError};
@@ -70,7 +69,7 @@ fn parse_description(name: &str, description: &Description) -> Result<EksCluster
         return Err("endpoint: it is not https");
     }
     let encoded = description.certificate_authority().and_then(|ca| ca.data());
-    let decoded = encoded.and_then(|text| STANDARD.decode(text).ok());
+    let decoded = encoded.and_then(|text| general_purpose::STANDARD.decode(text).ok());
     let certificate_authority = decoded.ok_or("certificate authority")?;
     Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority })
 }
@@ -203,7 +202,7 @@ impl TokenSource {
         let url = presign(&host, &self.region, &self.cluster, credentials, now);
         let url =
             url.map_err(|source| SigningError::Sign { cluster: self.cluster.clone(), source })?;
-        Ok(format!("k8s-aws-v1.{}", URL_SAFE_NO_PAD.encode(url)))
+        Ok(format!("k8s-aws-v1.{}", general_purpose::URL_SAFE_NO_PAD.encode(url)))
     }
 }
 
@@ -260,7 +259,7 @@ mod tests {
 
     fn url(token: &str) -> http::Uri {
         let encoded = token.strip_prefix("k8s-aws-v1.").expect("the prefix");
-        let bytes = URL_SAFE_NO_PAD.decode(encoded).expect("unpadded base64url");
+        let bytes = general_purpose::URL_SAFE_NO_PAD.decode(encoded).expect("unpadded base64url");
         String::from_utf8(bytes).expect("text").parse().expect("a URL")
     }
 

@@ -22,10 +22,8 @@ use crate::kubernetes::{ErrorClass, Kubernetes};
 use crate::model::{
     ClusterArn, Flow, Kind, Owner, Policy, RefusedField, Registry, RegistryName, ServiceRef, join,
 };
-use crate::publish::exports::is_of_aws;
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::{DeregisterReason, marked_owners};
-use crate::publish::{Execution, Task, observe};
+use crate::publish::{Execution, Task, exports, observe, plan};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
 use crate::settings::{Cluster, Membership, MultiCluster};
@@ -92,7 +90,7 @@ impl Invocation<'_> {
         let own = RegistryKey::default();
         let mut reports = Vec::new();
         for (key, registry) in registries {
-            let purged = self.purge(arn, registry, &DeregisterReason::Purged).await;
+            let purged = self.purge(arn, registry, &plan::DeregisterReason::Purged).await;
             let report =
                 purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
             let registry = (*key != own).then(|| key.to_string());
@@ -137,7 +135,7 @@ impl Invocation<'_> {
 
     /// Whether a Cloud Map has exports of the cluster.
     fn has_exports(&self, cluster: &ClusterArn, read: &Registry) -> bool {
-        let owners = marked_owners(read, &self.settings.owner_id);
+        let owners = plan::marked_owners(read, &self.settings.owner_id);
         owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
 
@@ -150,7 +148,7 @@ impl Invocation<'_> {
         &self,
         cluster: &ClusterArn,
         registry: &SharedRegistry,
-        because: &DeregisterReason,
+        because: &plan::DeregisterReason,
     ) -> Result<ClusterReport, Error> {
         let read = self.read_in_time(registry.read()).await?;
         let owner =
@@ -230,7 +228,7 @@ impl Invocation<'_> {
 /// them, and without the definitions there are none.
 async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes::Error> {
     match kubernetes.objects(Kind::ServiceExport, "").await {
-        Ok(exports) => Ok(exports.iter().any(is_of_aws)),
+        Ok(exports) => Ok(exports.iter().any(exports::is_of_aws)),
         Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }

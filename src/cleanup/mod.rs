@@ -12,9 +12,8 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
 use crate::model::{CloudMapService, Outcome, Place, Registry, Selection, ServiceKey};
-use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Claimed, DeletionVerdict, Reason, deletable, verdict};
-use crate::publish::{self, apply};
+use crate::publish::{self, apply, observe};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Deletion, EmptyServices, Mode};
 use crate::settings::Cluster;
@@ -34,7 +33,7 @@ impl Invocation<'_> {
     pub async fn clean_up_cluster(
         &self,
         cluster: &Cluster,
-        registry: &SharedRegistry,
+        registry: &observe::SharedRegistry,
     ) -> Result<(ClusterReport, Claimed), Error> {
         // The objects of its imports claim nothing.
         let of_exports = match self.join(cluster, &Selection::nothing()).await {
@@ -60,7 +59,7 @@ impl Invocation<'_> {
     /// another registry, since two roles may belong to one account.
     pub async fn delete_empty_services(
         &self,
-        registry: &SharedRegistry,
+        registry: &observe::SharedRegistry,
         claimed: &Claimed,
         unknown: &[String],
         seen: &mut BTreeSet<String>,
@@ -104,7 +103,7 @@ type Tried = (Place, Result<Outcome, Reason>);
 /// The deletion of the unneeded services of one registry.
 struct Deleting<'a> {
     invocation: &'a Invocation<'a>,
-    registry: &'a SharedRegistry,
+    registry: &'a observe::SharedRegistry,
     known: &'a Registry,
     claimed: &'a Claimed,
 }

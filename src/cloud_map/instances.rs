@@ -10,8 +10,7 @@ use aws_sdk_servicediscovery::error::{BuildError, SdkError};
 use aws_sdk_servicediscovery::operation::get_instances_health_status::GetInstancesHealthStatusOutput;
 use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
 use aws_sdk_servicediscovery::types::{CustomHealthStatus, Tag};
-use futures_util::future::try_join_all;
-use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, future, stream};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE, read_each};
 use crate::model::attributes::from_cloud_map;
@@ -152,7 +151,7 @@ impl CloudMap {
                 Ok::<_, Error>((id.clone(), self.get_instance(arn, id, action).await?))
             }
         });
-        let read = try_join_all(reads).await.map(|read| {
+        let read = future::try_join_all(reads).await.map(|read| {
             let instances = read.into_iter().filter_map(|(id, it)| Some((id, it?))).collect();
             Some(Reading::Instances { instances, registered_by: BTreeSet::new() })
         });

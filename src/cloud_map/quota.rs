@@ -11,10 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aws_sdk_servicediscovery::config::interceptors::{
-    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
-};
-use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents, interceptors};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 use aws_smithy_runtime_api::client::retries::RequestAttempts;
@@ -240,7 +237,7 @@ impl Intercept for AttemptObserver {
 
     fn read_before_attempt(
         &self,
-        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &interceptors::BeforeTransmitInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
@@ -254,7 +251,7 @@ impl Intercept for AttemptObserver {
 
     fn read_after_attempt(
         &self,
-        context: &FinalizerInterceptorContextRef<'_>,
+        context: &interceptors::FinalizerInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {

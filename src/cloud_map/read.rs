@@ -8,15 +8,13 @@
 use std::collections::BTreeMap;
 use std::future::ready;
 
-use aws_sdk_servicediscovery::config::interceptors::BeforeTransmitInterceptorContextMut;
-use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents, interceptors};
 use aws_sdk_servicediscovery::error::{BoxError, SdkError};
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
 use aws_sdk_servicediscovery::types as api;
 use aws_smithy_async::future::pagination_stream::PaginationStream;
-use futures_util::stream::try_unfold;
-use futures_util::{Stream, TryStreamExt};
+use futures_util::{Stream, TryStreamExt, stream};
 use http::Uri;
 
 use super::{Call, Class, CloudMap, Error};
@@ -152,7 +150,7 @@ impl CloudMap {
         failed: impl Fn(&Problem) -> Error,
     ) -> impl Stream<Item = Result<Page, Error>> {
         let first = (pages, true, token, failed);
-        try_unfold(first, move |(mut pages, has_more, token, failed)| async move {
+        stream::try_unfold(first, move |(mut pages, has_more, token, failed)| async move {
             if !has_more {
                 return Ok(None);
             }
@@ -289,7 +287,7 @@ impl Intercept for LocalHost {
 
     fn modify_before_signing(
         &self,
-        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        context: &mut interceptors::BeforeTransmitInterceptorContextMut<'_>,
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {

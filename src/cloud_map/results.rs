@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::Error;
-use super::quota::MAX_CONCURRENCY;
+use super::{Error, quota};
 use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 
 /// The results of calls that all turns of an invocation share.
@@ -179,7 +178,7 @@ impl Admissions {
 impl Admission {
     pub fn accepted(self) {
         let NamespaceAdmission { slots, given, .. } = &*self.namespace;
-        let more = |it: usize| (it < MAX_CONCURRENCY).then_some(it + MORE);
+        let more = |it: usize| (it < quota::MAX_CONCURRENCY).then_some(it + MORE);
         if given.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
             slots.add_permits(MORE);
         }
@@ -257,12 +256,12 @@ mod tests {
     #[tokio::test]
     async fn no_more_registrations_are_admitted_than_calls_go_at_once() {
         let admissions = Admissions::default();
-        for _ in 0..MAX_CONCURRENCY {
+        for _ in 0..quota::MAX_CONCURRENCY {
             admissions.admit("ns-1").await.expect("admitted").accepted();
         }
         // The runtime's budget for one poll would end the loop, too.
         let admit = |_| unconstrained(admissions.admit("ns-1")).now_or_never();
-        assert_eq!((0..2 * MAX_CONCURRENCY).map_while(admit).collect::<Vec<_>>().len(), 64);
+        assert_eq!((0..2 * quota::MAX_CONCURRENCY).map_while(admit).collect::<Vec<_>>().len(), 64);
     }
 
     #[tokio::test]

@@ -13,9 +13,7 @@ use aws_sdk_servicediscovery::types::error::{
 };
 use tokio::time::Instant;
 
-use super::operation::Ended;
-use super::results::NewNamespaces;
-use super::{Call, CloudMap, Error, Permit};
+use super::{Call, CloudMap, Ended, Error, NewNamespaces, Permit};
 use crate::model::{
     Attributes, HealthCheck, NamespaceKind, NewService, Place, Records, ServiceKind, ServiceUpdate,
     description,

@@ -9,15 +9,13 @@ mod tests;
 use std::fmt;
 use std::io::{BufReader, Read};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{Engine, general_purpose};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::object::{self, EventMetadata};
-use super::{Error, Message, Scope, Subject, Unusable};
+use super::{Error, Message, Scope, Subject, Unusable, object};
 
 /// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
 const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
@@ -54,7 +52,8 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
 }
 
 fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
-    let packed = STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
+    let packed =
+        general_purpose::STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
     let text = GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH);
     serde_json::from_reader(BufReader::new(text)).ok()
 }
@@ -93,7 +92,7 @@ struct ObjectReference {
     api_version: Option<String>,
     /// It has no more than names.
     #[serde(flatten)]
-    metadata: EventMetadata,
+    metadata: object::EventMetadata,
 }
 
 #[derive(Default, Deserialize)]

@@ -8,8 +8,7 @@
 use std::borrow::Cow;
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{Engine, general_purpose};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -164,7 +163,7 @@ fn open_cloud_event(event: &Map<String, Value>) -> Result<Opened<'_>, Unusable> 
     let content = match (event.get("data"), event.get("data_base64")) {
         (Some(data), _) => parse_text(data)?,
         (None, Some(Value::String(encoded))) => {
-            parse(&STANDARD.decode(encoded).map_err(|_| Unusable::NotJson)?)?
+            parse(&general_purpose::STANDARD.decode(encoded).map_err(|_| Unusable::NotJson)?)?
         }
         _ => return Err(Unusable::UnknownShape),
     };

@@ -4,16 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::member::line;
-use super::{Invocation, Joined, unread};
+use super::{Invocation, Joined, member, unread};
 use crate::guard::Extent;
-use crate::import::guard::{GuardedRun, Note};
-use crate::import::plan::Reason;
-use crate::import::sources::{Lifetimes, Members, Stale};
-use crate::import::{Imported, Importing, OwnRecord};
+use crate::import::{Imported, Importing, OwnRecord, guard, plan, sources};
 use crate::model::{ServiceRef, join_first};
-use crate::publish::exports;
-use crate::publish::observe::SharedRegistry;
+use crate::publish::{exports, observe};
 use crate::report::{
     ClusterReport, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle, StaleCluster,
 };
@@ -23,10 +18,10 @@ const NAMED: usize = 3;
 
 impl Invocation<'_> {
     /// The ages at which a member is stale and expires.
-    pub fn lifetimes(&self) -> Lifetimes {
+    pub fn lifetimes(&self) -> sources::Lifetimes {
         let (stale_after, expire_after) =
             (self.settings.stale_clusters_after, self.settings.expire_clusters_after);
-        Lifetimes { now: self.now, stale_after, expire_after }
+        sources::Lifetimes { now: self.now, stale_after, expire_after }
     }
 }
 
@@ -35,12 +30,12 @@ impl Joined<'_> {
     /// confirmation is, too. `own_record`: its record, as far as this invocation has written it.
     pub async fn import(
         &self,
-        members: &Members<'_>,
+        members: &sources::Members<'_>,
         (is_selected, own_record): (bool, OwnRecord),
     ) -> Option<Imported> {
         let Self { invocation, selection, connection, member, owner, .. } = self;
         let rules = &invocation.settings.rules;
-        let guard = GuardedRun {
+        let guard = guard::GuardedRun {
             cluster: self.arn(),
             guard: rules.guard,
             extent: Extent::of(selection, invocation.confirmed && is_selected),
@@ -84,12 +79,12 @@ impl Joined<'_> {
     pub async fn note(
         &self,
         imported: Option<&Imported>,
-        registry: &SharedRegistry,
+        registry: &observe::SharedRegistry,
     ) -> Result<Option<ClusterReport>, Obstacle> {
         let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
         let text = match note {
-            Note::Write(sighting) => Some(sighting.to_string()),
-            Note::Remove => None,
+            guard::Note::Write(sighting) => Some(sighting.to_string()),
+            guard::Note::Remove => None,
         };
         let (world, options) = (self.exporting(registry), self.invocation.options());
         let noted = exports::note(&world, &self.member, text, options).await;
@@ -122,13 +117,14 @@ impl MultiClusterReport {
                 changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
             self.changes.extend(changes);
             for reason in import.held_back {
-                if let Reason::OtherOwner { owner, .. } = reason {
+                if let plan::Reason::OtherOwner { owner, .. } = reason {
                     of_others.entry(owner).or_default().push(name.clone());
                 } else {
-                    self.held_back.push(line(&name, reason.code(), reason.to_string()));
+                    self.held_back.push(member::line(&name, reason.code(), reason.to_string()));
                 }
             }
-            unreadable.extend(import.unreadable.map(|detail| line(&name, "Unreadable", detail)));
+            unreadable
+                .extend(import.unreadable.map(|detail| member::line(&name, "Unreadable", detail)));
             self.unfinished.extend(import.is_unfinished.then_some(name));
         }
         self.held_back.extend(unreadable);
@@ -147,8 +143,8 @@ fn other_owner(owner: &str, names: &[ServiceRef]) -> Obstacle {
     Obstacle { reason: "OtherOwner".into(), detail, failed: false }
 }
 
-impl From<&Stale> for StaleCluster {
-    fn from(stale: &Stale) -> Self {
+impl From<&sources::Stale> for StaleCluster {
+    fn from(stale: &sources::Stale) -> Self {
         Self {
             cluster_id: stale.cluster.to_string(),
             cluster: stale.arn.to_string(),

@@ -13,13 +13,10 @@ use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::members::{
     CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, cluster_id, clusterset_id,
 };
-use crate::clusterset::merge::Merged;
-use crate::clusterset::record;
+use crate::clusterset::{merge, record};
 use crate::error::chain;
-use crate::import::Imported;
 use crate::import::observe::{DerivedOfAws, Objects, deletion_commands, derived_of_aws};
-use crate::import::plan::OwnerLabel;
-use crate::import::sources::Members;
+use crate::import::{Imported, plan, sources};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
     ClusterArn, Condition, Flow, Kind, Member, Notice, ObjectRef, Outcome, Overlay, Owner,
@@ -42,7 +39,7 @@ pub struct Joined<'a> {
     pub(super) multi_cluster: MultiCluster,
     pub(super) connection: Connection,
     /// The label of what is ours in it.
-    pub owner: OwnerLabel,
+    pub owner: plan::OwnerLabel,
     /// The objects of its imports, if it imports.
     pub objects: Option<Objects>,
     /// What a person has to know before an adoption, and to do after it.
@@ -98,7 +95,7 @@ impl Invocation<'_> {
             cluster: cluster_id(settings.cluster_id.as_ref(), id.as_deref())?,
             clusterset: clusterset_id(settings.clusterset.as_ref(), clusterset.as_deref())?,
         };
-        let owner = OwnerLabel::new(&self.settings.owner_id);
+        let owner = plan::OwnerLabel::new(&self.settings.owner_id);
         let objects = if multi_cluster.imports() {
             Some(read_objects(kubernetes, &owner, selection).await?)
         } else {
@@ -134,7 +131,7 @@ impl Invocation<'_> {
 
 async fn read_objects(
     kubernetes: &Kubernetes,
-    owner: &OwnerLabel,
+    owner: &plan::OwnerLabel,
     selection: &Selection,
 ) -> Result<Objects, Error> {
     match selection.names() {
@@ -183,14 +180,14 @@ impl<'a> Joined<'a> {
     /// controller runs there, and imports would be found in a Cloud Map that does not know the cluster. While Cloud Map
     /// cannot be read, its imports show that it was a member before, as do those of a cluster that only imports and may
     /// not write a record.
-    pub fn is_new(&self, members: &Members<'_>) -> bool {
+    pub fn is_new(&self, members: &sources::Members<'_>) -> bool {
         let imports_count = members.is_unread || !self.exports();
         members.holder_of(&self.member.cluster).is_none()
             && !(imports_count && self.standing_imports() == StandingImports::Stand)
     }
 
     /// The other cluster that holds the id of this one: nothing is exported or imported here then.
-    pub fn other_holder<'m>(&self, members: &'m Members<'_>) -> Option<&'m Owner> {
+    pub fn other_holder<'m>(&self, members: &'m sources::Members<'_>) -> Option<&'m Owner> {
         let holder = members.holder_of(&self.member.cluster);
         holder.filter(|holder| holder.cluster != *self.arn())
     }
@@ -278,7 +275,7 @@ impl Joined<'_> {
     pub async fn write_conditions(
         &self,
         exported: &PublishedExports,
-        (members, imported): (&Members<'_>, Option<&Imported>),
+        (members, imported): (&sources::Members<'_>, Option<&Imported>),
         report: &mut MultiClusterReport,
     ) {
         let (mut statuses, mut notices) = (Vec::new(), Vec::new());
@@ -287,7 +284,7 @@ impl Joined<'_> {
             let merged = imported.and_then(|it| it.imports.get(service)?.merged.clone());
             let merged = merged.or_else(|| members.merged(service));
             let merged = merged.as_deref();
-            if let Some((reasons, detail)) = merged.and_then(Merged::disagreement) {
+            if let Some((reasons, detail)) = merged.and_then(merge::Merged::disagreement) {
                 report.conflicts.push(line(service, reasons, detail));
             }
             let problem = outcome.problem();

@@ -12,13 +12,10 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader, Region};
-use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::SdkError;
+use aws_config::{BehaviorVersion, ConfigLoader, Region, retry, timeout};
 use aws_sdk_sqs::operation::send_message_batch::{SendMessageBatchError, SendMessageBatchOutput};
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use aws_sdk_sqs::{Client, error};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -197,19 +194,19 @@ pub struct DeliveryOutcome {
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
     #[error("cannot build a message for the queue")]
-    Build(#[from] aws_sdk_sqs::error::BuildError),
+    Build(#[from] error::BuildError),
     #[error("cannot send messages to {url}")]
     Send {
         url: String,
         #[source]
-        source: Box<SdkError<SendMessageBatchError>>,
+        source: Box<error::SdkError<SendMessageBatchError>>,
     },
 }
 
 /// The SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's
 /// ServiceAccount, or any other source of the SDK.
 pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
-    let timeouts = TimeoutConfig::builder()
+    let timeouts = timeout::TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .operation_timeout(REQUEST_TIMEOUT)
@@ -217,7 +214,7 @@ pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new(queue.region.clone()))
         .endpoint_url(&queue.endpoint)
-        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
+        .retry_config(retry::RetryConfig::standard().with_max_attempts(ATTEMPTS))
         .timeout_config(timeouts)
 }
 

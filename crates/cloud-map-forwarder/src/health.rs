@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::{StatusCode, header};
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -133,7 +132,7 @@ pub async fn answer_probes(listener: TcpListener, health: PodHealth) {
         .route(
             "/metrics",
             get(|State(health): State<PodHealth>| async move {
-                ([(CONTENT_TYPE, OPEN_METRICS)], health.numbers())
+                ([(header::CONTENT_TYPE, OPEN_METRICS)], health.numbers())
             }),
         )
         .with_state(health);

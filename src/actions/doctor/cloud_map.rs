@@ -12,8 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Check, passed};
-use crate::cloud_map::OWNER_TAG as TAG;
-use crate::cloud_map::{self, Call, CloudMap};
+use crate::cloud_map::{self, Call, CloudMap, OWNER_TAG as TAG};
 use crate::error::chain;
 use crate::model::{
     CloudMapService, FirstNames, NamespaceKind, Place, Registry, ServiceKey, join, join_first,

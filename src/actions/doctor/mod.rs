@@ -20,8 +20,7 @@ use super::{Check, CheckOutcome};
 use crate::clients::{self, Connection};
 use crate::eks;
 use crate::error::chain;
-use crate::kubernetes::access::{EVENTS, NEEDED, Rights};
-use crate::kubernetes::{self, ErrorClass, Kubernetes};
+use crate::kubernetes::{self, ErrorClass, Kubernetes, access};
 use crate::model::{Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Peak};
@@ -129,7 +128,7 @@ impl Invocation<'_> {
             return None;
         }
         let mut found = Vec::new();
-        let rights = NEEDED.into_iter().chain([EVENTS]);
+        let rights = access::NEEDED.into_iter().chain([access::EVENTS]);
         let answered = check_rights(&connection.kubernetes, rights, RBAC, &mut found).await;
         found.extend(answered.err().map(|error| classify_refusal(&error, &described.name)));
         let passed = !found.iter().any(Check::has_failed);
@@ -180,7 +179,7 @@ const RBAC: &str = "kubectl apply -f deploy/rbac.yaml, and name its group in the
 /// works without Events.
 async fn check_rights(
     kubernetes: &Kubernetes,
-    rights: impl IntoIterator<Item = Rights>,
+    rights: impl IntoIterator<Item = access::Rights>,
     fix: &str,
     checks: &mut Vec<Check>,
 ) -> Result<(), kubernetes::Error> {
@@ -197,7 +196,7 @@ async fn check_rights(
             continue;
         }
         let detail = format!("may not {} {resource}", missing.join(", "));
-        checks.push(if (verbs, resource) == EVENTS {
+        checks.push(if (verbs, resource) == access::EVENTS {
             let detail = format!("{detail}: held-back requests appear only in the report");
             Check::note("rbac", detail, fix)
         } else {

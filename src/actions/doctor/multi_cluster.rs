@@ -12,14 +12,10 @@ use serde_json::{Value, json};
 
 use super::{Check, TRY_AGAIN, check_rights, passed};
 use crate::clients::Connection;
-use crate::clusterset::attributes::endpoints_of;
-use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::members::{CLUSTER_PROPERTY, CLUSTERSET_PROPERTY};
-use crate::clusterset::{members, record};
+use crate::clusterset::{attributes, conditions, members, record};
 use crate::error::chain;
 use crate::import::plan::{EXCLUDED, OWNER_LABEL};
-use crate::kubernetes::access::{Rights, TO_EXPORT, TO_IMPORT, cluster_property};
-use crate::kubernetes::{Error, Kubernetes};
+use crate::kubernetes::{Error, Kubernetes, access};
 use crate::model::{
     ClusterArn, Flow, Kind, Member, ObjectRef, Owner, Registry, Selection, ServiceRef, join,
     join_or,
@@ -152,7 +148,7 @@ fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut 
         Check::ok("exports", detail)
     });
     let mut problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
-        let is_exported = matches!(outcome.of_run(), ExportOutcome::Exported(_));
+        let is_exported = matches!(outcome.of_run(), conditions::ExportOutcome::Exported(_));
         let (_, problem) = outcome.problem().filter(|_| !is_exported)?;
         Some((service, problem))
     });
@@ -176,8 +172,9 @@ fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
     let mut ports = BTreeSet::new();
     for (export, endpoints) in endpoints {
-        let led_to =
-            endpoints.iter().flat_map(|it| endpoints_of(export, it, joined.arn().region()));
+        let led_to = endpoints
+            .iter()
+            .flat_map(|it| attributes::endpoints_of(export, it, joined.arn().region()));
         ports.extend(led_to.filter_map(|it| it.port).map(|port| (port.protocol, port.number)));
     }
     (!ports.is_empty()).then(|| {
@@ -230,10 +227,11 @@ const FIX: &str =
     "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry";
 
 /// All rights of a direction.
-fn needed(direction: MultiCluster, has_properties: bool) -> Vec<Rights> {
-    let exports = TO_EXPORT.into_iter().filter(|_| direction.exports());
-    let imports = TO_IMPORT.into_iter().filter(|_| direction.imports());
-    let properties = [CLUSTER_PROPERTY, CLUSTERSET_PROPERTY].map(cluster_property);
+fn needed(direction: MultiCluster, has_properties: bool) -> Vec<access::Rights> {
+    let exports = access::TO_EXPORT.into_iter().filter(|_| direction.exports());
+    let imports = access::TO_IMPORT.into_iter().filter(|_| direction.imports());
+    let properties =
+        [members::CLUSTER_PROPERTY, members::CLUSTERSET_PROPERTY].map(access::cluster_property);
     let properties = properties.into_iter().filter(|_| has_properties);
     exports.chain(imports).chain(properties).collect()
 }

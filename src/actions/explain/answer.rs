@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ClustersetExplanation;
 use crate::actions::{Check, CheckOutcome};
-use crate::kubernetes::object::Service;
-use crate::kubernetes::services::is_headless;
+use crate::kubernetes::{Service, is_headless};
 use crate::model::{EndpointLine, Fate, Flow, NamespaceKind, Place, ServiceRef, join_or};
 use crate::publish::plan::{Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten};

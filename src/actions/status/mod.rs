@@ -12,15 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::clients::RegistryKey;
-use crate::clusterset::members::{MemberView, clustersets};
-use crate::clusterset::record;
+use crate::clusterset::{members, record};
 use crate::error::chain;
 use crate::model::{
     Attributes, ClusterId, Foreign, Place, Registry, Tags, Timestamp, attributes, count_each,
     description,
 };
-use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::likely_owner;
+use crate::publish::{observe, plan};
 use crate::reconcile::Invocation;
 use crate::report::Shorten;
 use crate::time::age;
@@ -34,7 +32,7 @@ impl Invocation<'_> {
     pub async fn status(
         &self,
         clusters: Vec<String>,
-        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        registries: &BTreeMap<RegistryKey, observe::SharedRegistry>,
         created: bool,
     ) -> Status {
         let mut read = Vec::new();
@@ -56,7 +54,7 @@ impl Invocation<'_> {
 
     /// A registry with the services alone that this installation created and that have no instance. Whose they are is in
     /// their tags, which take a call each; their descriptions, which come with the list, say which ones to ask.
-    async fn unused(&self, registry: &SharedRegistry, mut read: Registry) -> Registry {
+    async fn unused(&self, registry: &observe::SharedRegistry, mut read: Registry) -> Registry {
         let owner = &self.settings.owner_id;
         let description = description(owner);
         read.services.retain(|_, it| {
@@ -206,7 +204,7 @@ impl RegistryStatus {
     /// A registry that was read. `created`: only the services that this installation created and that have no instance.
     pub fn new(name: Option<String>, registry: &Registry, created: bool, now: Timestamp) -> Self {
         let services = places(registry);
-        let members = clustersets(registry).into_iter().filter(|_| !created);
+        let members = members::clustersets(registry).into_iter().filter(|_| !created);
         let clustersets = members.map(|(clusterset, members)| ClustersetStatus {
             clusterset: clusterset.to_string(),
             members: members.iter().map(|(id, view)| MemberStatus::new(id, view, now)).collect(),
@@ -254,7 +252,7 @@ fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option
     if let Some((owner, cluster)) = attributes::marked(of_instance) {
         return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
     }
-    let by = match likely_owner(id, of_instance) {
+    let by = match plan::likely_owner(id, of_instance) {
         Foreign::Ecs => ShareOf::Ecs,
         Foreign::OtherCluster | Foreign::Export => ShareOf::OtherCluster,
         Foreign::McsController => ShareOf::McsController,
@@ -343,7 +341,7 @@ pub enum RunBy {
 }
 
 impl MemberStatus {
-    fn new(id: &ClusterId, view: &MemberView, now: Timestamp) -> Self {
+    fn new(id: &ClusterId, view: &members::MemberView, now: Timestamp) -> Self {
         let owner = view.owner();
         let run_by = match owner {
             Some(_) => RunBy::Installation,

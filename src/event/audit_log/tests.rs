@@ -10,7 +10,7 @@ use super::*;
 fn pack(batch: &Value) -> Value {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(batch.to_string().as_bytes()).expect("memory");
-    json!({"awslogs": {"data": STANDARD.encode(encoder.finish().expect("memory"))}})
+    json!({"awslogs": {"data": general_purpose::STANDARD.encode(encoder.finish().expect("memory"))}})
 }
 
 fn batch(group: &str, lines: &[String]) -> Value {
