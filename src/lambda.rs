@@ -1,18 +1,98 @@
-//! The process in Lambda's runtime: its log (`log`), the span around every line of an invocation, the alias of a call, and
-//! the report of an error at the start.
+//! The process in Lambda's runtime: a cold start, then one invocation after another. An error at the start is reported to
+//! Lambda, which returns it to the caller of the function. Below are the span around every line of an invocation, the alias
+//! of a call, and the log.
 
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use json_subscriber::JsonLayer;
-use lambda_runtime::{Context, Diagnostic};
-use lambda_runtime_api_client::body::Body;
-use lambda_runtime_api_client::{BoxError, PooledClient, build_request};
-use serde_json::json;
-use tracing::{Span, Subscriber, error_span};
+use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
+use lambda_runtime_api_client::{BoxError, PooledClient, body, build_request};
+use serde_json::{Value, json};
+use tracing::{Instrument, Span, Subscriber, error_span};
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::{self, MakeWriter, time::SystemTime};
+use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::clients::sdk_config;
+use crate::error::chain;
+use crate::function::{Body, Function};
+use crate::report::metrics::{self, WrittenMetrics};
+use crate::settings::{self, LoadError, Settings};
+use crate::time::{Deadline, time_left};
+
+/// Lambda and cargo-lambda set this variable when they start a function.
+const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
+
+/// Starts the function, and serves invocations until the process ends.
+pub async fn main() -> ExitCode {
+    if std::env::var_os(RUNTIME_API).is_none() {
+        eprintln!(
+            "cloud-map-sync is an AWS Lambda function and {RUNTIME_API} is not set: to try it \
+             without AWS, run `cargo run --example sandbox`"
+        );
+        return ExitCode::from(2);
+    }
+    subscriber(|name| std::env::var(name).ok(), io::stdout).init();
+    let config = sdk_config().load().await;
+    let served = match Box::pin(settings::load(|name| std::env::var(name).ok(), &config)).await {
+        Ok(settings) => Box::pin(serve(settings, config)).await,
+        Err(error) => report_start_error(error).await,
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("the function ends: {}", chain(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(settings: Settings, config: aws_config::SdkConfig) -> Result<(), BoxError> {
+    let metrics = settings.metrics;
+    let function = &Function::new(settings, config);
+    // Not `lambda_runtime::run`: its span has other field names.
+    let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
+        let span = span(&event.context);
+        invoke(function, metrics, event.payload, event.context).instrument(span)
+    }));
+    Box::pin(runtime.run()).await
+}
+
+async fn invoke(
+    function: &Function,
+    metrics: WrittenMetrics,
+    payload: Value,
+    context: Context,
+) -> Result<Body, Diagnostic> {
+    let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
+    let qualifier = qualifier(&context);
+    let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
+    let (function, now) = (&context.env_config.function_name, SystemTime::now());
+    let (report, queued) = (reply.report.as_ref(), &reply.queued);
+    let written = metrics::write(report, queued, metrics, function, now, &mut io::stdout());
+    if let Err(error) = written {
+        tracing::error!("metrics are not written: {}", chain(&error));
+    }
+    reply.into_body().map_err(|error| diagnostic(error.kind(), &error))
+}
+
+async fn report_start_error(error: LoadError) -> Result<(), BoxError> {
+    let reason = diagnostic(error.kind(), &error);
+    if let Err(error) = refuse_to_start(&reason).await {
+        tracing::error!("cannot report to Lambda why the function ends: {}", chain(&*error));
+    }
+    Err(error.into())
+}
+
+fn diagnostic(kind: &str, error: &dyn Error) -> Diagnostic {
+    Diagnostic { error_type: kind.to_owned(), error_message: chain(error) }
+}
 
 /// The span of an invocation, with the keys that users of Powertools for AWS Lambda search by. It has the level ERROR,
 /// so that no log level removes it.
@@ -28,20 +108,17 @@ pub fn span(context: &Context) -> Span {
 }
 
 /// The alias or version through which the function was invoked: the eighth part of the invoked ARN.
-pub fn qualifier(context: &Context) -> Option<&str> {
+fn qualifier(context: &Context) -> Option<&str> {
     context.invoked_function_arn.split(':').nth(7)
 }
 
 /// Reports to Lambda the reason why the function does not start. Otherwise Lambda reports only that the process ended.
-///
-/// # Errors
-/// Returns an error if Lambda cannot be reached.
-pub async fn refuse_to_start(reason: &Diagnostic) -> Result<(), BoxError> {
+async fn refuse_to_start(reason: &Diagnostic) -> Result<(), BoxError> {
     let request = build_request()
         .method("POST")
         .uri("/2018-06-01/runtime/init/error")
         .header("Lambda-Runtime-Function-Error-Type", &reason.error_type)
-        .body(Body::from(serde_json::to_vec(reason)?))?;
+        .body(body::Body::from(serde_json::to_vec(reason)?))?;
     PooledClient::builder().build().call(request).await?;
     Ok(())
 }
@@ -71,7 +148,7 @@ where
 {
     let mut lines = JsonLayer::new(output);
     lines.with_level("level");
-    lines.with_timer("timestamp", SystemTime);
+    lines.with_timer("timestamp", fmt::time::SystemTime);
     lines.with_flattened_event();
     lines.with_top_level_flattened_span_list();
     lines.add_static_field("service", json!("cloud-map-sync"));
@@ -88,11 +165,12 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::Value;
-    use std::io::{self, Write};
+    use std::io::Write;
     use std::sync::{Arc, Mutex};
+
     use tracing::{debug, info, info_span};
+
+    use super::*;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
