@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig, sts};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
@@ -140,7 +139,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 pub fn sdk_config() -> ConfigLoader {
     let retries =
         RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS).with_max_backoff(MAX_BACKOFF);
-    let timeouts = TimeoutConfig::builder()
+    let timeouts = aws_config::timeout::TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();

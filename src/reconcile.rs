@@ -7,8 +7,7 @@ mod member;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::Instant;
-use tokio::time::error::Elapsed;
+use tokio::time::{Instant, error};
 
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
@@ -42,8 +41,8 @@ pub enum Error {
     Exports(String),
 }
 
-impl From<Elapsed> for Error {
-    fn from(elapsed: Elapsed) -> Self {
+impl From<error::Elapsed> for Error {
+    fn from(elapsed: error::Elapsed) -> Self {
         observe::Error::from(elapsed).into()
     }
 }

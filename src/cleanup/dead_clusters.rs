@@ -5,8 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use futures_util::future::join_all;
-
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Existence, Owner, Registry, ServiceKey, SignedDuration, Timestamp};
 use crate::publish::observe::{self, SharedRegistry};
@@ -257,7 +255,7 @@ impl Invocation<'_> {
             let asked = self.clients.existence(cluster, role);
             (cluster, self.deadline.until_stop(asked).await)
         });
-        for (cluster, answer) in join_all(questions).await {
+        for (cluster, answer) in futures_util::future::join_all(questions).await {
             let Ok(answer) = answer else { continue };
             existences.note(cluster, &answer, self.now);
             answers.insert(cluster.clone(), answer);

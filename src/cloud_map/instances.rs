@@ -2,7 +2,6 @@
 //! pages or an error; an error is recorded in its service and does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -99,7 +98,7 @@ impl CloudMap {
     pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
         let service = |key| Some(Unread::new(key, registry.services.get(key)?));
         let services: Vec<Unread> = keys.iter().filter_map(service).collect();
-        let mut reads = pin!(self.instances_of(stream::iter(services)));
+        let mut reads = std::pin::pin!(self.instances_of(stream::iter(services)));
         while let Some((of, reading)) = reads.next().await {
             reading.enter(&of.key, &mut registry.services);
         }

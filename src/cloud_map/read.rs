@@ -10,12 +10,10 @@ use std::future::ready;
 
 use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents, interceptors};
 use aws_sdk_servicediscovery::error::{BoxError, SdkError};
-use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
-use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
+use aws_sdk_servicediscovery::operation::{list_namespaces, list_services};
 use aws_sdk_servicediscovery::types as api;
 use aws_smithy_async::future::pagination_stream::PaginationStream;
 use futures_util::{Stream, TryStreamExt, stream};
-use http::Uri;
 
 use super::{Call, Class, CloudMap, Error};
 use crate::model::{
@@ -53,9 +51,9 @@ impl CloudMap {
     pub async fn namespaces(&self) -> Result<Vec<ListedNamespace>, Error> {
         let failed = |error: &SdkError<_, _>| Error::new("list the namespaces of Cloud Map", error);
         let pages = self.client.list_namespaces().into_paginator().send();
-        let token = ListNamespacesOutput::next_token;
+        let token = list_namespaces::ListNamespacesOutput::next_token;
         let pages = self.pages(Call::ListNamespaces, pages, token, failed);
-        let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
+        let pages: Vec<list_namespaces::ListNamespacesOutput> = pages.try_collect().await?;
         let missing = || Error::missing_member("list the namespaces of Cloud Map", "Namespaces");
         let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
         let lists = lists.collect::<Result<Vec<_>, _>>()?;
@@ -84,7 +82,7 @@ impl CloudMap {
         let filter = filter.transpose().map_err(|error| Error::input(action.clone(), &error))?;
         let request = self.client.list_services().set_filters(filter.map(|filter| vec![filter]));
         let pages = request.set_next_token(from).into_paginator().send();
-        let token = ListServicesOutput::next_token;
+        let token = list_services::ListServicesOutput::next_token;
         let of_call = action.clone();
         let failed = move |error: &SdkError<_, _>| Error::new(of_call.clone(), error);
         let pages = self.pages(Call::ListServices, pages, token, failed);
@@ -301,7 +299,7 @@ impl Intercept for LocalHost {
 
 /// The URI without the prefix; `None` if the host is neither an IP address nor `localhost`.
 fn without_prefix(uri: &str) -> Option<String> {
-    let parsed: Uri = uri.parse().ok()?;
+    let parsed: http::Uri = uri.parse().ok()?;
     let host = parsed.host()?.strip_prefix("data-")?;
     let is_local = host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok();
     is_local.then(|| uri.replacen("//data-", "//", 1))

@@ -8,7 +8,6 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::once;
 
 use crate::model::{
     ClusterId, ClustersetService, EndpointPort, Export, ExportedPort, Family, ImportType,
@@ -161,7 +160,7 @@ fn name_unnamed_port(ports: &mut [ExportedPort]) {
     let name = format!("{}-{number}", protocol.as_str().to_lowercase());
     let numbered = (2..).map(|suffix| format!("{name}-{suffix}"));
     let is_free = |name: &String| ports.iter().all(|port| port.name != *name);
-    if let Some(free) = once(name.clone()).chain(numbered).find(is_free) {
+    if let Some(free) = std::iter::once(name.clone()).chain(numbered).find(is_free) {
         ports[unnamed].name = free;
     }
 }

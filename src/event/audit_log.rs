@@ -10,7 +10,6 @@ use std::fmt;
 use std::io::{BufReader, Read};
 
 use base64::engine::{Engine, general_purpose};
-use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
@@ -54,7 +53,7 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
 fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
     let packed =
         general_purpose::STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
-    let text = GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH);
+    let text = flate2::read::GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH);
     serde_json::from_reader(BufReader::new(text)).ok()
 }
 

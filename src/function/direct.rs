@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
-
 use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, ClusterName, Command, Scope};
@@ -119,7 +117,7 @@ impl run::Run<'_> {
             Err(error) => format!("{} ({})", cluster.label(), clusters::arn_unknown(&error)),
         };
         let selected = self.function.selected_clusters(selections);
-        let mut clusters = join_all(selected.map(label)).await;
+        let mut clusters = futures_util::future::join_all(selected.map(label)).await;
         // An entry with the name of a cluster may stand beside one with its ARN.
         let mut seen = BTreeSet::new();
         clusters.retain(|cluster| seen.insert(cluster.clone()));

@@ -13,8 +13,6 @@ mod run;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Once};
 
-use aws_config::SdkConfig;
-use aws_lambda_events::sqs::SqsBatchResponse;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -56,7 +54,7 @@ pub struct Function {
 
 impl Function {
     /// The function with `settings`; `config` is that of its AWS clients.
-    pub fn new(settings: Settings, config: SdkConfig) -> Self {
+    pub fn new(settings: Settings, config: aws_config::SdkConfig) -> Self {
         let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
@@ -269,7 +267,7 @@ impl Reply {
 
     /// The response to the queue: the ids of the messages to deliver again.
     fn to_queue(report: Report, failed: Vec<String>) -> Self {
-        let mut response = SqsBatchResponse::default();
+        let mut response = aws_lambda_events::sqs::SqsBatchResponse::default();
         for id in failed {
             response.add_failure(id);
         }

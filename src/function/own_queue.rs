@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use aws_config::SdkConfig;
 use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
 use aws_sdk_sqs::{Client, error};
@@ -54,7 +53,7 @@ pub fn delay(receives: u32) -> Duration {
 }
 
 impl OwnQueue {
-    pub fn new(config: &SdkConfig, url: &str) -> Self {
+    pub fn new(config: &aws_config::SdkConfig, url: &str) -> Self {
         Self { client: Client::new(config), url: url.to_owned() }
     }
 

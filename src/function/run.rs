@@ -3,12 +3,10 @@
 //! queue, or of the lines of a log, are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as StdError;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::Instant;
 
 use super::clustersets::Clustersets;
 use super::{Function, Selections, drift, log};
@@ -228,7 +226,7 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
         || invocation.confirmed
         || invocation.is_fresh;
     let stop = invocation.deadline.stop;
-    (!reads_all).then(|| stop.saturating_duration_since(Instant::now()))
+    (!reads_all).then(|| stop.saturating_duration_since(tokio::time::Instant::now()))
 }
 
 /// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
@@ -366,7 +364,7 @@ impl Run<'_> {
     }
 }
 
-fn is_reported(runs: &Runs, error: &dyn StdError) -> bool {
+fn is_reported(runs: &Runs, error: &dyn std::error::Error) -> bool {
     let cause = chain(error);
     let mut errors = runs.values().filter_map(|(report, _)| report.error.as_ref());
     errors.any(|reported| reported.contains(&cause))

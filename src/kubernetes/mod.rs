@@ -20,11 +20,9 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use kube::client::{Body, ClientBuilder, DynBody, retry};
 use kube::core::Status;
 use kube::{Client, Config};
-use tower::retry::RetryLayer;
 use tower::{BoxError, buffer, filter, util};
 
 use crate::model::{BearerTokens, EksCluster, Family};
-use remembered::Remembered;
 
 pub use endpoint_slices::Endpoints;
 pub use object::Service;
@@ -40,7 +38,7 @@ const MAX_NAMED: usize = 40;
 #[derive(Clone)]
 pub struct Kubernetes {
     client: Client,
-    remembered: Arc<Remembered>,
+    remembered: Arc<remembered::Remembered>,
 }
 
 impl Kubernetes {
@@ -261,7 +259,7 @@ pub fn connect(
     })?;
     // Retry and filter require a service that can be cloned, such as a buffer.
     let buffered = builder.with_layer(&buffer::BufferLayer::new(MAX_BUFFERED));
-    let retrying = buffered.with_layer(&RetryLayer::new(retries));
+    let retrying = buffered.with_layer(&tower::retry::RetryLayer::new(retries));
     let with_token = move |mut request: http::Request<Body>| {
         let token = tokens();
         async move {

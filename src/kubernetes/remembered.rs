@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use kube::core::Status;
 use serde::Deserialize;
-use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::{Error, Kubernetes};
@@ -35,7 +34,7 @@ type Answers<K, V> = Mutex<BTreeMap<K, (Instant, V)>>;
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     /// Whether there are slices. Requested once for a connection, and only after a list of slices has failed.
-    pub slices: OnceCell<bool>,
+    pub slices: tokio::sync::OnceCell<bool>,
     /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked each time, since
     /// its definitions may be installed at any time.
     multi_cluster: Answers<(), BTreeSet<String>>,

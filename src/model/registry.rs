@@ -5,7 +5,6 @@
 //! rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{
@@ -237,7 +236,7 @@ impl Place {
     }
 }
 
-impl Deref for Place {
+impl std::ops::Deref for Place {
     type Target = Names;
 
     fn deref(&self) -> &Names {

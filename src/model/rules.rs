@@ -8,7 +8,6 @@
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 
-use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::words::display;
@@ -177,7 +176,7 @@ fn any(globs: &[Glob], texts: &[&str]) -> bool {
 /// A range of IP addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Range(IpNet);
+pub struct Range(ipnet::IpNet);
 
 impl Range {
     pub fn contains(&self, address: IpAddr) -> bool {

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +192,7 @@ impl Traffic {
     }
 }
 
-impl Sum for Traffic {
+impl std::iter::Sum for Traffic {
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
             calls: sum.calls + part.calls,

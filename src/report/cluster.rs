@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
-use std::iter::Sum;
 use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
@@ -509,7 +508,7 @@ impl fmt::Display for Counts {
     }
 }
 
-impl Sum for Counts {
+impl std::iter::Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }

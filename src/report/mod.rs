@@ -6,7 +6,6 @@ mod cluster;
 pub mod metrics;
 mod table;
 
-use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
@@ -25,7 +24,7 @@ pub use table::count;
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// A word of a closed set: a constant of this crate, or text parsed from a response.
-pub type Word = Cow<'static, str>;
+pub type Word = std::borrow::Cow<'static, str>;
 
 /// The result of one invocation.
 #[serde_with::skip_serializing_none]

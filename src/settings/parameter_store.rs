@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_ssm::Client;
-use aws_sdk_ssm::types::Parameter as Found;
+use aws_sdk_ssm::{Client, types};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Mistakes, Settings};
@@ -61,7 +60,7 @@ async fn read_path(client: &Client, path: &str) -> Result<Vec<Parameter>, String
     Ok(found)
 }
 
-fn parameter(found: Found) -> Option<Parameter> {
+fn parameter(found: types::Parameter) -> Option<Parameter> {
     Some(Parameter { name: found.name?, value: found.value? })
 }
 

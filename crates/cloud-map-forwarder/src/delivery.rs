@@ -7,17 +7,13 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, ConfigLoader, Region, retry, timeout};
 use aws_sdk_sqs::operation::send_message_batch::{SendMessageBatchError, SendMessageBatchOutput};
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use aws_sdk_sqs::{Client, error};
+use aws_sdk_sqs::{Client, error, types};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
@@ -63,7 +59,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct Pending {
     waiting: Mutex<PendingScopes>,
-    added: Notify,
+    added: tokio::sync::Notify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,7 +226,7 @@ impl Queue {
     /// Returns an error if SQS confirmed none of the messages.
     pub async fn send(&self, places: &[DueScope]) -> Result<DeliveryOutcome, DeliveryError> {
         let entries = places.iter().enumerate().map(|(index, due)| {
-            SendMessageBatchRequestEntry::builder()
+            types::SendMessageBatchRequestEntry::builder()
                 .id(index.to_string())
                 .message_body(due.place.message(&self.cluster).to_string())
                 .build()
@@ -273,7 +269,7 @@ pub async fn deliver(
     health: &PodHealth,
     end: impl Future<Output = ()>,
 ) {
-    let mut end = pin!(end);
+    let mut end = std::pin::pin!(end);
     loop {
         let due = tokio::select! {
             biased;

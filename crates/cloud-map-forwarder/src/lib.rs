@@ -16,11 +16,6 @@ mod health;
 mod settings;
 mod watch;
 
-use std::future::Future;
-
-use kube::Client;
-use tracing::info;
-
 pub use delivery::{Queue, SyncScope, sdk_config};
 pub use health::{PodHealth, answer_probes, listen};
 pub use settings::{DOCUMENTED, ForwarderSettings, QueueUrl};
@@ -28,7 +23,7 @@ pub use watch::connect;
 
 /// Forwards the changes of a cluster to the queue until `end`.
 pub async fn forward(
-    client: Client,
+    client: kube::Client,
     queue: &Queue,
     settings: &ForwarderSettings,
     health: &PodHealth,
@@ -39,5 +34,5 @@ pub async fn forward(
         () = watch::follow(client, settings, health, |place| pending.add(place)) => {}
         () = delivery::deliver(queue, &pending, health, end) => {}
     }
-    info!("the forwarder ends");
+    tracing::info!("the forwarder ends");
 }

@@ -1,8 +1,6 @@
 //! The forwarder's settings: environment variables, parsed once into a typed value. All mistakes are reported together,
 //! as the function does. The SDK reads `AWS_*`; `RUST_LOG` is the log level.
 
-use http::Uri;
-
 use cloud_map_sync::event::ClusterName;
 use cloud_map_sync::model::Documented;
 use cloud_map_sync::settings::{
@@ -112,7 +110,7 @@ fn port(text: &str) -> Result<u16, String> {
 fn queue(text: Option<&str>, region: Option<&str>) -> Result<QueueUrl, String> {
     let text = text.ok_or("it is not set, and the messages need a queue")?;
     let problem = || format!("{text:?} is not the URL of an SQS queue");
-    let uri: Uri = text.parse().map_err(|_| problem())?;
+    let uri: http::Uri = text.parse().map_err(|_| problem())?;
     let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(problem)?;
     let host = authority.host();
     let name = queue_name(uri.path()).filter(|_| uri.query().is_none()).ok_or_else(problem)?;

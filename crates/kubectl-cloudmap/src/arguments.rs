@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::StyledStr;
 use clap::{
     Arg, ArgGroup, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint,
 };
@@ -435,7 +434,7 @@ fn options(verb: &Command) -> impl Iterator<Item = (String, String)> {
     shown.filter_map(|it| Some((format!("--{}", it.get_long()?), help(it.get_help()))))
 }
 
-fn help(text: Option<&StyledStr>) -> String {
+fn help(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }
 

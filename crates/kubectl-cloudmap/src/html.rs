@@ -12,7 +12,6 @@ use super::{Code, Error, FunctionRequest, Output, answer, arguments, ask, escape
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
 use cloud_map_sync::model::{ClusterArn, Timestamp, join};
 use cloud_map_sync::report::{HeldBackLine, Report};
-use cloud_map_sync::time::Clock;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +28,7 @@ pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> 
     let place = place::resolve(&clusters.into())?;
     let status = ask::<Status>(&aws, &FunctionRequest::new("status", place.clone())).await?;
     let plan = ask::<Report>(&aws, &FunctionRequest::new("plan", place)).await?;
-    let now = Clock::system().now();
+    let now = cloud_map_sync::time::Clock::system().now();
     let (status, code) = (&status.parsed, plan.code());
     let page = HtmlPage { status, before: before.as_ref(), plan: &plan.parsed, now };
     write(&page.to_string())?;

@@ -8,7 +8,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
-use std::path::Path;
 
 use super::{Code, Error, Output, answer, arguments, escape, outside, write};
 use cloud_map_sync::model::Outcome;
@@ -179,7 +178,7 @@ pub fn show_difference(plans: &arguments::Diff) -> Result<Code, Error> {
     Ok(difference.code())
 }
 
-fn read_plan(file: &Path) -> Result<Report, Error> {
+fn read_plan(file: &std::path::Path) -> Result<Report, Error> {
     let report: Report = answer::read_saved(file, "plan")?;
     match report.mode {
         Mode::Plan | Mode::DryRun => Ok(report),

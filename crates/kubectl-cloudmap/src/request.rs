@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::ops::Not;
 use std::time::Duration;

@@ -9,8 +9,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::{Check, passed};
 use crate::cloud_map::{self, Call, CloudMap, OWNER_TAG as TAG};
 use crate::error::chain;
@@ -140,7 +138,7 @@ async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -
         let detail = "DRY_RUN is true: no write permissions are needed";
         return vec![Check::ok(NAME, detail)];
     }
-    let until = Instant::now() + TIMEOUT;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     let kind = (cloud_map::Call::RegisterInstance, NamespaceKind::Http);
     let operation = match cloud_map.wait(ABSENT_ID, kind, None, until).await {
         // IAM checks the operation's namespace, and this operation has none: a denied call may have only that cause.

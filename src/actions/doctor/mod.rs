@@ -9,12 +9,10 @@ mod multi_cluster;
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
-use std::io;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::timeout;
 
 use super::{Check, CheckOutcome};
 use crate::clients::{self, Connection};
@@ -166,8 +164,8 @@ async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> Result<(
 }
 
 /// The result of a step, or its problem.
-async fn in_time<T>(step: impl Future<Output = io::Result<T>>) -> Result<T, String> {
-    match timeout(TIMEOUT, step).await {
+async fn in_time<T>(step: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+    match tokio::time::timeout(TIMEOUT, step).await {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(_) => Err("timed out".to_owned()),
     }

@@ -9,7 +9,6 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
@@ -394,7 +393,7 @@ fn parse_json(text: &str) -> Result<Json, Problem> {
 }
 
 /// The parser repeats keys and values as they are, and any client of Cloud Map can write them.
-fn problem(error: &dyn Display) -> Problem {
+fn problem(error: &dyn std::fmt::Display) -> Problem {
     Problem::Json(shorten_to(&printable(&error.to_string()), LONGEST_PROBLEM))
 }
 

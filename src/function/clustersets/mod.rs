@@ -1,9 +1,9 @@
 //! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published,
-//! since the objects of its imports are read before the exports. Then the exports of the selected clusters are published
-//! side by side. Each offers them to importers once ([`Offer`]): as soon as they are read, or published if the guard may
-//! hold a loss among them. With all offers those of all members are imported into every served cluster of the clusterset
-//! (`imports`). Imports that another writer changed meanwhile get a second look. Clusters that are [`Silent`] delay a run
-//! once. `report` adds the outcome to the reports of the clusters.
+//! since the objects of its imports are read before the exports. Then the exports of the selected clusters are
+//! published side by side. Each offers them to importers once ([`exports::Offer`]): as soon as they are read, or
+//! published if the guard may hold a loss among them. With all offers those of all members are imported into every
+//! served cluster of the clusterset (`imports`). Imports that another writer changed meanwhile get a second look.
+//! Clusters that are [`Silent`] delay a run once. `report` adds the outcome to the reports of the clusters.
 
 mod imports;
 mod report;
