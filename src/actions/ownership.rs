@@ -135,7 +135,7 @@ impl Invocation<'_> {
 
     /// Whether a Cloud Map has exports of the cluster.
     fn has_exports(&self, cluster: &ClusterArn, read: &Registry) -> bool {
-        let owners = plan::marked_owners(read, &self.settings.owner_id);
+        let owners = read.marked_owners(&self.settings.owner_id);
         owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
 

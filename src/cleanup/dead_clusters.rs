@@ -8,9 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Existence, Owner, Registry, ServiceKey, SignedDuration, Timestamp};
 use crate::publish::observe::{self, SharedRegistry};
-use crate::publish::plan::{
-    Extent, Observation, OrphanStep, Orphans, Policy, marked_owners, not_shown,
-};
+use crate::publish::plan::{Extent, Observation, OrphanStep, Orphans, Policy};
 use crate::publish::{Execution, Task, shuffle};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
@@ -103,7 +101,7 @@ impl Invocation<'_> {
         if !read.is_whole() {
             return Ok(BTreeSet::new());
         }
-        let mut owners = marked_owners(&read, &self.settings.owner_id);
+        let mut owners = read.marked_owners(&self.settings.owner_id);
         owners.retain(|owner| {
             let mut here = kept.iter().filter(|it| it.was_read && it.registry == *key);
             !here.any(|it| it.is_cluster(&owner.cluster))
@@ -122,7 +120,7 @@ impl Invocation<'_> {
         let known = kept.iter().find(|kept| kept.is_cluster(&owner.cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
-            let observed = self.observation_for(owner, &not_shown(read, shown));
+            let observed = self.observation_for(owner, &read.not_shown(shown));
             let (observed, orphans) = self.decide(observed, registry, Existence::Exists).await?;
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }

@@ -12,7 +12,7 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
 use crate::model::{CloudMapService, Outcome, Place, Registry, Selection, ServiceKey};
-use crate::publish::plan::{Claimed, DeletionVerdict, Reason, deletable, verdict};
+use crate::publish::plan::{Claimed, DeletionVerdict, Reason};
 use crate::publish::{self, apply, observe};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Deletion, EmptyServices, Mode};
@@ -67,7 +67,7 @@ impl Invocation<'_> {
         let mut report = EmptyServices::default();
         let known = registry.known().await.filter(Registry::is_whole);
         let Some(known) = known else { return report };
-        let mut candidates = deletable(&known, claimed);
+        let mut candidates = claimed.deletable(&known);
         candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
         let unclear = claimed.unclear.iter().map(|service| {
             format!(
@@ -158,7 +158,7 @@ impl Deleting<'_> {
             cloud_map.read_instances(&mut seen, &keys).await;
         }
         let service = seen.services.remove(key)?;
-        let verdict = verdict(key, &service, self.claimed, owner);
+        let verdict = self.claimed.verdict(key, &service, owner);
         Some((service, verdict))
     }
 }

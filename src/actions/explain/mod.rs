@@ -87,7 +87,7 @@ async fn add_names(
     registry: &SharedRegistry,
     (observed, plan): &Planned,
 ) {
-    for found in plan::found(observed, plan, &explanation.service) {
+    for found in observed.found(plan, &explanation.service) {
         let discovery = discover(registry, observed, &found).await;
         explanation.add_name(observed, found, plan, discovery);
     }

@@ -18,7 +18,7 @@ use crate::model::{
     Attributes, ClusterId, Foreign, Place, Registry, Tags, Timestamp, attributes, count_each,
     description,
 };
-use crate::publish::{observe, plan};
+use crate::publish::observe;
 use crate::reconcile::Invocation;
 use crate::report::Shorten;
 use crate::time::age;
@@ -252,7 +252,7 @@ fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option
     if let Some((owner, cluster)) = attributes::marked(of_instance) {
         return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
     }
-    let by = match plan::likely_owner(id, of_instance) {
+    let by = match of_instance.likely_owner(id) {
         Foreign::Ecs => ShareOf::Ecs,
         Foreign::OtherCluster | Foreign::Export => ShareOf::OtherCluster,
         Foreign::McsController => ShareOf::McsController,

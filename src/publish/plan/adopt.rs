@@ -5,7 +5,7 @@
 //! [`Adoption`] has the conditions for annotated Services. If another instance of ours has the same address, one of the
 //! two is deregistered after the adoption, like any duplicate.
 //!
-//! [`adopt_exports`] takes over the instances that AWS's controller registered for a member of a clusterset, and
+//! [`ExportAdoption`] takes over the instances that AWS's controller registered for a member of a clusterset, and
 //! [`adopt_former`] all that the exports of a cluster have from a former `OWNER_ID`. Both adopt all of them, also those
 //! that no endpoint asks for, since nothing else deregisters them any more. Their readers count them before and after, so
 //! no name has a gap.
@@ -15,14 +15,11 @@ use std::fmt;
 use std::slice::from_ref;
 
 use super::change::{Change, Difference};
-use super::instance::{beyond_limits, carry_over, has_marks, is_ecs, likely_owner, may_be_ecs};
-use super::observation::Observation;
+use super::observation::{Observation, Plan};
 use super::plan;
-use super::present::{Present, assign_shared};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::result::Plan;
-use super::wanted::WantedInstances;
+use super::wanted::{Present, WantedInstances, assign_shared};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
@@ -30,55 +27,6 @@ use crate::model::{
     Attributes, ClusterId, ClustersetId, Foreign, Marks, Member, Owner, Place, ServiceKey,
     ServiceRef, Tags,
 };
-
-/// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
-/// must have been read. The first plan of a run announces the duplicates that the adopted instances will have; in a later
-/// one they are those of the instances that are ours by then, since Cloud Map may have refused an adoption.
-pub fn adopt(observation: &Observation, adoption: &Adoption) -> Plan {
-    let Observation { holders, affected, .. } = observation;
-    let (registry, owner) = (&observation.registry, &observation.owner);
-    let mut adopting = Plan::default();
-    for key in holders.keys().filter(|key| registry.services.contains_key(key)) {
-        let asking = holders.asking(key, affected);
-        if asking.is_empty() {
-            continue;
-        }
-        let place = Place::of(key, registry);
-        match observation.wanted_to_adopt(key) {
-            Ok(all) => {
-                for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
-                    let all = all.iter().filter(|wanted| asking.contains(&&wanted.holder));
-                    let looks = all.map(|it| (&it.holder, adoption.of(other, it, owner)));
-                    // The first holder whose conditions it meets; if there is none, the oldest gets the reason.
-                    if let Some((holder, look)) = looks.min_by_key(|(_, look)| look.is_err()) {
-                        adopting.add_adoption(holder, &place, other, look);
-                    }
-                }
-            }
-            Err(reason) => {
-                for holder in asking {
-                    adopting.hold_back(holder, &place, reason.clone());
-                }
-            }
-        }
-    }
-    // An adoption loses no instances, so the guard is not needed.
-    let mut after = Observation { extent: Extent::Remainder, ..observation.clone() };
-    let mut adopted = BTreeSet::new();
-    for (service, changes) in &adopting.changes {
-        for change in changes {
-            after.note(service, change);
-            adopted.insert(change.place().key.clone());
-        }
-    }
-    after.decide_holders();
-    let is_first = observation.extent != Extent::Remainder;
-    let of_sync = plan(if is_first { &after } else { observation });
-    adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
-    adopting.note_foreign(&after);
-    adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
-    adopting.adopted_on(observation)
-}
 
 impl Observation {
     /// The instances that the holders of a name request, if registrations are possible there: an adoption is one.
@@ -155,6 +103,55 @@ pub enum NotAdopted {
 }
 
 impl Adoption {
+    /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
+    /// must have been read. The first plan of a run announces the duplicates that the adopted instances will have; in a later
+    /// one they are those of the instances that are ours by then, since Cloud Map may have refused an adoption.
+    pub fn plan(&self, observation: &Observation) -> Plan {
+        let Observation { holders, affected, .. } = observation;
+        let (registry, owner) = (&observation.registry, &observation.owner);
+        let mut adopting = Plan::default();
+        for key in holders.keys().filter(|key| registry.services.contains_key(key)) {
+            let asking = holders.asking(key, affected);
+            if asking.is_empty() {
+                continue;
+            }
+            let place = Place::of(key, registry);
+            match observation.wanted_to_adopt(key) {
+                Ok(all) => {
+                    for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
+                        let all = all.iter().filter(|wanted| asking.contains(&&wanted.holder));
+                        let looks = all.map(|it| (&it.holder, self.of(other, it, owner)));
+                        // The first holder whose conditions it meets; if there is none, the oldest gets the reason.
+                        if let Some((holder, look)) = looks.min_by_key(|(_, look)| look.is_err()) {
+                            adopting.add_adoption(holder, &place, other, look);
+                        }
+                    }
+                }
+                Err(reason) => {
+                    for holder in asking {
+                        adopting.hold_back(holder, &place, reason.clone());
+                    }
+                }
+            }
+        }
+        // An adoption loses no instances, so the guard is not needed.
+        let mut after = Observation { extent: Extent::Remainder, ..observation.clone() };
+        let mut adopted = BTreeSet::new();
+        for (service, changes) in &adopting.changes {
+            for change in changes {
+                after.note(service, change);
+                adopted.insert(change.place().key.clone());
+            }
+        }
+        after.decide_holders();
+        let is_first = observation.extent != Extent::Remainder;
+        let of_sync = plan(if is_first { &after } else { observation });
+        adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
+        adopting.note_foreign(&after);
+        adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
+        adopting.adopted_on(observation)
+    }
+
     /// The former owner of the instance, and its attributes after the adoption.
     fn of(
         &self,
@@ -167,7 +164,7 @@ impl Adoption {
             return Err(NotAdopted::Ec2Instance);
         }
         let attributes = wanted.attributes_of(present).ok_or(NotAdopted::NotWanted)?;
-        Ok((former, within_limits(carry_over(present, attributes))?))
+        Ok((former, within_limits(present.carry_over(attributes))?))
     }
 
     fn former(
@@ -176,18 +173,18 @@ impl Adoption {
         present: &Attributes,
         owner: &Owner,
     ) -> Result<Former, NotAdopted> {
-        if is_ecs(instance, present) {
+        if present.is_of_ecs(instance) {
             return Err(NotAdopted::Ecs);
         }
-        if may_be_ecs(instance, present) {
+        if present.may_be_of_ecs(instance) {
             return Err(NotAdopted::MaybeEcs);
         }
         match &self.owner {
             Some(id) if owner.formerly(id).owns(present) => Ok(Former::Owner(id.clone())),
             Some(id) => Err(NotAdopted::NotOf(id.clone())),
             None if self.exports && is_of_a_clusterset(present) => Err(NotAdopted::Exported),
-            None if has_marks(present) => Err(NotAdopted::Marked),
-            None => Ok(Former::Unmarked(likely_owner(instance, present))),
+            None if present.has_marks() => Err(NotAdopted::Marked),
+            None => Ok(Former::Unmarked(present.likely_owner(instance))),
         }
     }
 }
@@ -224,8 +221,8 @@ impl Observation {
             instance.is_some_and(|instance| instance.cluster == *cluster)
         };
         self.registry.instances(key).filter(move |(id, attributes)| {
-            let may_be_of_aws = !has_marks(attributes) && !is_ecs(id, attributes);
-            may_be_of_aws && !may_be_ecs(id, attributes) && is_of_member(attributes)
+            let may_be_of_aws = !attributes.has_marks() && !attributes.is_of_ecs(id);
+            may_be_of_aws && !attributes.may_be_of_ecs(id) && is_of_member(attributes)
         })
     }
 
@@ -272,38 +269,43 @@ impl Observation {
         let mut marked = present.clone();
         marked.extend(&Marks { service: name.clone(), pod: None }.write(&self.owner));
         let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
-        within_limits(asked.map_or(marked.clone(), |asked| carry_over(&marked, asked)))
+        within_limits(asked.map_or(marked.clone(), |asked| marked.carry_over(asked)))
     }
 }
 
-/// Plans the adoption of all instances that AWS's controller registered for the member.
-pub fn adopt_exports(observation: &Observation, adoption: &ExportAdoption) -> Plan {
-    let holders = &observation.holders;
-    let member = (&adoption.member.cluster, &adoption.member.clusterset);
-    let mut plan = Plan::with_unreadable(observation);
-    for (key, service) in &observation.registry.services {
-        let Some(namespace) = observation.registry.namespaces.get(&key.namespace) else { continue };
-        let name = ServiceRef::new(&namespace.name, &service.name);
-        let is_exported = observation.desired.services.contains_key(&name);
-        if is_exported && !(holders.holds(key, &name) && adoption.recorded.contains(&name)) {
-            continue;
-        }
-        let place = Place::of(key, &observation.registry);
-        let wanted = || observation.wanted_by_holder(key, &name, from_ref(&name));
-        let wanted = is_exported.then(|| wanted().and_then(WantedInstances::accepted)).transpose();
-        for (id, present) in observation.of_aws(key, member) {
-            match &wanted {
-                Ok(wanted) => {
-                    let attributes = observation.adopted(&name, wanted.as_ref(), present);
-                    let former = Former::Unmarked(likely_owner(id, present));
-                    let adopted = attributes.map(|attributes| (former, attributes));
-                    plan.add_adoption(&name, &place, (id, present), adopted);
+impl ExportAdoption {
+    /// Plans the adoption of all instances that AWS's controller registered for the member.
+    pub fn plan(&self, observation: &Observation) -> Plan {
+        let holders = &observation.holders;
+        let member = (&self.member.cluster, &self.member.clusterset);
+        let mut plan = Plan::with_unreadable(observation);
+        for (key, service) in &observation.registry.services {
+            let Some(namespace) = observation.registry.namespaces.get(&key.namespace) else {
+                continue;
+            };
+            let name = ServiceRef::new(&namespace.name, &service.name);
+            let is_exported = observation.desired.services.contains_key(&name);
+            if is_exported && !(holders.holds(key, &name) && self.recorded.contains(&name)) {
+                continue;
+            }
+            let place = Place::of(key, &observation.registry);
+            let wanted = || observation.wanted_by_holder(key, &name, from_ref(&name));
+            let wanted =
+                is_exported.then(|| wanted().and_then(WantedInstances::accepted)).transpose();
+            for (id, present) in observation.of_aws(key, member) {
+                match &wanted {
+                    Ok(wanted) => {
+                        let attributes = observation.adopted(&name, wanted.as_ref(), present);
+                        let former = Former::Unmarked(present.likely_owner(id));
+                        let adopted = attributes.map(|attributes| (former, attributes));
+                        plan.add_adoption(&name, &place, (id, present), adopted);
+                    }
+                    Err(reason) => plan.hold_back(&name, &place, reason.clone()),
                 }
-                Err(reason) => plan.hold_back(&name, &place, reason.clone()),
             }
         }
+        plan.adopted_on(observation)
     }
-    plan.adopted_on(observation)
 }
 
 /// Plans the adoption of everything that belongs to `former`: another installation for the same cluster.
@@ -326,7 +328,7 @@ pub fn adopt_former(observation: &Observation, former: &Owner) -> Plan {
 /// The attributes without the notes of another owner, which concern its own runs.
 fn within_limits(mut attributes: Attributes) -> Result<Attributes, NotAdopted> {
     attributes.retain(|key, _| ![SIGHTING, ORPHANED].contains(&key));
-    match beyond_limits(&attributes) {
+    match attributes.beyond_limits() {
         Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
         None => Ok(attributes),
     }
@@ -357,7 +359,7 @@ impl Plan {
     }
 
     fn adopted_on(mut self, observation: &Observation) -> Self {
-        observation.rules.policy.restrict(&mut self);
+        self.restrict(observation.rules.policy);
         self.note_present(&observation.registry);
         self.in_order()
     }

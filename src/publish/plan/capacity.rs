@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use super::change::{Change, Difference};
 use super::compare::{Compared, Comparison};
 use super::instance::hash_of;
-use super::observation::Observation;
+use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::{Exchange, WaitsFor};
-use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef, count_each};
 

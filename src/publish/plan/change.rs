@@ -1,5 +1,6 @@
-//! One change to Cloud Map: all data that its API call needs, the stage in which it is made, and its text for people. The
-//! changes of a Service are sorted by stage: creations first, then registrations, and removals last.
+//! One change to Cloud Map: all data that its API call needs, the stage in which it is made, the policies that allow it,
+//! and its text for people. The changes of a Service are sorted by stage: creations first, then registrations, and
+//! removals last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +9,7 @@ use super::adopt::Adopted;
 use super::removals::{DeregisterReason, Exchange, WaitsFor};
 use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
-    Attributes, Health, InstanceKey, NewService, Owner, Place, RoutingPolicy, ServiceKind,
+    Attributes, Health, InstanceKey, NewService, Owner, Place, Policy, RoutingPolicy, ServiceKind,
     ServiceRef, ServiceUpdate, Verb, display, join,
 };
 
@@ -223,16 +224,16 @@ impl Change {
             Self::NoteOnService { difference, .. } => difference.to_string(),
             Self::Register { attributes, .. } => {
                 let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
-                format!("{}{}", describe(attributes), health.unwrap_or_default())
+                format!("{}{}", attributes.describe(), health.unwrap_or_default())
             }
             Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
                 let Exchange { address, because, .. } = &**exchange;
-                format!("{} in place of {address}: {because}", describe(attributes))
+                format!("{} in place of {address}: {because}", attributes.describe())
             }
             Self::Rewrite { differences, adopted: Some(adopted), .. } => {
                 let Adopted { present, former } = &**adopted;
                 let changed = if differences.is_empty() { "" } else { "; " };
-                format!("{}: {former}{changed}{}", describe(present), join(differences, ", "))
+                format!("{}: {former}{changed}{}", present.describe(), join(differences, ", "))
             }
             Self::Rewrite { differences, .. } => join(differences, ", "),
             Self::Health { address, present, wanted, .. } => {
@@ -245,6 +246,24 @@ impl Change {
             Self::Deregister { address, because, waits_for: Some(wait), .. } => {
                 format!("{address}: {because}; stays {wait}")
             }
+        }
+    }
+}
+
+impl Policy {
+    pub fn allows(self, change: &Change) -> bool {
+        match (self, change) {
+            (Self::Sync, _) => true,
+            (Self::UpsertOnly, Change::Deregister { because, .. }) => because.leaves_the_claim(),
+            (Self::UpsertOnly, change) => {
+                change.exchange().is_none_or(|it| it.because.leaves_the_claim())
+            }
+            (Self::CreateOnly, change) => matches!(
+                change,
+                Change::CreateNamespace { .. }
+                    | Change::CreateService { .. }
+                    | Change::Register { .. }
+            ),
         }
     }
 }
@@ -299,31 +318,33 @@ impl Difference {
 display!(Difference { attribute, present, wanted } => "{attribute} {} -> {}",
     present.as_deref().unwrap_or("nothing"), wanted.as_deref().unwrap_or("nothing"));
 
-/// Address, port and pod of an instance, in one phrase.
-pub fn describe(attributes: &Attributes) -> String {
-    let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
-    let addresses: Vec<&str> = addresses.collect();
-    if let (true, Some(record)) = (addresses.is_empty(), describe_record(attributes)) {
-        return record;
+impl Attributes {
+    /// Address, port and pod of an instance, in one phrase.
+    pub fn describe(&self) -> String {
+        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| self.get(key));
+        let addresses: Vec<&str> = addresses.collect();
+        if let (true, Some(record)) = (addresses.is_empty(), self.describe_record()) {
+            return record;
+        }
+        let mut text = addresses.join(" and ");
+        if let Some(port) = self.get(PORT) {
+            text = format!("{text} port {port}");
+        }
+        match self.get(POD) {
+            Some(pod) => format!("{text} (pod {pod})"),
+            None => text,
+        }
     }
-    let mut text = addresses.join(" and ");
-    if let Some(port) = attributes.get(PORT) {
-        text = format!("{text} port {port}");
-    }
-    match attributes.get(POD) {
-        Some(pod) => format!("{text} (pod {pod})"),
-        None => text,
-    }
-}
 
-/// A record, which has no address; `None` for any other instance.
-fn describe_record(attributes: &Attributes) -> Option<String> {
-    let text = |key| attributes.get(key).unwrap_or_default();
-    if attributes.contains_key(HEARTBEAT) {
-        return Some(format!("the record of the cluster, synced at {}", text(HEARTBEAT)));
+    /// A record, which has no address; `None` for any other instance.
+    fn describe_record(&self) -> Option<String> {
+        let text = |key| self.get(key).unwrap_or_default();
+        if self.contains_key(HEARTBEAT) {
+            return Some(format!("the record of the cluster, synced at {}", text(HEARTBEAT)));
+        }
+        let service = Owner::of(self)?.service_of(self)?;
+        self.contains_key(EXPORT[0]).then(|| format!("the record of the export {service}"))
     }
-    let service = Owner::of(attributes)?.service_of(attributes)?;
-    attributes.contains_key(EXPORT[0]).then(|| format!("the record of the export {service}"))
 }
 
 impl fmt::Display for Change {

@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
-use super::change::{Change, Difference, describe};
-use super::instance::{Identity, beyond_limits, carry_over};
+use super::change::{Change, Difference};
+use super::instance::Identity;
 use super::observation::Observation;
-use super::present::{Present, assign_shared};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::wanted::WantedInstances;
+use super::wanted::{Present, WantedInstances, assign_shared};
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
 
 /// Compares the instances that each holder wants, the oldest first, with our instances under `key`.
@@ -87,7 +86,7 @@ impl Comparing<'_> {
         let health = self.present.health_to_report(id, &attributes);
         // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the time.
         let again = (*ours.attributes != *attributes)
-            .then(|| carry_over(ours.attributes, &attributes))
+            .then(|| ours.attributes.carry_over(&attributes))
             .map(|again| (Difference::between(ours.attributes, &again), again));
         if let Some((mut differences, attributes)) = again.filter(|(it, _)| !it.is_empty()) {
             let refused = wanted.refused.clone().into_iter();
@@ -115,7 +114,7 @@ impl Comparing<'_> {
         match health {
             Some(wanted) => {
                 let (place, instance) = (self.place.clone(), id.clone());
-                let address = describe(ours.attributes);
+                let address = ours.attributes.describe();
                 let change = Change::Health { place, instance, address, present, wanted };
                 comparison.instances.insert(id.clone(), change);
             }
@@ -199,7 +198,7 @@ impl Comparing<'_> {
 /// The limit of Cloud Map that the attributes of an instance exceed.
 fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
     let instance = instance.to_owned();
-    beyond_limits(attributes).map(|problem| Reason::AttributeLimit { instance, problem })
+    attributes.beyond_limits().map(|problem| Reason::AttributeLimit { instance, problem })
 }
 
 /// The differences between a Cloud Map service and the claim and endpoints of one holder of the name.

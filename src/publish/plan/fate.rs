@@ -3,8 +3,7 @@
 
 use super::change::Change;
 use super::instance::Identity;
-use super::observation::Observation;
-use super::result::Plan;
+use super::observation::{Observation, Plan};
 use crate::error::{printable, shorten};
 use crate::model::attributes::PORT;
 use crate::model::{
@@ -25,24 +24,25 @@ pub struct Found {
     pub remarks: Vec<String>,
 }
 
-/// The state of the endpoints of a Service. Its endpoints must have been read.
-pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
-    let Observation { holders, .. } = observation;
-    let Some(annotated) = observation.desired.services.get(service) else { return Vec::new() };
-    let keys = holders.claims(service).into_iter().flatten();
-    keys.map(|key| {
-        let place = Place::of(key, &observation.registry);
-        let kind = observation.registry.services.get(key).map(|it| it.kind);
-        let endpoints = annotated.endpoints.iter().flatten();
-        Found {
-            held: holders.holds(key, service),
-            endpoints: endpoints.map(|it| line(observation, plan, &place, it)).collect(),
-            remarks: remarks(observation, &place, kind, annotated),
-            place,
-            kind,
-        }
-    })
-    .collect()
+impl Observation {
+    /// The state of the endpoints of a Service. Its endpoints must have been read.
+    pub fn found(&self, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+        let Some(annotated) = self.desired.services.get(service) else { return Vec::new() };
+        let keys = self.holders.claims(service).into_iter().flatten();
+        keys.map(|key| {
+            let place = Place::of(key, &self.registry);
+            let kind = self.registry.services.get(key).map(|it| it.kind);
+            let endpoints = annotated.endpoints.iter().flatten();
+            Found {
+                held: self.holders.holds(key, service),
+                endpoints: endpoints.map(|it| line(self, plan, &place, it)).collect(),
+                remarks: remarks(self, &place, kind, annotated),
+                place,
+                kind,
+            }
+        })
+        .collect()
+    }
 }
 
 /// An endpoint with its fate in the plan.

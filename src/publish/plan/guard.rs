@@ -21,10 +21,9 @@ use std::sync::Arc;
 
 use super::change::{Change, Stage};
 use super::mark::NotePlace;
-use super::observation::Observation;
+use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;
-use super::result::Plan;
 use crate::guard::{
     Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting, Verdict,
 };

@@ -16,7 +16,8 @@ use crate::model::attributes::{
 };
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Flow, Foreign, Health, HealthSource,
-    KnownHealth, Owner, PortOfService, ServiceKey, ServiceRef, attributes, fingerprint,
+    InstanceKey, KnownHealth, Owner, PortOfService, ServiceKey, ServiceRef, attributes,
+    fingerprint,
 };
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
@@ -48,16 +49,16 @@ impl Identity {
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
-}
 
-/// The id of a new instance in the flow of its owner.
-pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
-    match (owner.flow, identity.addresses().next()) {
-        (Flow::Exports, Some(address)) => {
-            let port = identity.port.zip(identity.service_port.as_deref());
-            id::instance(owner, service, address, port)
+    /// The id of a new instance in the flow of its owner.
+    pub fn new_id(&self, owner: &Owner, service: &ServiceRef) -> String {
+        match (owner.flow, self.addresses().next()) {
+            (Flow::Exports, Some(address)) => {
+                let port = self.port.zip(self.service_port.as_deref());
+                id::instance(owner, service, address, port)
+            }
+            _ => id_of_annotated(owner, service, self),
         }
-        _ => id_of_annotated(owner, service, identity),
     }
 }
 
@@ -92,71 +93,71 @@ fn is_managed(key: &str, present: &Attributes) -> bool {
     aws || annotated || exported || place || attributes::is_known_mark(key)
 }
 
-/// The attributes to register. `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.
-pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
-    let others = present.iter().filter(|(key, _)| !is_managed(key, present));
-    let mut rewritten: Attributes = others.collect();
-    // A registration resets the health, and a registered instance without health reports is ready.
-    set_initial_health(&mut rewritten, Health::Healthy);
-    rewritten.extend(wanted);
-    rewritten.insert(SCHEMA, attributes::schema_over(present.get(SCHEMA)));
-    rewritten
-}
-
-/// The limit of Cloud Map that the attributes exceed: 30 custom attributes, 5,000 characters in all.
-pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
-    let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
-    let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len()).sum();
-    match (own > 30, size > 5000) {
-        (true, _) => Some(format!("{own} attributes, and Cloud Map allows 30")),
-        (_, true) => Some(format!("{size} characters of attributes, and Cloud Map allows 5,000")),
-        _ => None,
+impl Attributes {
+    /// The attributes to register in place of these. `RegisterInstance` replaces the whole map, so attributes added by
+    /// hand are sent again.
+    pub fn carry_over(&self, wanted: &Self) -> Self {
+        let others = self.iter().filter(|(key, _)| !is_managed(key, self));
+        let mut rewritten: Self = others.collect();
+        // A registration resets the health, and a registered instance without health reports is ready.
+        rewritten.set_initial_health(Health::Healthy);
+        rewritten.extend(wanted);
+        rewritten.insert(SCHEMA, attributes::schema_over(self.get(SCHEMA)));
+        rewritten
     }
-}
 
-/// The probable owner of the instance; `None` if the instance is ours.
-pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
-    if owner.owns(attributes) { None } else { Some(likely_owner(id, attributes)) }
-}
-
-/// The probable owner of an instance that is not ours.
-pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
-    let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
-    let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
-    if Flow::of(attributes) == Some(Flow::Exports) {
-        Foreign::Export
-    } else if has_marks(attributes) {
-        Foreign::OtherCluster
-    } else if is_ecs(id, attributes) {
-        Foreign::Ecs
-    } else if mcs {
-        Foreign::McsController
-    } else if has("appmesh.k8s.aws/") {
-        Foreign::AppMesh
-    } else {
-        Foreign::Unknown
+    /// The limit of Cloud Map that they exceed: 30 custom attributes, 5,000 characters in all.
+    pub fn beyond_limits(&self) -> Option<String> {
+        let own = self.keys().filter(|key| !key.starts_with("AWS_")).count();
+        let size: usize = self.iter().map(|(key, value)| key.len() + value.len()).sum();
+        match (own > 30, size > 5000) {
+            (true, _) => Some(format!("{own} attributes, and Cloud Map allows 30")),
+            (_, true) => {
+                Some(format!("{size} characters of attributes, and Cloud Map allows 5,000"))
+            }
+            _ => None,
+        }
     }
-}
 
-/// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the keys of their service. A
-/// UUID is certain only with the place that ECS writes for each task, which instances of ours have, too.
-pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
-    let has = |key: &str| attributes.contains_key(key);
-    attributes.keys().any(|key| key.starts_with("ECS_"))
-        // ECS registers a task under its id: 32 lower-case hexadecimal digits.
-        || is_hexadecimal(id, 32)
-        || has(AVAILABILITY_ZONE) && has(REGION) && may_be_ecs(id, attributes)
-}
+    /// The probable owner of an instance that is not ours.
+    pub fn likely_owner(&self, id: &str) -> Foreign {
+        let has = |prefix: &str| self.keys().any(|key| key.starts_with(prefix));
+        let mcs = self.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
+        if Flow::of(self) == Some(Flow::Exports) {
+            Foreign::Export
+        } else if self.has_marks() {
+            Foreign::OtherCluster
+        } else if self.is_of_ecs(id) {
+            Foreign::Ecs
+        } else if mcs {
+            Foreign::McsController
+        } else if has("appmesh.k8s.aws/") {
+            Foreign::AppMesh
+        } else {
+            Foreign::Unknown
+        }
+    }
 
-/// Whether ECS may have registered the instance: its id is a UUID, as those of tasks were for years, and other tools may
-/// use such ids, too.
-pub fn may_be_ecs(id: &str, attributes: &Attributes) -> bool {
-    is_uuid(id) && !has_marks(attributes)
-}
+    /// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the keys of their service.
+    /// A UUID is certain only with the place that ECS writes for each task, which instances of ours have, too.
+    pub fn is_of_ecs(&self, id: &str) -> bool {
+        let has = |key: &str| self.contains_key(key);
+        self.keys().any(|key| key.starts_with("ECS_"))
+            // ECS registers a task under its id: 32 lower-case hexadecimal digits.
+            || is_hexadecimal(id, 32)
+            || has(AVAILABILITY_ZONE) && has(REGION) && self.may_be_of_ecs(id)
+    }
 
-/// Whether an instance has marks of this function, of any owner.
-pub fn has_marks(attributes: &Attributes) -> bool {
-    attributes.keys().any(|key| key.starts_with(MARK_PREFIX))
+    /// Whether ECS may have registered the instance: its id is a UUID, as those of tasks were for years, and other tools
+    /// may use such ids, too.
+    pub fn may_be_of_ecs(&self, id: &str) -> bool {
+        is_uuid(id) && !self.has_marks()
+    }
+
+    /// Whether an instance has marks of this function, of any owner.
+    pub fn has_marks(&self) -> bool {
+        self.keys().any(|key| key.starts_with(MARK_PREFIX))
+    }
 }
 
 /// The marker that the AWS MCS controller writes into its instances, before its version.
@@ -181,31 +182,35 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
 // A custom health check can only be added when a Cloud Map service is created; in services without one the default
 // applies.
 
-/// The health with which an endpoint is registered; `None` if it is not.
-pub fn health_of(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {
-    match (endpoint.terminating, custom) {
-        (true, _) => (claims.keeps_serving && endpoint.serving).then_some(Health::Healthy),
-        (false, true) => Some(Health::when(endpoint.serving)),
-        (false, false) => endpoint.ready.then_some(Health::Healthy),
+impl Endpoint {
+    /// The health with which an endpoint is registered; `None` if it is not.
+    pub fn health(&self, claims: &Claims, custom: bool) -> Option<Health> {
+        match (self.terminating, custom) {
+            (true, _) => (claims.keeps_serving && self.serving).then_some(Health::Healthy),
+            (false, true) => Some(Health::when(self.serving)),
+            (false, false) => self.ready.then_some(Health::Healthy),
+        }
     }
 }
 
-/// The attributes of an instance with a health that we report.
-pub fn reported_health(health: Health) -> [(&'static str, &'static str); 2] {
-    [(INITIAL_HEALTH, health.as_str()), (HEALTH, "custom")]
-}
-
-/// Sets the health of a registration with these attributes, if they have one.
-pub fn set_initial_health(attributes: &mut Attributes, health: Health) {
-    if attributes.contains_key(INITIAL_HEALTH) {
-        attributes.insert(INITIAL_HEALTH, health.as_str());
+impl Attributes {
+    /// Adds a health that we report.
+    pub fn report_health(&mut self, health: Health) {
+        self.extend([(INITIAL_HEALTH, health.as_str()), (HEALTH, "custom")]);
     }
-}
 
-/// The health right after a registration with these attributes.
-pub fn initial_health(attributes: &Attributes) -> Health {
-    let stated = attributes.get(INITIAL_HEALTH).and_then(Health::parse);
-    stated.unwrap_or(Health::Healthy)
+    /// Sets the health of a registration with these attributes, if they have one.
+    pub fn set_initial_health(&mut self, health: Health) {
+        if self.contains_key(INITIAL_HEALTH) {
+            self.insert(INITIAL_HEALTH, health.as_str());
+        }
+    }
+
+    /// The health right after a registration with these attributes.
+    pub fn initial_health(&self) -> Health {
+        let stated = self.get(INITIAL_HEALTH).and_then(Health::parse);
+        stated.unwrap_or(Health::Healthy)
+    }
 }
 
 impl Observation {
@@ -224,6 +229,17 @@ impl Observation {
         });
         needed.cloned().collect()
     }
+    /// The attributes to register an instance again without a change. A registration resets the health, so the initial
+    /// health is set to the present one.
+    pub fn as_it_is(&self, at: &InstanceKey, present: &Attributes) -> Attributes {
+        let service = self.registry.services.get(&at.service);
+        let mut again = present.clone();
+        if service.is_some_and(|service| service.custom_health) && present.contains_key(HEALTH) {
+            let health = present_health(service, &at.id, present);
+            again.insert(INITIAL_HEALTH, health.as_str());
+        }
+        again
+    }
 }
 
 /// The health of an instance in Cloud Map. Right after a registration Cloud Map may not report it yet; then it is the
@@ -237,22 +253,7 @@ pub fn present_health(
         Some(KnownHealth::Read(known)) => known.get(id).copied(),
         _ => None,
     };
-    known.unwrap_or_else(|| initial_health(attributes))
-}
-
-/// The attributes to register an instance again without a change. A registration resets the health, so the initial
-/// health is set to the present one.
-pub fn as_it_is(
-    service: Option<&CloudMapService>,
-    id: &str,
-    attributes: &Attributes,
-) -> Attributes {
-    let mut again = attributes.clone();
-    if service.is_some_and(|service| service.custom_health) && attributes.contains_key(HEALTH) {
-        let present = present_health(service, id, attributes);
-        again.insert(INITIAL_HEALTH, present.as_str());
-    }
-    again
+    known.unwrap_or_else(|| attributes.initial_health())
 }
 
 #[cfg(test)]
@@ -289,15 +290,15 @@ mod tests {
             (identity(None, Some("fd00::1"), None), "ip-fd00--1-065e1ddfae"),
         ];
         for (identity, expected) in cases {
-            assert_eq!(new_id(&owner("cloud-map-sync"), &web, &identity), expected);
+            assert_eq!(identity.new_id(&owner("cloud-map-sync"), &web), expected);
         }
     }
 
     #[test]
     fn parts_that_run_together_give_different_ids() {
         let identity = identity(Some("10.0.1.5"), None, None);
-        let one = new_id(&owner("a"), &ServiceRef::new("shop", "web"), &identity);
-        let other = new_id(&owner("a"), &ServiceRef::new("shopw", "eb"), &identity);
+        let one = identity.new_id(&owner("a"), &ServiceRef::new("shop", "web"));
+        let other = identity.new_id(&owner("a"), &ServiceRef::new("shopw", "eb"));
         assert_ne!(one, other);
     }
 
@@ -305,14 +306,14 @@ mod tests {
     fn instance_of_an_export_has_an_id_of_its_own_format() {
         let owner = Owner { flow: Flow::Exports, ..owner("cloud-map-sync") };
         let web = ServiceRef::new("shop", "web");
-        let id = new_id(&owner, &web, &identity(Some("10.0.1.5"), None, None));
+        let id = identity(Some("10.0.1.5"), None, None).new_id(&owner, &web);
         assert!(id.starts_with("address-10-0-1-5-"), "{id}");
     }
 
     #[test]
     fn the_longest_id_is_a_dns_label() {
         let longest = identity(None, Some("fd00:1111:2222:3333:4444:5555:6666:7777"), Some(65535));
-        let id = new_id(&owner("cloud-map-sync"), &ServiceRef::new("shop", "web"), &longest);
+        let id = longest.new_id(&owner("cloud-map-sync"), &ServiceRef::new("shop", "web"));
         assert!(id.len() <= 63, "{id} has {}", id.len());
         assert!(id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'-')));
     }
@@ -323,7 +324,7 @@ mod tests {
             keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
         let present = of(&[("a", "1"), ("b", "2"), ("by-hand", "3"), (ANNOTATED, "a,b")]);
-        let again = carry_over(&present, &of(&[("b", "4"), (ANNOTATED, "b")]));
+        let again = present.carry_over(&of(&[("b", "4"), (ANNOTATED, "b")]));
         let found = ["a", "b", "by-hand", ANNOTATED].map(|key| again.get(key));
         assert_eq!(found, [None, Some("4"), Some("3"), Some("b")]);
     }
@@ -335,13 +336,13 @@ mod tests {
             let aws = ("AWS_INSTANCE_IPV4".to_owned(), "10.0.0.1".to_owned());
             (0..count).map(own).chain([aws]).collect::<Attributes>()
         };
-        assert_eq!(beyond_limits(&with_own(30)), None);
+        assert_eq!(with_own(30).beyond_limits(), None);
         let too_many = "31 attributes, and Cloud Map allows 30";
-        assert_eq!(beyond_limits(&with_own(31)).as_deref(), Some(too_many));
+        assert_eq!(with_own(31).beyond_limits().as_deref(), Some(too_many));
         let of_size = |size: usize| Attributes::from([("key".to_owned(), "x".repeat(size - 3))]);
-        assert_eq!(beyond_limits(&of_size(5000)), None);
+        assert_eq!(of_size(5000).beyond_limits(), None);
         let too_long = "5001 characters of attributes, and Cloud Map allows 5,000";
-        assert_eq!(beyond_limits(&of_size(5001)).as_deref(), Some(too_long));
+        assert_eq!(of_size(5001).beyond_limits().as_deref(), Some(too_long));
     }
 
     fn owner_of(cluster: &str) -> Owner {
@@ -382,11 +383,9 @@ mod tests {
             ("a", attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Unknown)),
         ];
         for (id, attributes, expected) in cases {
-            assert_eq!(
-                foreign(id, &attributes, &owner_of("blue")),
-                expected,
-                "{id} {attributes:?}"
-            );
+            let is_ours = owner_of("blue").owns(&attributes);
+            let found = (!is_ours).then(|| attributes.likely_owner(id));
+            assert_eq!(found, expected, "{id} {attributes:?}");
         }
     }
 }

@@ -3,9 +3,7 @@
 //! ours. Instances and services of other owners never get one.
 
 use super::change::{Change, Difference};
-use super::instance::{as_it_is, beyond_limits};
-use super::observation::Observation;
-use super::result::Plan;
+use super::observation::{Observation, Plan};
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Flow, InstanceKey, Owner, Place, ServiceAttributes, ServiceKey};
 
@@ -160,8 +158,7 @@ impl Observation {
             }
             Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
             _ => {
-                let service = self.registry.services.get(&at.service);
-                let mut attributes = as_it_is(service, &at.id, present);
+                let mut attributes = self.as_it_is(at, present);
                 set(&mut attributes, mark, text);
                 let place = Place::of(&at.service, &self.registry);
                 let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);
@@ -198,7 +195,7 @@ impl Observation {
 fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
     let mut attributes = present.clone();
     set(&mut attributes, mark, Some(text));
-    beyond_limits(&attributes).is_none()
+    attributes.beyond_limits().is_none()
 }
 
 /// The attribute of a service for a note about a cluster: several clusters may have instances in the service.

@@ -3,18 +3,19 @@
 //! reconcile is a table of cases here, and applying a plan needs no decision.
 //!
 //! ```text
-//! Desired ──> claims (holders of a name) ──> wanted, present ──> compare ──> removals
-//! Registry ───────────────────────────────────────┘                             │
-//!         Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── rules
+//! Desired ──> claims (holders of a name) ──> wanted ──> compare ──> removals
+//! Registry ─────────────────────────────────────┘                      │
+//! Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── policy
 //! ```
 //!
-//! - Input: `observation` is one read of a cluster and of Cloud Map, with the rules of the installation.
-//! - Names: `claims` with the `namespaces` that they are in and the `rules` that limit them.
-//! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, each `instance` has an identity and a
-//!   health; `present` are ours in Cloud Map; `compare` finds the differences.
-//! - Cloud Map services: `services` creates them and deletes the unused ones, `ttl` updates them.
-//! - Output: a `result` of `change`s and of requests that are held back for a `reason`; `part` has the Services that are
-//!   carried out together, and plans for some of them; `refusals` are changes that are not tried again yet.
+//! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the installation; a
+//!   [`Plan`] has `change`s and requests that are held back for a `reason`.
+//! - Names: `claims` of `names`, which are in a namespace and may be denied. A service that no Service claims is deleted.
+//! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, with ours that are there, each `instance`
+//!   has an identity and a health; `compare` finds the differences.
+//! - Cloud Map services: `services` creates and updates them.
+//! - `part` has the Services that are carried out together, and plans for some of them; `refusals` are changes that are
+//!   not tried again yet.
 //! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
 //! - For people: the `fate` of each endpoint.
 //!
@@ -30,24 +31,21 @@ mod fate;
 mod guard;
 mod instance;
 mod mark;
-mod namespaces;
+mod names;
 mod observation;
 mod orphans;
 mod part;
-mod present;
 mod reason;
 mod records;
 mod refusals;
 mod removals;
-mod result;
-mod rules;
 mod services;
 mod shape;
 #[cfg(test)]
 mod tests;
-mod ttl;
 mod wanted;
 
+use adopt::adopt_former;
 use compare::{Compared, Comparison, compare};
 use removals::removals;
 
@@ -56,25 +54,20 @@ use crate::model::{Owner, Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
-pub use adopt::{
-    Adopted, Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former,
-};
+pub use adopt::{Adopted, Adoption, ExportAdoption, Former, NotAdopted};
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, ChangesByService, Difference, Stage};
-pub use claims::Holders;
-pub use fate::{Found, found};
+pub use claims::{Claimed, DeletionVerdict, Holders, Leaving};
+pub use fate::Found;
 pub use guard::GuardBaseline;
-pub use instance::likely_owner;
-pub use observation::Observation;
-pub use orphans::{OrphanStep, Orphans, marked_owners, not_shown, purge};
-pub use part::{Missing, RereadScope, affected, in_turns};
+pub use names::{Denial, NamePermit, SetBy};
+pub use observation::{Observation, Plan, ServiceNote, Unchanged};
+pub use orphans::{OrphanStep, Orphans, purge};
+pub use part::{Missing, RereadScope, in_turns};
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
-pub use result::{Plan, ServiceNote, Unchanged};
-pub use rules::{Denial, NamePermit, SetBy};
-pub use services::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
 /// Services that share a name with them. Nothing is planned on instances that were read before this run.
@@ -109,7 +102,7 @@ fn unjudged(observation: &Observation) -> Plan {
     plan.update_left(observation);
     removals(observation, &compared, &mut plan);
     plan.note_foreign(observation);
-    observation.rules.policy.restrict(&mut plan);
+    plan.restrict(observation.rules.policy);
     capacity::fit(observation, &compared, &mut plan);
     plan.create_services(observation);
     plan.leave_ttls_to_others(observation);
@@ -194,8 +187,8 @@ impl Task<'_> {
             Self::Sync => plan(observation),
             Self::Additions => plan(observation).additions_alone(),
             Self::SharedTtls => plan(observation).updates_alone(),
-            Self::Adopt(adoption) => adopt(observation, adoption),
-            Self::AdoptExports(adoption) => adopt_exports(observation, adoption),
+            Self::Adopt(adoption) => adoption.plan(observation),
+            Self::AdoptExports(adoption) => adoption.plan(observation),
             Self::AdoptFormer(former) => adopt_former(observation, former),
             Self::Purge(because) => purge(observation, because),
             Self::Orphans(step) => step.plan(observation),

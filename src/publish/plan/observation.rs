@@ -1,20 +1,28 @@
-//! One read of a cluster and of Cloud Map, with the rules of the installation and all else that a plan is made from. Its
-//! methods find our instances by their marks, and keep it up to date with the changes that are made on it.
+//! The input and the output of planning. [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the
+//! installation and all else that a plan is made from. Its methods find our instances by their marks, and keep it up to
+//! date with the changes that are made on it. The holders of names are decided once for an observation; code that changes
+//! an observation decides them again.
 //!
-//! The holders of names are decided once for an observation; code that changes an observation decides them again.
+//! [`Plan`] has the changes, the requests that are held back, and the instances that stay as they are, in each Cloud Map
+//! service that was read, with remarks for the report.
+//!
+//! Cloud Map services with instances that could not be read are never treated as empty: they may contain instances of an
+//! ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service claims
+//! and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::change::{Change, describe};
+use super::change::{Change, ChangesByService};
 use super::claims::Holders;
 use super::guard::GuardBaseline;
-use super::part::{RereadScope, affected};
+use super::part::RereadScope;
+use super::reason::{HeldBack, Reason};
 use super::removals::{DeregisterReason, WaitsFor};
-use crate::guard::Extent;
+use crate::guard::{Extent, GuardStatus};
 use crate::model::{
-    Attributes, Desired, Owner, Place, Registry, Rules, Selection, ServiceKey, ServiceRef,
-    Timestamp,
+    Attributes, CloudMapService, Desired, Foreign, Owner, Place, Policy, Registry, Rules,
+    Selection, ServiceKey, ServiceRef, Timestamp, count_each,
 };
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
@@ -99,7 +107,7 @@ impl Observation {
     pub fn decide(&mut self, selection: &Selection) {
         self.choose_namespaces();
         self.decide_holders();
-        self.affected = affected(self, selection);
+        self.affected = self.affected_by(selection);
     }
 
     pub fn decide_holders(&mut self) {
@@ -155,9 +163,241 @@ impl MarkedInstance<'_> {
             place: place.clone(),
             instance: self.id.clone(),
             marked: self.service.clone(),
-            address: describe(self.attributes),
+            address: self.attributes.describe(),
             because,
             waits_for: waits_for.map(Box::new),
         }
     }
+}
+
+/// The changes to make, and the requests that are held back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The changes of each Kubernetes Service, by Cloud Map service and stage.
+    pub changes: ChangesByService,
+    /// The requests that are not carried out, each with its reason.
+    pub held_back: Vec<HeldBack>,
+    /// The instances that stay as they are, by Cloud Map service.
+    pub unchanged: BTreeMap<Place, Unchanged>,
+    /// The status of the guard, if a loss is past its limits.
+    pub guard: Option<Arc<GuardStatus>>,
+}
+
+impl Plan {
+    /// A plan without changes, with the cause for each Cloud Map service that could not be read.
+    pub(super) fn with_unreadable(observation: &Observation) -> Self {
+        let mut plan = Self::default();
+        for (key, _, problem) in observation.unread() {
+            let place = Place::of(key, &observation.registry);
+            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
+        }
+        plan
+    }
+
+    /// Adds the reasons that were found while the plan was carried out. A name may have passed on to a Service that it was
+    /// held back from.
+    pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
+        self.held_back.retain(|line| !held_back.iter().any(|later| has_passed(line, later)));
+        self.held_back.extend(held_back);
+        self.held_back.sort();
+        self.held_back.dedup();
+    }
+
+    pub(super) fn hold_back(&mut self, service: &ServiceRef, place: &Place, reason: Reason) {
+        let place = Some(place.clone());
+        self.held_back.push(HeldBack { service: service.clone(), place, reason });
+    }
+
+    pub(super) fn add(&mut self, turn: ServiceRef, change: Change) {
+        self.changes.entry(turn).or_default().push(change);
+    }
+
+    /// Takes the changes out of the plan for which `goes` is true, each with the Service of its turn.
+    pub(super) fn take(&mut self, goes: impl Fn(&Change) -> bool) -> Vec<(ServiceRef, Change)> {
+        let of_turn = |(turn, changes): (&ServiceRef, &mut Vec<Change>)| {
+            let taken = changes.extract_if(.., |change| goes(change));
+            taken.map(|change| (turn.clone(), change)).collect::<Vec<_>>()
+        };
+        self.changes.iter_mut().flat_map(of_turn).collect()
+    }
+
+    /// Holds back the changes that the policy does not allow.
+    pub(super) fn restrict(&mut self, policy: Policy) {
+        for (service, change) in self.take(|change| !policy.allows(change)) {
+            let reason = Reason::Policy { policy, action: change.to_string() };
+            self.hold_back(&service, change.place(), reason);
+        }
+    }
+
+    /// Some of the changes, without all else.
+    pub(super) fn only(mut self, stays: impl Fn(&Change) -> bool) -> Self {
+        self.take(|change| !stays(change));
+        self.changes.retain(|_, changes| !changes.is_empty());
+        Self { changes: self.changes, ..Self::default() }
+    }
+
+    /// The plan with its changes and lines in their order.
+    pub(super) fn in_order(mut self) -> Self {
+        for changes in self.changes.values_mut() {
+            changes.sort_by(|a, b| a.order().cmp(&b.order()));
+        }
+        self.changes.retain(|_, changes| !changes.is_empty());
+        self.add_held_back(Vec::new());
+        self
+    }
+
+    /// Counts the instances of other owners in every Cloud Map service that this plan read.
+    pub(super) fn note_foreign(&mut self, observation: &Observation) {
+        let Observation { holders, affected, .. } = observation;
+        let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let changed = self.changes.values().flatten().map(|change| &change.place().key);
+        let keys = claimed.map(|(key, _)| key).chain(changed);
+        let keys: BTreeSet<ServiceKey> = keys.cloned().collect();
+        for key in keys {
+            let place = Place::of(&key, &observation.registry);
+            let unchanged = self.unchanged.entry(place).or_default();
+            let instances = observation.registry.instances(&key);
+            let foreign = instances.filter(|(_, it)| !observation.owner.owns(it));
+            unchanged.foreign = count_each(foreign.map(|(id, it)| it.likely_owner(id)));
+        }
+    }
+
+    /// Counts the registered instances in each service with changed or unchanged instances.
+    pub(super) fn note_present(&mut self, registry: &Registry) {
+        for change in self.changes.values().flatten() {
+            self.unchanged.entry(change.place().clone()).or_default();
+        }
+        for (place, unchanged) in &mut self.unchanged {
+            unchanged.present = registry.instances(&place.key).count();
+        }
+    }
+
+    /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
+    pub(super) fn note_unread(&mut self, observation: &Observation) {
+        let unreadable =
+            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
+        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
+        for (key, service, problem) in observation.unread() {
+            let place = Place::of(key, &observation.registry);
+            if reported.contains(&place) {
+                continue;
+            }
+            let unchanged = self.unchanged.entry(place).or_default();
+            if observation.is_of_others(key, service) {
+                let tags_problem = service.tags.problem().cloned();
+                let note = ServiceNote::Unread { problem: problem.clone(), tags_problem };
+                unchanged.notes.push(note);
+            } else {
+                unchanged.unreadable = Some(problem.clone());
+            }
+        }
+    }
+}
+
+/// The unchanged instances of one Cloud Map service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unchanged {
+    /// Instances of ours that are as they should be.
+    pub ours: usize,
+    /// Instances of other owners, by kind of owner.
+    pub foreign: BTreeMap<Foreign, usize>,
+    /// All instances before the plan.
+    pub present: usize,
+    /// The cause if the service could not be read, for services that are read without a claim.
+    pub unreadable: Option<String>,
+    /// Further notes on the service.
+    pub notes: Vec<ServiceNote>,
+}
+
+/// A remark on a Cloud Map service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceNote {
+    /// The function has no right to read it.
+    #[error(
+        "{problem}; no Service claims it, and {}",
+        match tags_problem {
+            None => "it does not carry our tag".to_owned(),
+            Some(problem) => format!(
+                "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
+            ),
+        }
+    )]
+    Unread {
+        problem: String,
+        /// The error if its tags could not be read either.
+        tags_problem: Option<String>,
+    },
+    /// Other clusters also decide the TTL.
+    #[error(
+        "ttl {wanted} is requested, and the records have {present}: other clusters also have instances under this name ({}); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it", others.join(", ")
+    )]
+    TtlWaits {
+        /// The TTL that this cluster requests.
+        wanted: u32,
+        /// The TTL of the records after this run.
+        present: String,
+        /// The names of the other clusters.
+        others: Vec<String>,
+    },
+}
+
+impl Observation {
+    /// The services that could not be read, each with the cause.
+    fn unread(&self) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
+        let services = self.registry.services.iter();
+        services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
+    }
+
+    /// Whether the function may not read a service that no Service claims and that was never seen to be ours.
+    fn is_of_others(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
+        let is_claimed = self.holders.claimants(key).next().is_some();
+        let is_ours = service.was_ours || service.is_tagged(&self.owner.id);
+        service.is_denied && !is_claimed && !is_ours
+    }
+
+    /// The services of which only the tags can show whether they are ours.
+    pub fn tags_of_unread(&self) -> BTreeSet<ServiceKey> {
+        let seem = self.unread().filter(|(key, service, _)| self.is_of_others(key, service));
+        seem.map(|(key, ..)| key.clone()).collect()
+    }
+
+    pub fn unread_keys(&self) -> BTreeSet<ServiceKey> {
+        self.unread().map(|(key, ..)| key.clone()).collect()
+    }
+
+    /// The services that have our tag, or instances with marks of this installation and flow for any cluster.
+    pub fn seen_as_ours(&self) -> impl Iterator<Item = &CloudMapService> {
+        let owner = &self.owner;
+        self.registry.services.values().filter(move |service| {
+            let mut instances = service.instances.iter().flat_map(|all| all.values());
+            let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
+            service.is_tagged(&owner.id) || instances.any(is_marked)
+        })
+    }
+
+    /// The number of instances that may be ours and are not known, as the list of services reports it: those in
+    /// services that could not be read, or never were, those that came since a read of an earlier run, and the most
+    /// that services may have which no list has shown yet.
+    pub fn instances_unread(&self) -> usize {
+        let unlisted: usize = self.registry.unlisted.values().sum();
+        let unread = self.unread();
+        let ours = unread.filter(|(key, it, _)| !self.is_of_others(key, it));
+        let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
+        let others = self.registry.services.values().filter(|it| it.unreadable.is_none());
+        let new = others.filter(|it| !it.is_current()).map(|service| {
+            let known = service.instances.as_ref().map_or(0, |it| it.len());
+            usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
+        });
+        unread.saturating_add(new.sum()).saturating_add(unlisted.saturating_mul(MOST_INSTANCES))
+    }
+}
+
+/// The most instances that a service may have.
+const MOST_INSTANCES: usize = 1000;
+
+/// Whether the Service that kept another one out of a name is kept out by that one now.
+fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {
+    let Reason::DomainConflict { holder, .. } = &later.reason else { return false };
+    let is_conflict = matches!(line.reason, Reason::DomainConflict { .. });
+    is_conflict && *holder == line.service && later.place == line.place
 }

@@ -10,9 +10,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::mark::NotePlace;
-use super::observation::Observation;
+use super::observation::{Observation, Plan};
 use super::removals::DeregisterReason;
-use super::result::Plan;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{
     ClusterArn, Existence, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,
@@ -21,22 +20,24 @@ use crate::model::{
 /// The number of names of Cloud Map services that a sentence lists.
 const NAMED: usize = 3;
 
-/// Every owner in the marks of instances of this installation: a cluster with one of the flows.
-pub fn marked_owners(registry: &Registry, owner_id: &str) -> BTreeSet<Owner> {
-    let all = registry.services.keys().flat_map(|key| registry.instances(key));
-    let owners = all.filter_map(|(_, attributes)| Owner::of(attributes));
-    owners.filter(|owner| owner.id == owner_id).collect()
-}
+impl Registry {
+    /// Every owner in the marks of instances of this installation: a cluster with one of the flows.
+    pub fn marked_owners(&self, owner_id: &str) -> BTreeSet<Owner> {
+        let all = self.services.keys().flat_map(|key| self.instances(key));
+        let owners = all.filter_map(|(_, attributes)| Owner::of(attributes));
+        owners.filter(|owner| owner.id == owner_id).collect()
+    }
 
-/// The services of a Cloud Map in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.
-pub fn not_shown(registry: &Registry, shown: &BTreeSet<String>) -> Registry {
-    let is_shown = |id: &String| {
-        let arn = registry.namespaces.get(id).and_then(|namespace| namespace.arn.as_ref());
-        arn.is_some_and(|arn| shown.contains(arn))
-    };
-    let mut left = registry.clone();
-    left.services.retain(|key, _| !is_shown(&key.namespace));
-    left
+    /// Its services in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.
+    pub fn not_shown(&self, shown: &BTreeSet<String>) -> Self {
+        let is_shown = |id: &String| {
+            let arn = self.namespaces.get(id).and_then(|namespace| namespace.arn.as_ref());
+            arn.is_some_and(|arn| shown.contains(arn))
+        };
+        let mut left = self.clone();
+        left.services.retain(|key, _| !is_shown(&key.namespace));
+        left
+    }
 }
 
 /// The orphans of one cluster in one Cloud Map, and the step taken for them.

@@ -1,6 +1,6 @@
-//! Plans for a part of a cluster: the Services that a run covers ([`affected`]), the data that such a plan depends on
-//! ([`Observation::holds_names_exclusively`]), the registrations that a full sync makes first ([`Missing`]), and the
-//! data to read again before the changes of one turn are decided ([`RereadScope`]).
+//! Plans for a part of a cluster: the Services that a run covers ([`Observation::affected_by`]), the data that such a
+//! plan depends on ([`Observation::holds_names_exclusively`]), the registrations that a full sync makes first
+//! ([`Missing`]), and the data to read again before the changes of one turn are decided ([`RereadScope`]).
 //!
 //! A run that cannot read all of Cloud Map in its time compares the cluster with older reads, too: these may show that
 //! nothing is to be done, and count for the guard, which may only hold more by them. Each change rests on reads of this
@@ -12,37 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Task;
 use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
-use super::observation::Observation;
+use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;
-use super::result::Plan;
 use crate::guard::Extent;
 use crate::model::{Claim, Desired, Place, Registry, Selection, ServiceKey, ServiceRef};
-
-/// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
-/// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
-/// holding it.
-pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
-    let holders = &observation.holders;
-    let existing = observation.desired.services.keys().cloned();
-    let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
-    let claimed = selected.iter().flat_map(|service| {
-        let claims = holders.claims(service).into_iter().flatten();
-        claims.map(move |key| (key, service.clone()))
-    });
-    let marked = observation.all_marked_services();
-    let marked = marked.filter(|(_, service)| selection.contains(service));
-    let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
-    let mut held_by_others = BTreeSet::new();
-    for (key, service) in claimed.chain(marked) {
-        if !holders.holds(key, &service) {
-            held_by_others.insert(key);
-        }
-        affected.insert(service);
-    }
-    affected.extend(held_by_others.into_iter().flat_map(|key| holders.holders(key)).cloned());
-    affected
-}
 
 /// The additions that seem to be missing, by Service.
 #[derive(Debug)]
@@ -186,6 +160,31 @@ impl RereadScope {
 }
 
 impl Observation {
+    /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
+    /// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
+    /// holding it.
+    pub fn affected_by(&self, selection: &Selection) -> BTreeSet<ServiceRef> {
+        let holders = &self.holders;
+        let existing = self.desired.services.keys().cloned();
+        let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
+        let claimed = selected.iter().flat_map(|service| {
+            let claims = holders.claims(service).into_iter().flatten();
+            claims.map(move |key| (key, service.clone()))
+        });
+        let marked = self.all_marked_services();
+        let marked = marked.filter(|(_, service)| selection.contains(service));
+        let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
+        let mut held_by_others = BTreeSet::new();
+        for (key, service) in claimed.chain(marked) {
+            if !holders.holds(key, &service) {
+                held_by_others.insert(key);
+            }
+            affected.insert(service);
+        }
+        affected.extend(held_by_others.into_iter().flat_map(|key| holders.holders(key)).cloned());
+        affected
+    }
+
     /// These Services alone.
     pub fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
         let read = &self.desired.services;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::adopt::NotAdopted;
-use super::rules::{Denial, SetBy};
+use super::names::{Denial, SetBy};
 use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};

@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
-use super::instance::carry_over;
-use super::observation::Observation;
+use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::result::Plan;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::model::{
     Attributes, NewService, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,
@@ -49,7 +47,7 @@ impl WantedRecords {
                 plan.add(instance.service, change);
             }
         }
-        observation.rules.policy.restrict(&mut plan);
+        plan.restrict(observation.rules.policy);
         // Under every policy: a member without a heartbeat is stale, and the guard remembers by it.
         self.add(observation, CLUSTER_RECORD, &mut plan);
         plan.add_namespaces();
@@ -68,7 +66,7 @@ impl WantedRecords {
         if !observation.owner.owns(present) {
             return plan.hold_back(service, &place, Reason::IdTaken(instance));
         }
-        let mut attributes = carry_over(present, wanted);
+        let mut attributes = present.carry_over(wanted);
         attributes.retain(|key, _| !self.taken_off.contains(&key));
         let differences = Difference::between(present, &attributes);
         if !differences.is_empty() {

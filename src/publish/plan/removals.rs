@@ -3,10 +3,9 @@
 //! ready endpoints exist for it.
 
 use super::compare::Compared;
-use super::instance::{Identity, health_of};
-use super::observation::{MarkedInstance, Observation};
-use super::result::Plan;
-use super::rules::SetBy;
+use super::instance::Identity;
+use super::names::SetBy;
+use super::observation::{MarkedInstance, Observation, Plan};
 use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef, Timestamp};
 
 /// The reason why an instance of ours is deregistered.
@@ -323,7 +322,7 @@ impl<'a> Removals<'a> {
         });
         let identity = Identity::of(candidate.attributes, false);
         let stays = |endpoint: &Endpoint| {
-            health_of(endpoint, claims, false).is_some()
+            endpoint.health(claims, false).is_some()
                 && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
         };
         let stays = || published.endpoints.iter().flatten().any(stays);

@@ -2,18 +2,23 @@
 //! no records; in a DNS namespace its Service's ports and address families decide their types. One of ours that was created
 //! with records that fit no endpoint is created anew. Under a shared name the oldest Service decides the settings that
 //! exist only once. Tags are read only for the services that [`Observation::tags_needed`] returns.
+//!
+//! Of an existing service the TTL of the records is repaired if it has our tag, and reported otherwise. All other settings
+//! are fixed when a service is created, and are only reported. If other clusters of this installation have instances under
+//! the name, the TTL is the smallest that any of them requests. A run that has not read all of those clusters only lowers
+//! it: otherwise each cluster would set its own TTL in turn, forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
 
 use super::change::{Change, Stage};
-use super::observation::Observation;
+use super::compare::Comparison;
+use super::observation::{Observation, Plan, ServiceNote};
 use super::reason::Reason;
-use super::result::Plan;
-use super::ttl::depends_on_tags;
 use crate::model::{
-    Claims, CloudMapService, HealthSource, InstanceKey, NamespaceKind, NewService, Place,
-    PublishedService, Records, Registry, ServiceKey, ServiceKind, ServiceName, ServiceRef, Tags,
+    Attributes, Claims, CloudMapService, ClusterArn, HealthSource, NamespaceKind, NewService,
+    Owner, Place, PublishedService, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
+    ServiceUpdate, Tags, seconds,
 };
 
 impl Observation {
@@ -32,13 +37,13 @@ impl Observation {
             let first = service.kind == ServiceKind::Http && !self.has_ours(key);
             let decides = holders.holder(key) == Some(*holder);
             let owner = &self.owner;
-            let differs = |claims: &Claims| depends_on_tags(service, claims.ttl, owner);
+            let differs = |claims: &Claims| Ttl::of(service, claims.ttl, owner).is_some();
             let misfits = || service.held() == 0 && self.may_misfit(service, holder);
             first || decides && claims.is_some_and(differs) || misfits()
         });
         let left = self
             .left_by_claims()
-            .filter(|(_, service, _)| depends_on_tags(service, None, &self.owner));
+            .filter(|(_, service, _)| Ttl::of(service, None, &self.owner).is_some());
         needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
     }
 
@@ -200,114 +205,219 @@ impl Plan {
             }
         }
     }
-}
 
-// A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances; with a single
-// claim, if it is a [`misfit`](Observation::misfit). The claims of all clusters are joined in [`Claimed`]; if anything is
-// uncertain, the service stays.
-
-/// The claims of clusters to Cloud Map services, and the instances that a plan removes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claimed {
-    keys: BTreeSet<ServiceKey>,
-    /// Those of one claimant each, which the service does not fit.
-    misfits: BTreeSet<ServiceKey>,
-    /// Names, in lower case, that are claimed in a namespace that was not found.
-    names: BTreeSet<String>,
-    /// The Services with invalid annotations, which may claim any name. While there is one, no service is deleted.
-    pub unclear: BTreeSet<String>,
-    leaving: Leaving,
-}
-
-/// Instances that a plan removes, or that were removed.
-pub type Leaving = BTreeSet<InstanceKey>;
-
-impl Claimed {
-    /// The claims of one cluster, and the instances that a sync of all of it has removed, or a plan would remove.
-    pub fn of(observation: &Observation, leaving: Leaving) -> Self {
-        let mut claimed = Self { leaving, ..Self::default() };
-        let mut claimants: BTreeMap<ServiceKey, Vec<&ServiceRef>> = BTreeMap::new();
-        for (service, annotated) in &observation.desired.services {
-            let Ok(claims) = &annotated.claims else {
-                let cluster = observation.owner.cluster.name();
-                claimed.unclear.insert(format!("{service} of cluster {cluster}"));
-                continue;
-            };
-            for name in &claims.names {
-                match observation.key(service, &claims.namespace, name) {
-                    Ok(key) => claimants.entry(key).or_default().push(service),
-                    Err(_) => _ = claimed.names.insert(name.as_str().to_ascii_lowercase()),
-                }
+    /// Adds the creation of every missing namespace to the changes of the first Service that needs it.
+    pub(super) fn add_namespaces(&mut self) {
+        let mut added = BTreeMap::new();
+        for (service, changes) in &self.changes {
+            for change in changes {
+                let Some(name) = change.missing_namespace() else { continue };
+                added.entry(name.to_owned()).or_insert((service.clone(), change.place().clone()));
             }
         }
-        for (key, all) in claimants {
-            let misfit = matches!(all[..], [only] if observation.misfit(&key, only).is_some());
-            let keys = if misfit { &mut claimed.misfits } else { &mut claimed.keys };
-            keys.insert(key);
+        for (name, (service, place)) in added {
+            self.add(service, Change::CreateNamespace { place, name });
         }
-        claimed
+    }
+}
+
+// The settings of an existing service, compared with the annotations of its holders.
+
+/// The update that a service needs by the TTL that the cluster itself requests, and remarks on it.
+///
+/// # Errors
+/// Returns the reason if the service must stay as it is.
+fn update(
+    service: &CloudMapService,
+    own: Option<u32>,
+    owner: &Owner,
+) -> Result<(Option<ServiceUpdate>, Option<ServiceNote>), Reason> {
+    let ttl = Ttl::of(service, own, owner);
+    let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
+        return Ok((None, None));
+    };
+    let present = service.ttls.clone();
+    match (&service.tags, own) {
+        (Tags::Unreadable(problem), _) => return Err(Reason::TagsUnreadable(problem.clone())),
+        (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
+            return Err(Reason::TtlNotOurs { present: seconds(&present), wanted });
+        }
+        _ if !service.is_tagged(&owner.id) => return Ok((None, None)),
+        _ => {}
+    }
+    let change = ttl.change();
+    if change.is_some() && service.holds_instances_of_other_accounts() {
+        let holds = "it holds instances that other accounts registered";
+        return Err(Reason::UpdateRefused(holds.to_owned()));
+    }
+    let note = ttl.note(change);
+    let update = change.map(|ttl| ServiceUpdate {
+        description: service.description.clone(),
+        records,
+        ttl,
+        health_check: service.health_check.clone(),
+        present,
+    });
+    Ok((update, note))
+}
+
+/// The settings of a service that are fixed and differ from the annotations of its holder.
+fn remarks(
+    service: &CloudMapService,
+    namespace: NamespaceKind,
+    claims: &Claims,
+) -> impl Iterator<Item = Reason> + use<> {
+    let is_not_in_dns = (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http);
+    let policies = service.routing_policy.zip(claims.routing_policy);
+    let differing = policies.filter(|(present, wanted)| present != wanted);
+    let fixed = differing.map(|(present, wanted)| Reason::RoutingPolicyFixed { present, wanted });
+    is_not_in_dns.then_some(Reason::NotInDns).into_iter().chain(fixed)
+}
+
+/// The requests for the TTL of an existing service.
+struct Ttl<'a> {
+    service: &'a CloudMapService,
+    own: Option<u32>,
+    /// The other clusters of this installation with instances under the name.
+    others: BTreeSet<ClusterArn>,
+}
+
+impl<'a> Ttl<'a> {
+    /// The TTL that the holder of a name requests, and the other clusters that share it; `None` if the service has no
+    /// records, or if these have the TTL that they should have. Otherwise the tags decide whether it is updated.
+    fn of(service: &'a CloudMapService, own: Option<u32>, owner: &Owner) -> Option<Self> {
+        if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
+            return None;
+        }
+        let ttl = Self { service, own, others: other_clusters(service, owner) };
+        let differs_from_own = own.is_some_and(|own| service.ttls != BTreeSet::from([own]));
+        (differs_from_own || ttl.change().is_some()).then_some(ttl)
     }
 
-    /// The claims of this cluster and of others.
-    #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
-        self.keys.extend(self.misfits.intersection(&other.misfits).cloned());
-        self.keys.extend(other.keys);
-        self.misfits.extend(other.misfits);
-        self.names.extend(other.names);
-        self.unclear.extend(other.unclear);
-        self.leaving.extend(other.leaving);
-        self
+    /// The TTL to set; `None` if it stays.
+    fn change(&self) -> Option<u32> {
+        let asked = &self.service.ttls_asked;
+        let others = self.others.iter().filter_map(|other| *asked.get(other)?);
+        let smallest = self.own.into_iter().chain(others).min()?;
+        let (lowest, highest) = (*self.service.ttls.first()?, *self.service.ttls.last()?);
+        let knows_all = self.others.iter().all(|other| asked.contains_key(other));
+        let wanted = if knows_all { smallest } else { smallest.min(lowest) };
+        // The cluster that requests less lowers it itself, in any order of reading; the last one read raises it.
+        let is_ours = self.own == Some(smallest) || wanted > highest;
+        (is_ours && self.service.ttls != BTreeSet::from([wanted])).then_some(wanted)
     }
 
-    /// Whether none of the instances that were read in a service stays.
-    fn leaves(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
-        let mut instances = service.instances.iter().flatten();
-        instances.all(|(id, _)| self.leaving.contains(&InstanceKey::new(key, id)))
+    /// The note if this cluster does not get the TTL that it requests, since other clusters share the service.
+    fn note(&self, change: Option<u32>) -> Option<ServiceNote> {
+        let (wanted, ttls) = (self.own?, &self.service.ttls);
+        let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
+        let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
+        waits.then(|| ServiceNote::TtlWaits {
+            wanted,
+            present: seconds(&result),
+            others: self.others.iter().map(|other| other.name().to_owned()).collect(),
+        })
+    }
+}
+
+/// The other clusters of this installation with instances in a service.
+fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterArn> {
+    let instances = service.instances.iter().flat_map(|instances| instances.values());
+    let marked =
+        instances.filter_map(|attributes| Owner::marked(&owner.id, owner.flow, attributes));
+    marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
+}
+
+impl Observation {
+    /// The services in which the cluster has instances and claims nothing any more, each with the Service of one of
+    /// these. If it is the last cluster of a run to be read, it alone knows what all clusters ask for there.
+    pub fn left_by_claims(
+        &self,
+    ) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, ServiceRef)> {
+        let Observation { holders, affected, registry, .. } = self;
+        let left = registry.services.iter().filter(|(key, service)| {
+            !service.ttls_asked.is_empty()
+                && holders.holder(key).is_none()
+                && !self.marked_services(key).any(|it| holders.is_unclear(&it))
+        });
+        left.filter_map(|(key, service)| {
+            let marked = self.marked_services(key).find(|it| affected.contains(it))?;
+            Some((key, service, marked))
+        })
     }
 }
 
 impl Plan {
-    /// The instances that the plan removes, including those that have to wait.
-    pub fn leaving(&self) -> Leaving {
-        let removals = self.changes.values().flatten().filter(|it| it.marked().is_some());
-        removals.filter_map(Change::instance_key).collect()
+    /// Compares an existing service with the annotations of a holder of its name: the oldest one decides.
+    pub fn add_settings(
+        &mut self,
+        observation: &Observation,
+        place: &Place,
+        holder: &ServiceRef,
+        comparison: &mut Comparison,
+    ) {
+        let Observation { registry, desired, holders, owner, rules, .. } = observation;
+        let (key, held_back) = (&place.key, &mut comparison.held_back);
+        let other = holders.holder(key).filter(|oldest| *oldest != holder);
+        let service = registry.services.get(key).zip(desired.claims(holder));
+        if let Some((service, claims)) = service {
+            let namespace = registry.namespaces.get(&key.namespace).into_iter();
+            held_back.extend(namespace.flat_map(|it| remarks(service, it.kind, claims)));
+            let (update, note) = update(service, claims.ttl, owner).unwrap_or_else(|reason| {
+                held_back.push(reason);
+                (None, None)
+            });
+            match update {
+                Some(_) if rules.lacks_dns_rights => held_back.push(Reason::DnsNotAllowed),
+                Some(update) if other.is_none() => {
+                    let place = place.clone();
+                    self.add(holder.clone(), Change::UpdateService { place, update });
+                }
+                _ => {}
+            }
+            let note = note.filter(|_| other.is_none());
+            self.unchanged.entry(place.clone()).or_default().notes.extend(note);
+        }
+        held_back.extend(other.and_then(|it| observation.overridden_settings(key, holder, it)));
     }
-}
 
-/// The services that may be deleted, judged by the data already read: no Service claims them, and no instance is known
-/// to stay in them.
-pub fn deletable(registry: &Registry, claimed: &Claimed) -> BTreeSet<ServiceKey> {
-    let services = registry.services.iter().filter(|(key, service)| {
-        let in_lower_case = key.name.to_ascii_lowercase();
-        let may_be_claimed = claimed.keys.contains(key) || claimed.names.contains(&in_lower_case);
-        service.unreadable.is_none() && !may_be_claimed && claimed.leaves(key, service)
-    });
-    services.map(|(key, _)| key.clone()).collect()
-}
+    /// Updates the services that the cluster's claims have left to what the other clusters ask for.
+    pub fn update_left(&mut self, observation: &Observation) {
+        for (key, service, marked) in observation.left_by_claims() {
+            if let Ok((Some(update), _)) = update(service, None, &observation.owner) {
+                let place = Place::of(key, &observation.registry);
+                self.add(marked, Change::UpdateService { place, update });
+            }
+        }
+    }
 
-/// The decision on a service that may be deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeletionVerdict {
-    Delete,
-    /// It stays: it is not ours, or has instances.
-    Keep,
-    /// Its tags or instances could not be read.
-    Unreadable(String),
-}
+    /// The updates of services, without all else. A TTL that several clusters share is raised only by a run that knows
+    /// what each of them asks for.
+    #[must_use]
+    pub fn updates_alone(self) -> Self {
+        self.only(|change| change.stage() == Stage::Update)
+    }
 
-/// Decides on a deletable service. Its tags were read just now; so were its instances, if it is ours.
-pub fn verdict(
-    key: &ServiceKey,
-    service: &CloudMapService,
-    claimed: &Claimed,
-    owner: &str,
-) -> DeletionVerdict {
-    match (&service.tags, &service.unreadable) {
-        (Tags::Unreadable(problem), _) => DeletionVerdict::Unreadable(problem.clone()),
-        _ if !service.is_tagged(owner) => DeletionVerdict::Keep,
-        (_, Some(problem)) => DeletionVerdict::Unreadable(problem.clone()),
-        _ if service.instances.is_some() && claimed.leaves(key, service) => DeletionVerdict::Delete,
-        _ => DeletionVerdict::Keep,
+    /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
+    /// clusters do not know of it, and would set theirs again at every run.
+    pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
+        let is_accepted = |place: &Place, attributes: &Attributes| {
+            let kind = observation.registry.services.get(&place.key).map(|it| it.kind);
+            kind.is_none_or(|it| Reason::of_one_family(it, attributes).is_none())
+        };
+        let registers = self.changes.values().flatten().filter_map(|change| match change {
+            Change::Register { place, attributes, .. } => {
+                Some(place).filter(|it| is_accepted(it, attributes))
+            }
+            _ => None,
+        });
+        let registers: BTreeSet<Place> = registers.cloned().collect();
+        let has_say = |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
+        self.take(|it| it.stage() == Stage::Update && !has_say(it.place()));
+        for (place, unchanged) in &mut self.unchanged {
+            let stays =
+                |it: &ServiceNote| !matches!(it, ServiceNote::TtlWaits { .. }) || has_say(place);
+            unchanged.notes.retain(stays);
+        }
     }
 }

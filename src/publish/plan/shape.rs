@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 
 use super::instance::Identity;
+use super::names::NamePermit;
 use super::reason::Reason;
-use super::rules::NamePermit;
 use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};

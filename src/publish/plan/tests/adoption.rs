@@ -10,7 +10,7 @@ use crate::model::attributes::{
     AVAILABILITY_ZONE, EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING,
 };
 use crate::model::{Attributes, Marks, Owner, Selection};
-use crate::publish::plan::{Adoption, Plan, Policy, Rules, adopt};
+use crate::publish::plan::{Adoption, Plan, Policy, Rules};
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 const OF_2019: &str = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
@@ -25,7 +25,7 @@ impl World {
 
     fn adoption_from(&self, owner: Option<&str>) -> Plan {
         let adoption = Adoption { owner: owner.map(str::to_owned), exports: false };
-        adopt(&self.observed(&Selection::Everything), &adoption)
+        adoption.plan(&self.observed(&Selection::Everything))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::model::{
     Attributes, CloudMapService, Endpoint, Family, Health, KnownHealth, NamespaceKind, ServiceKind,
     SignedDuration, Tags,
 };
-use crate::publish::plan::instance::{Identity, new_id};
+use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{Guard, NamePolicy, Policy, Rules, ServiceLimit};
 
 /// A guard that holds nothing.
@@ -237,7 +237,7 @@ impl Id {
     fn of(&self, attributes: &Attributes, tells_ports_apart: bool) -> String {
         let id = |service, attributes: &Attributes| {
             let identity = Identity::of(attributes, tells_ports_apart);
-            new_id(&world::owner_of("blue"), &named(service), &identity)
+            identity.new_id(&world::owner_of("blue"), &named(service))
         };
         match self {
             Self::Ours(service) => id(service, attributes),

@@ -10,7 +10,6 @@ use crate::model::{
     ServiceKind, ServiceUpdate,
 };
 use crate::publish::passes::Effect;
-use crate::publish::plan::instance::initial_health;
 use crate::publish::plan::{Change, Stage};
 
 /// The error text of Cloud Map if a namespace is full.
@@ -62,7 +61,7 @@ impl Simulation {
                 let present = self.instance(&key, instance);
                 assert_eq!(present, None, "{change}: somebody has that id");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
-                self.set_health(&key, instance, Some(initial_health(attributes)));
+                self.set_health(&key, instance, Some(attributes.initial_health()));
                 self.fresh.insert(InstanceKey::new(&key, instance));
                 self.assert_within_limits(change);
             }
@@ -80,7 +79,7 @@ impl Simulation {
                 self.assert_allowed(change, attributes);
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 if self.course.resets {
-                    self.set_health(&key, instance, Some(initial_health(attributes)));
+                    self.set_health(&key, instance, Some(attributes.initial_health()));
                 }
             }
             Change::Health { instance, wanted, .. } => {

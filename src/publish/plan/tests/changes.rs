@@ -8,7 +8,6 @@ use crate::model::{
     Attributes, Flow, Foreign, Health, Marks, Namespace, NewService, Owner, Place, RoutingPolicy,
     ServiceName,
 };
-use crate::publish::plan::change::describe;
 use crate::publish::plan::{Adopted, Change, DeregisterReason, Exchange, Former};
 
 fn place() -> Place {
@@ -128,6 +127,6 @@ fn instance_is_described_by_its_addresses_or_by_its_record() {
         (with(record(Flow::Exports, HEARTBEAT), "AWS_INSTANCE_IPV4", "10.0.0.1"), "10.0.0.1"),
     ];
     for (attributes, expected) in cases {
-        assert_eq!(describe(&attributes), expected, "{attributes:?}");
+        assert_eq!(attributes.describe(), expected, "{attributes:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::world::{BOTH, World, foreign, key, own, pod, service, tagged};
 use crate::model::{Attributes, ServiceTags, Tags};
-use crate::publish::plan::{Claimed, DeletionVerdict, Leaving, deletable, verdict};
+use crate::publish::plan::{Claimed, DeletionVerdict, Leaving};
 
 /// The verdict of a full sync of one cluster on `http/web`.
 fn web(world: &World, others: &Claimed) -> Option<DeletionVerdict> {
@@ -11,9 +11,9 @@ fn web(world: &World, others: &Claimed) -> Option<DeletionVerdict> {
     observation.expect_namespaces();
     let claimed = Claimed::of(&observation, plan.leaving()).and(others.clone());
     let registry = &world.0.registry;
-    let may = deletable(registry, &claimed).contains(&key("http/web"));
+    let may = claimed.deletable(registry).contains(&key("http/web"));
     let service = &registry.services[&key("http/web")];
-    may.then(|| verdict(&key("http/web"), service, &claimed, "cloud-map-sync"))
+    may.then(|| claimed.verdict(&key("http/web"), service, "cloud-map-sync"))
 }
 
 /// `http/web` with our tag and these instances.
@@ -55,7 +55,7 @@ fn what_is_registered_keeps_a_service_unless_all_of_it_goes() {
     // The run did not deregister the instance, for example since a call failed.
     let world = world([gone()]);
     let claimed = Claimed::of(&world.0, Leaving::new());
-    assert!(deletable(&world.0.registry, &claimed).is_empty());
+    assert!(claimed.deletable(&world.0.registry).is_empty());
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
     };
     let claimed = |world: &World| Claimed::of(&world.0, world.plan().leaving());
     let may_go =
-        |claimed: &Claimed| deletable(&misfit().0.registry, claimed).contains(&key("dns/web"));
+        |claimed: &Claimed| claimed.deletable(&misfit().0.registry).contains(&key("dns/web"));
     assert!(may_go(&claimed(&misfit())));
     let young = service("shop/young", "dns/web").created(200);
     assert!(!may_go(&claimed(&misfit().service(young))), "another Service of the cluster");
@@ -124,7 +124,7 @@ fn a_service_that_could_not_be_read_stays() {
     assert_eq!(alone(&unreadable), None);
     let dns = World::new().dns("web", []);
     let claimed = Claimed::of(&dns.0, dns.plan().leaving());
-    assert!(deletable(&dns.0.registry, &claimed).contains(&key("dns/web")), "of any kind");
+    assert!(claimed.deletable(&dns.0.registry).contains(&key("dns/web")), "of any kind");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn verdict_on_a_service_of_ours_that_cannot_be_read_now_has_the_cause() {
     });
     let of = |world: &World| {
         let service = &world.0.registry.services[&key("http/web")];
-        verdict(&key("http/web"), service, &Claimed::default(), "cloud-map-sync")
+        Claimed::default().verdict(&key("http/web"), service, "cloud-map-sync")
     };
     assert_eq!(of(&world), DeletionVerdict::Unreadable("throttled".into()));
     let others = world.with("http/web", |service| service.tags = tagged("team-a"));

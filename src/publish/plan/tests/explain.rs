@@ -5,14 +5,14 @@ use insta::assert_snapshot;
 use super::world::{A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, service, with};
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
-use crate::publish::plan::{Found, found, plan};
+use crate::publish::plan::{Found, plan};
 
 /// The description of one Service under each of its names.
 fn described(world: &World, of: &str) -> Vec<Found> {
     let mut world = world.clone();
     world.0.expect_namespaces();
     let observed = world.observed(&Selection::Everything);
-    found(&observed, &plan(&observed), &named(of))
+    observed.found(&plan(&observed), &named(of))
 }
 
 /// The state of each endpoint under each name, in a line each.

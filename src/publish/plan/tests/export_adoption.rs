@@ -10,7 +10,7 @@ use crate::model::{
     Attributes, ClusterId, ClustersetId, Export, ExportedPort, ExportedService, Flow, ImportType,
     Member, Properties, Protocol, Selection, Timestamp,
 };
-use crate::publish::plan::{Adoption, ExportAdoption, Plan, Policy, Rules, adopt, adopt_exports};
+use crate::publish::plan::{Adoption, ExportAdoption, Plan, Policy, Rules};
 
 const CREATED: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
@@ -75,7 +75,7 @@ fn of_aws(address: &str) -> Attributes {
 fn adoption(world: &World) -> Plan {
     let observed = world.observed(&Selection::Everything);
     let recorded = observed.to_adopt(&member());
-    adopt_exports(&observed, &ExportAdoption { member: member(), recorded })
+    ExportAdoption { member: member(), recorded }.plan(&observed)
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn instances_of_an_export_without_a_record_stay() {
     let observed = world.observed(&Selection::Everything);
     assert_eq!(observed.to_adopt(&member()), [named("http/web")].into());
     let none = ExportAdoption { member: member(), recorded: [].into() };
-    assert_eq!(tell(&adopt_exports(&observed, &none)), "");
+    assert_eq!(tell(&none.plan(&observed)), "");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
     let world = world.http("web", [("a", of_aws)]);
     let adopted = |exports| {
         let observed = world.observed(&Selection::Everything);
-        tell(&adopt(&observed, &Adoption { owner: None, exports }))
+        tell(&Adoption { owner: None, exports }.plan(&observed))
     };
     assert!(adopted(false).starts_with("shop/web: adopt http/web a"), "{}", adopted(false));
     assert_snapshot!(adopted(true), @"! shop/web http/web: instance a is not adopted: it belongs to a ServiceExport (NotAdopted)");

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::world::{World, foreign, named, own, owner_of, pod, service, tell};
 use crate::model::{Attributes, Flow, Foreign, Marks, Owner, Selection};
-use crate::publish::plan::{Adoption, DeregisterReason, adopt, marked_owners, purge};
+use crate::publish::plan::{Adoption, DeregisterReason, purge};
 use crate::publish::report;
 
 fn exported(cluster: &str, address: &str) -> Attributes {
@@ -48,7 +48,7 @@ fn a_purge_takes_none_of_them() {
 fn an_adoption_takes_none_of_them() {
     for owner in [None, Some("cloud-map-sync".to_owned())] {
         let observed = shared().observed(&Selection::Everything);
-        let told = tell(&adopt(&observed, &Adoption { owner, exports: false }));
+        let told = tell(&Adoption { owner, exports: false }.plan(&observed));
         assert_eq!(told.matches("(NotAdopted)").count(), 3, "{told}");
         assert!(!told.contains(": adopt "), "{told}");
     }
@@ -57,7 +57,7 @@ fn an_adoption_takes_none_of_them() {
 #[test]
 fn they_belong_to_an_owner_of_their_own_and_make_no_service_ours() {
     let world = World::new().http("web", [("d", exported("green", "10.0.0.7"))]);
-    let owners = marked_owners(&world.0.registry, "cloud-map-sync");
+    let owners = world.0.registry.marked_owners("cloud-map-sync");
     assert_eq!(owners.iter().map(|it| it.flow).collect::<Vec<_>>(), [Flow::Exports]);
     assert_eq!(world.0.seen_as_ours().count(), 0);
 }

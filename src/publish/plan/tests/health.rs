@@ -9,8 +9,7 @@ use super::world::{
     written,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
-use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
-use crate::publish::plan::instance::as_it_is;
+use crate::model::{Attributes, Endpoint, Health, InstanceKey, KnownHealth, Selection};
 use crate::publish::plan::{Policy, Rules};
 
 /// A pod with these conditions.
@@ -206,13 +205,10 @@ fn an_adopted_instance_is_as_healthy_as_its_pod() {
 
 #[test]
 fn only_an_instance_whose_health_is_reported_keeps_it_at_a_registration() {
-    let known = |custom| {
+    let initial = |custom, attributes: &Attributes| {
         let world = checked(World::new(), [], &[("a", Health::Unhealthy)]);
         let world = world.with("http/web", |it| it.custom_health = custom);
-        world.0.registry.services[&key("http/web")].clone()
-    };
-    let initial = |custom, attributes: &Attributes| {
-        let again = as_it_is(Some(&known(custom)), "a", attributes);
+        let again = world.0.as_it_is(&InstanceKey::new(&key("http/web"), "a"), attributes);
         again.get(INITIAL_HEALTH).map(str::to_owned)
     };
     let reported = registered("one", "10.0.0.1", "HEALTHY");

@@ -12,8 +12,7 @@ use super::world::{
 use crate::model::attributes::ORPHANED;
 use crate::model::{Existence, Foreign, SignedDuration, Timestamp};
 use crate::publish::plan::{
-    Change, DeregisterReason, Extent, OrphanStep, Orphans, Policy, Rules, marked_owners, not_shown,
-    purge,
+    Change, DeregisterReason, Extent, OrphanStep, Orphans, Policy, Rules, purge,
 };
 use crate::publish::report;
 
@@ -67,7 +66,7 @@ fn every_cluster_that_the_installation_marked_is_found_and_none_of_another() {
     let theirs = with(ours("shop/web", "10.0.0.9"), "cloud-map-sync/owner", "team-a");
     let broken = with(ours("shop/web", "10.0.0.8"), "cloud-map-sync/cluster", "blue");
     let world = left_behind().http("x", [("x", theirs), ("y", broken)]);
-    let found = marked_owners(&world.0.registry, "cloud-map-sync");
+    let found = world.0.registry.marked_owners("cloud-map-sync");
     let found: Vec<&str> = found.iter().map(|owner| owner.cluster.name()).collect();
     assert_eq!(found, ["blue", "green"]);
 }
@@ -211,7 +210,7 @@ fn what_another_cloud_map_shows_too_is_left_out_by_the_arn_of_its_namespace() {
     let registry = left_behind().0.registry;
     let arn = |id: &str| registry.namespaces[id].arn.clone().expect("an ARN");
     let left = |shown: &[String]| {
-        let left = not_shown(&registry, &shown.iter().cloned().collect());
+        let left = registry.not_shown(&shown.iter().cloned().collect());
         left.services.keys().map(|key| key.namespace.clone()).collect::<Vec<_>>()
     };
     assert_eq!(left(&[]), ["ns-dns", "ns-http"]);

@@ -9,7 +9,7 @@ use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     Endpoint, Health, HealthSource, InstanceKey, PublishedService, ServiceKey, ServiceRef,
 };
-use crate::publish::plan::instance::{Identity, initial_health};
+use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{Change, Holders, Observation, Plan, plan};
 
 impl Simulation {
@@ -102,7 +102,7 @@ impl Simulation {
         let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_last);
         let serving = service.endpoints.iter().flatten().any(|endpoint| endpoint.serving);
         let present = self.instance(key, change.instance().expect("an instance"));
-        let is_stated = present.is_some_and(|it| initial_health(it) == wanted);
+        let is_stated = present.is_some_and(|it| it.initial_health() == wanted);
         assert!(
             !keeps || serving || is_stated || wanted == Health::Healthy,
             "{change}: none is ready"

@@ -9,8 +9,7 @@ use super::world::World;
 use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
 use crate::publish::plan::{
-    Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, adopt,
-    plan,
+    Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, plan,
 };
 
 /// The course of a sync.
@@ -106,7 +105,7 @@ impl Simulation {
 
     /// Adopts instances of others, and returns the changes.
     pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
-        let plan = adopt(&self.observe(&Selection::Everything), adoption);
+        let plan = adoption.plan(&self.observe(&Selection::Everything));
         let changes = plan.changes.into_values().flatten();
         let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
         for change in &changes {
