@@ -19,10 +19,21 @@ const LIMITED: &[(&str, &[&str])] = &[
     ("settings", &["error", "model", "cloud_map", "report"]),
     ("publish/plan", &["error", "model", "clusterset", "guard"]),
     ("import/plan", &["error", "model", "clusterset", "guard"]),
-    ("import/guard", &["model", "guard", "import/plan"]),
     ("import/sources", &["error", "model", "clusterset", "guard", "import/plan"]),
     ("import/observe", &["error", "model", "clusterset", "kubernetes", "import/plan"]),
-    ("import/apply", &["error", "model", "kubernetes", "time", "import/plan"]),
+    (
+        "import/apply",
+        &[
+            "error",
+            "model",
+            "clusterset",
+            "guard",
+            "kubernetes",
+            "time",
+            "import/observe",
+            "import/plan",
+        ],
+    ),
     ("publish/passes", &["error", "model", "publish/plan"]),
     (
         "publish/observe",

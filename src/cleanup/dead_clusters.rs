@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Existence, Owner, Registry, ServiceKey, SignedDuration, Timestamp};
-use crate::publish::observe::{self, SharedRegistry};
+use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Extent, Observation, OrphanStep, Orphans, Policy};
 use crate::publish::{Execution, Task, shuffle};
 use crate::reconcile::{Error, Invocation};
@@ -158,7 +158,7 @@ impl Invocation<'_> {
         mut observed: Observation,
         registry: &SharedRegistry,
     ) -> Result<Observation, Error> {
-        let read = observe::read_notes(&registry.cloud_map, &mut observed);
+        let read = registry.read_notes(&mut observed);
         self.deadline.until_stop(read).await?;
         Ok(observed)
     }

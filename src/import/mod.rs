@@ -6,13 +6,11 @@
 //! objects of the cluster (observe) ─────────────┘
 //! ```
 //!
-//! [`plan`] decides for one importing cluster and one name, and [`guard`] for all names together. They are pure, like
+//! [`plan`] decides for one importing cluster and one name, and its guard for all names together. It is pure, like
 //! [`sources`]. The objects of the cluster are read before the exports: nothing leaves an import by a read that is
 //! older than the import, and a change of an object that has changed since is refused.
 
 pub mod apply;
-pub mod guard;
-mod imported;
 pub mod observe;
 pub mod plan;
 pub mod sources;
@@ -31,15 +29,14 @@ use crate::model::{
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
-use guard::GuardedRun;
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, FailedWrite, Metadata, NamespaceState, OwnerLabel, Plan, Present, Read,
-    Reason, Tally, Unexpected, Write,
+    Basis, EXCLUDED, FailedWrite, GuardedRun, Metadata, NamespaceState, OwnerLabel, Plan, Present,
+    Read, Reason, Tally, Unexpected, Write,
 };
 use sources::{Allows, Members};
 
-pub use imported::{EachImport, ImportOutcome, Imported};
+pub use apply::{EachImport, ImportOutcome, Imported};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;

@@ -11,11 +11,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::plan::{Absent, Exported, ImportedEndpoint, PortKey, Read, Reason, Sources};
-use crate::clusterset::attributes;
-use crate::clusterset::id;
 use crate::clusterset::members::{self, MemberRecords};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
+use crate::clusterset::{attributes, id};
 use crate::guard::Sighting;
 use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Family, Overlay, Owner, Registry, ServiceKey, ServiceRef,

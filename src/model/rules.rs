@@ -93,7 +93,30 @@ impl Guard {
     pub(crate) fn is_passed_by(self, lost: usize, instances: usize) -> bool {
         lost > self.minimum && lost * 100 > usize::from(self.share) * instances
     }
+
+    /// The age up to which a loss is let pass if it is seen again.
+    pub(crate) fn forgotten_after(self) -> SignedDuration {
+        (self.wait * FORGOTTEN_AFTER).max(self.period * FORGOTTEN_AFTER_PERIODS)
+    }
+
+    /// The warning for a `GUARD_WAIT` that is too short for the schedule: no full sync comes within six waits.
+    pub fn mismatch(self) -> Option<String> {
+        let (wait, period, after) = (self.wait, self.period, self.forgotten_after());
+        let is_off = self.share >= 100;
+        (!is_off && period > wait * FORGOTTEN_AFTER).then(|| {
+            format!(
+                "GUARD_WAIT ({wait:#}) and SCHEDULE_MINUTES ({}) do not go together: no full sync comes between one and \
+                 six times GUARD_WAIT, so the next full sync lets the held loss pass, if it comes within {after:#}",
+                period.as_mins()
+            )
+        })
+    }
 }
+
+/// The age at which a sighting expires, in waits or in periods of the schedule: the longer of the two. With waits alone
+/// no full sync of a slow schedule would come in time, and each would hold the loss anew.
+const FORGOTTEN_AFTER: i32 = 6;
+const FORGOTTEN_AFTER_PERIODS: i32 = 3;
 
 /// The rules in their order, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]

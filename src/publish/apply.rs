@@ -2,8 +2,6 @@
 //! becomes the effect on the change, and if a change could be wrong, the rule against it belongs in the plan. A service is
 //! created with the namespace that it needs, by calls of their own.
 
-use std::cell::Cell;
-
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
@@ -91,7 +89,7 @@ impl TurnCalls<'_> {
         let Some(arn) = namespace.arn.clone().or_else(created) else {
             return Effect::Is(Outcome::undone("its Cloud Map namespace does not exist"));
         };
-        let is_own = Cell::new(false);
+        let is_own = std::cell::Cell::new(false);
         let creation = results.services.creation(&arn, name, owner, self.observed);
         let created = creation.get_or_try_init(|| async {
             is_own.set(true);

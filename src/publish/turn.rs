@@ -15,12 +15,11 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, SetOnce};
 use tokio::time::Instant;
 
-use super::{Execution, Options};
+use super::{Execution, Options, observe};
 use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
 use crate::model::{InstanceKey, Outcome, ServiceRef, Timestamp, fingerprint};
 use crate::publish::apply::{Permitted, TurnCalls, call_of};
-use crate::publish::observe;
 use crate::publish::passes::{Effect, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use super::{Invocation, Joined, member, unread};
 use crate::guard::Extent;
-use crate::import::{Imported, Importing, OwnRecord, guard, plan, sources};
+use crate::import::{Imported, Importing, OwnRecord, plan, sources};
 use crate::model::{ServiceRef, join_first};
 use crate::publish::{exports, observe};
 use crate::report::{
@@ -35,7 +35,7 @@ impl Joined<'_> {
     ) -> Option<Imported> {
         let Self { invocation, selection, connection, member, owner, .. } = self;
         let rules = &invocation.settings.rules;
-        let guard = guard::GuardedRun {
+        let guard = plan::GuardedRun {
             cluster: self.arn(),
             guard: rules.guard,
             extent: Extent::of(selection, invocation.confirmed && is_selected),
@@ -83,8 +83,8 @@ impl Joined<'_> {
     ) -> Result<Option<ClusterReport>, Obstacle> {
         let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
         let text = match note {
-            guard::Note::Write(sighting) => Some(sighting.to_string()),
-            guard::Note::Remove => None,
+            plan::Note::Write(sighting) => Some(sighting.to_string()),
+            plan::Note::Remove => None,
         };
         let (world, options) = (self.exporting(registry), self.invocation.options());
         let noted = exports::note(&world, &self.member, text, options).await;

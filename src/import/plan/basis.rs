@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
-use super::present::{Metadata, Present, ServiceImport, Slice};
-use super::{OwnerLabel, holders};
+use super::ownership::OwnerLabel;
+use super::present::{Metadata, Present, ServiceImport, Slice, holders_of};
 use crate::model::{
     ClusterId, ClustersetService, Family, Policy, Protocol, RefusedField, ServiceRef, Timestamp,
 };
@@ -253,22 +253,14 @@ impl<'a> Basis<'a> {
         }
     }
 
+    /// The clusters with a part in the import: those in its status, and those with slices.
+    pub(super) fn holders(&self) -> BTreeSet<ClusterId> {
+        holders_of(self.import(), self.slices())
+    }
+
     /// The slices that are ours.
     pub(super) fn slices(&self) -> impl Iterator<Item = &'a Slice> {
         let slices = self.present.slices.iter().map(Arc::as_ref);
         slices.filter(|slice| self.owner.owns(&slice.metadata))
     }
-}
-
-/// The sources of an import that the guard holds: nothing of another cluster leaves it. If no cluster exports the
-/// name, the part of this one stays, too.
-pub fn hold(basis: &Basis<'_>) -> Sources {
-    let mut sources = basis.sources.clone();
-    let leaves = |cluster: &ClusterId| basis.merged.is_some() && cluster == basis.importer;
-    let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
-    for cluster in holders(basis).into_iter().filter(stay) {
-        let exported = sources.exported(&cluster);
-        sources.by_cluster.insert(cluster, Read::Held(exported));
-    }
-    sources
 }

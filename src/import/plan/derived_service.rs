@@ -65,7 +65,7 @@ impl Derived {
             return are_all.then(|| self.kept_ips.clone());
         };
         let is_assigned = |family: &Family| present.spec.families.contains(family);
-        let ips = || ips_of(&present.cluster_ips, &self.families);
+        let ips = || present.ips_of(&self.families);
         self.families.iter().all(is_assigned).then(ips)
     }
 
@@ -120,12 +120,6 @@ pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
     let is_removable = basis.owner.owns(&present.metadata) && !present.metadata.is_terminating;
     let object = basis.object(Kind::Service, &present.metadata.name);
     is_removable.then(|| Change::deletion(object, "no import uses it"))
-}
-
-/// The addresses of these families, in the families' order.
-pub(super) fn ips_of(addresses: &[IpAddr], families: &[Family]) -> Vec<IpAddr> {
-    let of_family = |family: &Family| addresses.iter().find(|it| Family::of(**it) == *family);
-    families.iter().filter_map(of_family).copied().collect()
 }
 
 // The spec of a derived Service: in the end, and in the transition to it. The API server refuses a port's name or number

@@ -1,6 +1,5 @@
 //! Imports that are held back, each with one sentence that names the cause and, if there is one, the solution.
 
-use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -144,7 +143,7 @@ fn count(count: usize, noun: &str, plural: &str) -> String {
     if count == 1 { format!("1 {noun} is") } else { format!("{count} {noun}{plural} are") }
 }
 
-fn some(items: &[impl Display]) -> String {
+fn some(items: &[impl std::fmt::Display]) -> String {
     join_first(items, NAMED)
 }
 

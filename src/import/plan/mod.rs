@@ -12,20 +12,21 @@
 //! changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`Intent`), and everything is added before anything is
-//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). The guard against mass
-//! deletion counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes nothing of
-//! another cluster.
+//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). `limits` is what the policy
+//! keeps, and the guard against mass deletion: it counts what would leave all imports of the cluster ([`Tally`]), and a
+//! plan on [`hold`] removes nothing of another cluster.
 
 mod basis;
 mod change;
 mod derived_service;
 mod endpoint_slices;
 mod held_back;
+mod limits;
 mod ownership;
-mod policy;
 mod present;
 mod refused;
 mod service_import;
+mod slice;
 #[cfg(test)]
 mod tests;
 
@@ -33,21 +34,20 @@ use std::collections::BTreeSet;
 
 use crate::model::{ClusterId, ClustersetService, ExportedPort, ImportType, Properties};
 use derived_service::Derived;
-use present::holders_of;
 
 pub use basis::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, PortKey, Read, Sources, hold,
+    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, PortKey, Read, Sources,
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
-pub use endpoint_slices::ahead;
 pub use held_back::{Absent, EXCLUDED, Reason};
+pub use limits::{GuardedRun, Judgement, Note, Tally, hold};
 pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
-pub use policy::Tally;
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
     SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{missing_fields, refused_fields};
+pub use slice::ahead;
 
 /// The changes of one import in the order in which they are made, and what is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
 /// The plan without all values that are refused. In an excluded namespace one that only deletes is carried out, and any
 /// other one held back.
 fn plan_without(basis: &Basis<'_>) -> Plan {
-    let mut plan = policy::plan(basis, decide);
+    let mut plan = limits::plan(basis, decide);
     // A change that failed is not planned again, so that every run ends.
     plan.changes.retain(|change| basis.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
@@ -180,7 +180,7 @@ impl Intent {
     /// those of blue: the import would lose the ports of green, and with them its endpoints. If the export of blue ends
     /// in that run, nothing would be left, and the import would be deleted with the IP that clients of green use.
     fn of_exports(basis: &Basis<'_>) -> Self {
-        let holders = holders(basis);
+        let holders = basis.holders();
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
         let has_unknown_part = has_unknown_part(basis);
@@ -222,11 +222,6 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
         Some(owner) => Reason::OtherOwner { object, owner: owner.clone() },
         None => Reason::ForeignObject { object, manager: metadata.manager.clone() },
     })
-}
-
-/// The clusters with a part in the import: those in its status, and those with slices.
-pub(super) fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
-    holders_of(basis.import(), basis.slices())
 }
 
 /// Whether a slice may have the endpoints of a cluster that is not known: it has lost its label.

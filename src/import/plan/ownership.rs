@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Plan;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
-use super::endpoint_slices::{MANAGED_BY, MANAGER};
 use super::held_back::Reason;
 use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
-use super::refused;
 use super::service_import::OWN_ANNOTATIONS;
+use super::slice::{MANAGED_BY, MANAGER};
+use super::{Plan, refused};
 use crate::model::{RefusedField, ServiceRef, is_label_word};
 
 /// The label that every object of ours has.

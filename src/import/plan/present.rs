@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{Change, Content, Kind, ObjectRef, Write};
-use super::derived_service::ips_of;
 use super::ownership::OWNER_LABEL;
 use crate::model::{
     ClusterId, ClustersetService, Condition, ExportedPort, Family, Properties, ServiceRef,
@@ -205,7 +204,7 @@ impl Present {
             body["metadata"]["ownerReferences"] = json!(owners);
         }
         if let Some(families) = ips {
-            let ips = ips_of(&self.derived.as_ref()?.cluster_ips, &families);
+            let ips = self.derived.as_ref()?.ips_of(&families);
             body["spec"]["ips"] = json!(Some(ips).filter(|ips| !ips.is_empty())?);
         }
         if change.write != Write::Create {
@@ -361,6 +360,13 @@ impl DerivedService {
             },
             cluster_ips: if has_ip { optional(object, "spec.clusterIPs")? } else { Vec::new() },
         })
+    }
+
+    /// Its addresses of these families, in the families' order.
+    pub(super) fn ips_of(&self, families: &[Family]) -> Vec<IpAddr> {
+        let addresses = &self.cluster_ips;
+        let of_family = |family: &Family| addresses.iter().find(|it| Family::of(**it) == *family);
+        families.iter().filter_map(of_family).copied().collect()
     }
 }
 

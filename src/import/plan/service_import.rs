@@ -1,7 +1,6 @@
 //! The ServiceImport: its metadata, spec and status.
 
 use std::collections::BTreeSet;
-use std::iter::once;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, Write,
 use super::derived_service::Derived;
 use super::held_back::Reason;
 use super::present::{ImportStatus, Metadata, Texts};
-use super::{holders, refused};
+use super::refused;
 use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{
     ClusterId, ClustersetService, Condition, FALSE, ImportType, InternalTrafficPolicy, Policy,
@@ -56,7 +55,7 @@ pub(super) fn changes(
         let body = json_of(&metadata, &spec, &[]);
         let create = change::creation(Stage::CreateImport, object(basis), body, detail);
         let ips = Content { ips: families_to_write(&[]), ..Content::default() };
-        return once(create).chain(update(ips)).collect();
+        return std::iter::once(create).chain(update(ips)).collect();
     };
     let taken_over = taken_over(basis);
     let mut present = present_metadata(&import.metadata, &metadata);
@@ -126,7 +125,7 @@ fn ahead(basis: &Basis<'_>, service: &ClustersetService) -> Option<String> {
     let import = basis.import()?;
     let mut read = BTreeSet::new();
     if import.spec.kind != service.kind {
-        read.extend(holders(basis).into_iter().chain(service.clusters.iter().cloned()));
+        read.extend(basis.holders().into_iter().chain(service.clusters.iter().cloned()));
         read.retain(|cluster| basis.sources.is_read_there(cluster));
     }
     let changed = (!read.is_empty()).then(|| ahead_of(read, basis.now));

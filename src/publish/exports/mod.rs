@@ -18,7 +18,6 @@
 //! signs of that controller. `records` are those of a member.
 
 mod outcome;
-mod own;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +39,7 @@ use crate::time::Deadline;
 use outcome::Finalized;
 use records::{Kept, Written};
 
-pub use outcome::{INSTALL, Refused, is_of_aws};
-pub use records::MAXIMUM;
+pub use outcome::{INSTALL, MAXIMUM, Refused, is_of_aws};
 
 /// A run over the exports of a member. A member that has imports, and no record here, is refused unless a person confirms
 /// it: this may not be its Cloud Map.

@@ -1,5 +1,5 @@
 //! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if
-//! it is not or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the signs of AWS's
+//! it is not, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the signs of AWS's
 //! controller on them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,14 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::observe;
+use super::records::Kept;
 use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::members::NoMember;
+use crate::clusterset::{id, members, record};
 use crate::error::chain;
-use crate::kubernetes;
 use crate::model::{
-    ClusterId, Desired, Outcome, Owner, Selection, ServiceExport, ServiceRef, Verb, count_each,
-    join,
+    Attributes, ClusterId, Desired, Export, Outcome, Owner, Selection, ServiceExport, ServiceRef,
+    Verb, count_each, join,
 };
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
@@ -133,7 +132,7 @@ fn failure(line: &ChangeLine) -> Option<ExportOutcome> {
 /// The outcomes of the records that were not written, by the id of the record. If their service was not created, that of
 /// the cluster stands for all.
 pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
-    let of_cluster = || CLUSTER_RECORD.to_owned();
+    let of_cluster = || id::CLUSTER_RECORD.to_owned();
     let failed = changes(&published.report).filter_map(|line| {
         Some((line.instance.clone().unwrap_or_else(of_cluster), failure(line)?))
     });
@@ -145,11 +144,60 @@ pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome>
     held_back.chain(failed).collect()
 }
 
+/// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
+pub const MAXIMUM: usize = 999;
+
+impl Kept<'_> {
+    /// The exports without a record that get none, since there is no room or they do not fit: they count for no member.
+    pub(super) fn refused(&self, desired: &Desired) -> BTreeSet<ServiceRef> {
+        let exports = desired.services.iter();
+        let exports = exports.filter_map(|(name, it)| Some((name, &it.export.as_ref()?.export)));
+        let none = BTreeSet::new();
+        let refused = self.fit(exports, &none).filter(|(_, record)| record.is_err());
+        let refused = refused.map(|(service, _)| service.clone());
+        refused.filter(|service| !self.has_record(&id::export_record(service))).collect()
+    }
+
+    /// The record of each of these exports with a remark about it, or the reason why it gets none.
+    pub(super) fn fit<'e>(
+        &self,
+        exports: impl Iterator<Item = (&'e ServiceRef, &'e Export)>,
+        empty: &BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = (&'e ServiceRef, Result<(Attributes, Option<String>), String>)> {
+        let mut count = self.exports().count();
+        exports.map(move |(service, export)| {
+            let is_new = !self.has_record(&id::export_record(service));
+            if is_new && count >= MAXIMUM {
+                let why = format!("TooManyExports: a cluster can have {MAXIMUM} exports");
+                return (service, Err(why));
+            }
+            let record = record::ExportRecord {
+                owner: self.world.owner.clone(),
+                service: service.clone(),
+                export: export.clone(),
+                is_empty: empty.contains(service),
+            };
+            let written = record.write().map_err(|error| format!("ExportTooLarge: {error}"));
+            count += usize::from(is_new && written.is_ok());
+            let written = written.map(|attributes| (attributes, left_out(export)));
+            (service, written)
+        })
+    }
+}
+
+/// A sentence about the labels and annotations of an export that its imports lack.
+fn left_out(export: &Export) -> Option<String> {
+    if record::as_recorded(export) != *export {
+        return Some("labels and annotations are left out, since they do not fit".to_owned());
+    }
+    export.properties.as_ref().and_then(record::left_out_metadata)
+}
+
 /// The reason why a cluster takes no part in its clusterset, or nothing of it is published.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error(transparent)]
-    NoMember(#[from] NoMember),
+    NoMember(#[from] members::NoMember),
     #[error(
         "the cluster does not serve multicluster.x-k8s.io/v1beta1: install mcs-api v0.5.0 or newer: {INSTALL}"
     )]
@@ -198,7 +246,7 @@ pub enum Refused {
     #[error(transparent)]
     Unread(#[from] observe::Error),
     #[error(transparent)]
-    Cluster(#[from] kubernetes::Error),
+    Cluster(#[from] crate::kubernetes::Error),
 }
 
 /// Installs the definitions of the API.

@@ -1,7 +1,7 @@
 //! The budget of a run that cannot read all of Cloud Map in its time: as many pages of the list of services as that allows,
 //! from the one at which the last run stopped, and as many reads of instances, of those services that were never read, of
 //! those that seem to have changed, and of those that were read longest ago. Changes rest on none of the others
-//! (`plan::rests`). A run leaves none out if it has the time, or is to read everything.
+//! (`plan::part`). A run leaves none out if it has the time, or is to read everything.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -70,9 +70,11 @@ impl ReadLimit {
     }
 }
 
-/// The calls that read the instances of a service.
-pub(super) fn pages(service: &CloudMapService) -> usize {
-    service.held().div_ceil(PAGE).max(1)
+impl CloudMapService {
+    /// The calls that read its instances.
+    pub(super) fn pages(&self) -> usize {
+        self.held().div_ceil(PAGE).max(1)
+    }
 }
 
 /// The budget of one run.
@@ -115,7 +117,7 @@ impl Budget {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let is_read = is_due && spent.calls < limit.instances.first;
         if is_read {
-            spent.calls += pages(service);
+            spent.calls += service.pages();
         } else {
             spent.has_left = true;
         }

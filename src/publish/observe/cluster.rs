@@ -15,12 +15,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::registry::missing;
-use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
-use crate::cloud_map::CloudMap;
+use super::{Error, SERVICES_SIDE_BY_SIDE, SharedRegistry, World, take_endpoints};
 use crate::clusterset::record;
 use crate::model::attributes::SIGHTING;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef, Tags};
@@ -182,10 +179,10 @@ impl World<'_> {
         // An unready pod is registered only in a service that is seen to have the check: it may have been made again.
         observation.registry.services.retain(|_, service| !service.custom_health);
         let (registry, began) = (&mut observation.registry, self.registry.began);
-        let unknown = missing(registry, &scope.keys);
+        let unknown = registry.missing(&scope.keys);
         if !unknown.is_empty() {
             // The read of all begins the list that both share.
-            yield_now().await;
+            tokio::task::yield_now().await;
             self.registry.look_up(registry, &unknown, began).await?;
             self.registry.at_least(registry, &unknown, began).await;
         }
@@ -373,20 +370,22 @@ impl World<'_> {
     }
 }
 
-/// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
-/// there. While the verdict lacks a note, those of the next ones, too: a service that was created since may come before
-/// the one that has the note.
-pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
-    let (keys, lacks_note) = observation.services_for_notes();
-    for key in keys.into_iter().take(MOST_ASKED) {
-        let registry = &mut observation.registry;
-        if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read(_))) {
-            cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
-        }
-        if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
-            cloud_map.read_service_attributes(registry, &key).await;
-            if !lacks_note || observation.notes(SIGHTING).next().is_some() {
-                return;
+impl SharedRegistry {
+    /// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
+    /// there. While the verdict lacks a note, those of the next ones, too: a service that was created since may come
+    /// before the one that has the note.
+    pub async fn read_notes(&self, observation: &mut Observation) {
+        let (keys, lacks_note) = observation.services_for_notes();
+        for key in keys.into_iter().take(MOST_ASKED) {
+            let registry = &mut observation.registry;
+            if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read(_))) {
+                self.cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
+            }
+            if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
+                self.cloud_map.read_service_attributes(registry, &key).await;
+                if !lacks_note || observation.notes(SIGHTING).next().is_some() {
+                    return;
+                }
             }
         }
     }

@@ -1,20 +1,16 @@
 //! Reads the part of Cloud Map that an import rests on: the records of all members of a clusterset, and the services of
-//! the imported names. A sync of a few Services reads single `records`; the list of members is remembered for a short
+//! the imported names. A sync of a few Services reads single records; the list of members is remembered for a short
 //! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 
-use super::SharedRegistry;
 use super::mirror::{Namespaces, Services};
-use super::records::FEW;
-use super::registry::Failure;
+use super::{FEW, Failure, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::attributes::is_exported_to;
-use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::members;
-use crate::clusterset::record::{self, ClusterRecord};
+use crate::clusterset::{id, members, record};
 use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Namespace, Overlay, Owner, Registry, ServiceKey,
     ServiceRef,
@@ -240,7 +236,7 @@ impl SharedRegistry {
     ) {
         let Some(service) = registry.services.get_mut(key) else { return };
         let mut known = service.instances.iter().flat_map(|it| it.keys());
-        if known.all(|id| id == CLUSTER_RECORD) {
+        if known.all(|it| it == id::CLUSTER_RECORD) {
             self.forget_cluster_record(key);
             self.read_these(key, service, exports).await;
         }
@@ -281,7 +277,7 @@ impl SharedRegistry {
         registry.services.retain(|key, service| {
             let record = self.memory.cluster_record(key, self.began.at);
             served.has(&service.name)
-                || !record.is_some_and(|it| ClusterRecord::says_only_imports(&it))
+                || !record.is_some_and(|it| record::ClusterRecord::says_only_imports(&it))
         });
         registry.services.len() == all
     }
@@ -319,5 +315,5 @@ impl SharedRegistry {
 /// Whether a record of an export was read.
 fn has_exports(records: &Registry) -> bool {
     let mut ids = records.services.keys().flat_map(|key| records.instances(key));
-    ids.any(|(id, _)| id != CLUSTER_RECORD)
+    ids.any(|(it, _)| it != id::CLUSTER_RECORD)
 }

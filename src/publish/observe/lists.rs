@@ -13,16 +13,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
-use futures_util::stream::{self, poll_fn};
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use tokio::sync::mpsc;
-use tokio::try_join;
+use futures_util::{FutureExt, StreamExt, TryStreamExt, future, stream};
 
-use super::SharedRegistry;
 use super::budget::PAGE;
 use super::mirror::{LeftList, Moment, Services};
-use super::registry::Failure;
+use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread, Urgency};
 use crate::clusterset::record;
 use crate::error::chain;
@@ -47,7 +42,7 @@ impl SharedRegistry {
         let namespaces: Vec<&Namespace> = namespaces.collect();
         let of_records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
         let of_records: BTreeSet<&str> = of_records.map(|it| it.id.as_str()).collect();
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         let listed = namespaces.iter().copied();
         let lists = async move {
             // A namespace that is listed a second time shows its services again.
@@ -70,13 +65,13 @@ impl SharedRegistry {
         let began = self.take_moment();
         // What a sync does first, and its turns, do not wait for these.
         let cloud_map = self.cloud_map.with(Urgency::Rest);
-        let reads = cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
+        let reads = cloud_map.instances_of(stream::poll_fn(move |context| told.poll_recv(context)));
         let keep = async |(of, reading): (Unread, Reading)| {
             let kept = self.memory.mirror().keep_read(&of, reading, began);
             (kept == Reading::Gone).then_some(of)
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
-        let ((), gone) = try_join!(lists, gone.map(Ok))?;
+        let ((), gone) = tokio::try_join!(lists, gone.map(Ok))?;
         // The list that showed them may have ended later.
         for of in &gone {
             self.memory.mirror().keep_read(of, Reading::Gone, began);
@@ -125,7 +120,7 @@ impl SharedRegistry {
         // By turns the first ones get pages, so those that were listed longest ago begin.
         each.sort_by_cached_key(|it| self.memory.mirror().listed_at(&it.id));
         let lists = each.into_iter().map(|namespace| self.list_one(namespace, &tell));
-        try_join_all(lists).await?;
+        future::try_join_all(lists).await?;
         if self.lists_by_turns() {
             tell_known(&unknown);
             let mirror = self.memory.mirror();

@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use super::SharedRegistry;
 use super::mirror::{Moment, Namespaces};
-use super::registry::{Failure, missing};
+use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Class, SIDE_BY_SIDE, Urgency};
 use crate::clusterset::id::EXPORT_RECORD;
 use crate::error::chain;
@@ -114,7 +113,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         self.recall(registry, keys).await?;
         self.at_least(registry, keys, since).await;
-        let gone = missing(registry, keys);
+        let gone = registry.missing(keys);
         self.look_up(registry, &gone, self.began).await?;
         self.at_least(registry, &gone, since).await;
         Ok(())
@@ -128,7 +127,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let remembered = |key: &ServiceKey| Some((key.clone(), self.memory.mirror().listed(key)?));
         registry.services.extend(keys.iter().filter_map(remembered));
-        let unknown = missing(registry, keys);
+        let unknown = registry.missing(keys);
         self.look_up(registry, &unknown, self.began).await
     }
 
@@ -235,8 +234,7 @@ impl SharedRegistry {
 
     /// Leaves out what discovery shows. Where it does not answer, nothing is made first.
     pub(super) async fn leave_out_discovered(&self, missing: &mut Missing, registry: &Registry) {
-        let mut unknown = missing.keys();
-        unknown.retain(|key| !registry.services.contains_key(key));
+        let unknown = registry.missing(&missing.keys());
         let asked = unknown.iter().filter_map(|key| {
             let namespace = registry.namespaces.get(&key.namespace)?;
             Some(async move { (key, self.cloud_map.discover(namespace, &key.name).await) })

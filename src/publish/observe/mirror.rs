@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::budget::pages;
-use super::registry::MEMBERS_STAND;
 use crate::cloud_map::{ListedNamespace, Reading, Unread};
 use crate::model::{
     CloudMapService, KnownHealth, Namespace, ServiceKey, SignedDuration, Timestamp,
@@ -18,6 +16,8 @@ pub(super) type Namespaces = BTreeMap<String, Namespace>;
 /// Services, of one namespace or of several.
 pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
 
+/// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
+pub(super) const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
 /// Namespaces are not listed again for this time, unless there is a sign that they have changed.
 const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
 
@@ -265,7 +265,7 @@ impl Mirror {
             |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(may_have_any);
         let (mut left, mut read) = (calls, Vec::new());
         for (key, entry) in self.services.iter().filter(|(_, entry)| is_due(entry)) {
-            let calls = pages(&entry.listed);
+            let calls = entry.listed.pages();
             match &entry.read {
                 Some((began, _)) => read.push((*began, key, calls)),
                 None => left = left.saturating_sub(calls),

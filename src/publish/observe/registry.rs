@@ -14,9 +14,10 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
 
+use super::Failure;
 use super::budget::{Budget, ReadLimit};
-use super::mirror::{Mirror, Moment, Namespaces, Services};
-use crate::cloud_map::{self, CloudMap, SharedResults, Unread};
+use super::mirror::{MEMBERS_STAND, Mirror, Moment, Namespaces, Services};
+use crate::cloud_map::{CloudMap, SharedResults, Unread};
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Member, Namespace, NamespaceReference, Owner,
@@ -24,11 +25,7 @@ use crate::model::{
 };
 use crate::publish::plan::Refusals;
 
-pub(super) type Failure = Arc<cloud_map::Error>;
-
-/// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
-pub(super) const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
-/// The same for the record of a member that only imports.
+/// The time in place of `MEMBERS_STAND` for the record of a member that only imports.
 const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
 
 /// After a full sync with nothing to hold, no hold by another process is expected for this time: nothing is held before
@@ -240,7 +237,7 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
-        let (now, new) = (self.take_moment(), missing(registry, keys));
+        let (now, new) = (self.take_moment(), registry.missing(keys));
         self.look_up(registry, &new, now).await?;
         self.read_instances(registry, keys).await;
         self.cloud_map.read_tags(registry, &new).await;
@@ -304,9 +301,11 @@ impl SharedRegistry {
     }
 }
 
-/// Those of `keys` under which there is no service in `registry`.
-pub(super) fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
-    keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
+impl Registry {
+    /// Those of `keys` under which there is no service.
+    pub(super) fn missing(&self, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
+        keys.iter().filter(|key| !self.services.contains_key(*key)).cloned().collect()
+    }
 }
 
 /// The TTLs that a cluster asks for. The clusters of an invocation are planned one after the other as they are read, so

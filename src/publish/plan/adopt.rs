@@ -12,11 +12,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::slice::from_ref;
 
 use super::change::{Change, Difference};
 use super::observation::{Observation, Plan};
-use super::plan;
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::wanted::{Present, WantedInstances, assign_shared};
@@ -145,7 +143,7 @@ impl Adoption {
         }
         after.decide_holders();
         let is_first = observation.extent != Extent::Remainder;
-        let of_sync = plan(if is_first { &after } else { observation });
+        let of_sync = super::plan(if is_first { &after } else { observation });
         adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
         adopting.note_foreign(&after);
         adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
@@ -289,7 +287,7 @@ impl ExportAdoption {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let wanted = || observation.wanted_by_holder(key, &name, from_ref(&name));
+            let wanted = || observation.wanted_by_holder(key, &name, std::slice::from_ref(&name));
             let wanted =
                 is_exported.then(|| wanted().and_then(WantedInstances::accepted)).transpose();
             for (id, present) in observation.of_aws(key, member) {

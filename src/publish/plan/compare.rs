@@ -2,7 +2,6 @@
 //! instance is new, different, equal, or requested by no endpoint; the changes follow from that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem::take;
 
 use super::change::{Change, Difference};
 use super::instance::Identity;
@@ -265,7 +264,7 @@ impl Comparison {
     /// The changes except removals. They are not copied, since a second copy would be the largest part of the memory of a
     /// first sync.
     pub fn take_changes(&mut self) -> impl Iterator<Item = Change> + use<> {
-        take(&mut self.instances).into_values()
+        std::mem::take(&mut self.instances).into_values()
     }
 }
 

@@ -45,9 +45,7 @@ mod shape;
 mod tests;
 mod wanted;
 
-use adopt::adopt_former;
 use compare::{Compared, Comparison, compare};
-use removals::removals;
 
 use crate::model::attributes::ORPHANED;
 use crate::model::{Owner, Place, ServiceRef};
@@ -60,7 +58,6 @@ pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::{Claimed, DeletionVerdict, Holders, Leaving};
 pub use fate::Found;
 pub use guard::GuardBaseline;
-pub use names::{Denial, NamePermit, SetBy};
 pub use observation::{Observation, Plan, ServiceNote, Unchanged};
 pub use orphans::{OrphanStep, Orphans, purge};
 pub use part::{Missing, RereadScope, in_turns};
@@ -100,7 +97,7 @@ fn unjudged(observation: &Observation) -> Plan {
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
     let compared = plan.add_names(observation);
     plan.update_left(observation);
-    removals(observation, &compared, &mut plan);
+    removals::removals(observation, &compared, &mut plan);
     plan.note_foreign(observation);
     plan.restrict(observation.rules.policy);
     capacity::fit(observation, &compared, &mut plan);
@@ -189,7 +186,7 @@ impl Task<'_> {
             Self::SharedTtls => plan(observation).updates_alone(),
             Self::Adopt(adoption) => adoption.plan(observation),
             Self::AdoptExports(adoption) => adoption.plan(observation),
-            Self::AdoptFormer(former) => adopt_former(observation, former),
+            Self::AdoptFormer(former) => adopt::adopt_former(observation, former),
             Self::Purge(because) => purge(observation, because),
             Self::Orphans(step) => step.plan(observation),
             Self::Records(records) => records.plan(observation),

@@ -10,7 +10,6 @@
 //! nothing. A claim that is not allowed holds no name, causes no conflict, and counts as ended.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 
 use super::claims::MAXIMUM;
@@ -294,6 +293,6 @@ impl Observation {
 }
 
 /// The first items, for a sentence.
-pub fn list(items: &[impl fmt::Display]) -> String {
+fn list(items: &[impl std::fmt::Display]) -> String {
     FirstNames::of(items).map_or_else(|| "nothing".to_owned(), |items| items.to_string())
 }

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use super::change::{Change, ChangesByService};
 use super::claims::Holders;
 use super::guard::GuardBaseline;
-use super::part::RereadScope;
 use super::reason::{HeldBack, Reason};
 use super::removals::{DeregisterReason, WaitsFor};
 use crate::guard::{Extent, GuardStatus};
@@ -112,14 +111,6 @@ impl Observation {
 
     pub fn decide_holders(&mut self) {
         self.holders = Holders::decide(self);
-    }
-
-    /// The same after it was read again for a turn.
-    #[must_use]
-    pub fn reread(mut self, scope: &RereadScope) -> Self {
-        self.decide_holders();
-        self.affected.clone_from(&scope.services);
-        self
     }
 
     /// Records a change of a Service that Cloud Map has carried out.

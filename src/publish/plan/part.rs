@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Task;
 use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
 use super::observation::{Observation, Plan};
@@ -25,7 +24,7 @@ pub struct Missing(ChangesByService);
 impl Missing {
     /// Those that an observation of a part of Cloud Map lacks.
     pub fn of(observation: &Observation) -> Self {
-        let mut changes = Task::Additions.plan(observation).changes;
+        let mut changes = super::Task::Additions.plan(observation).changes;
         // Instances under other names decide which of several namespaces of one name is meant.
         let open = observation.keys_to_choose_from(|_| true);
         changes.retain(|_, all| !all.iter().any(|it| open.contains(&it.place().key)));
@@ -160,6 +159,14 @@ impl RereadScope {
 }
 
 impl Observation {
+    /// The same after it was read again for a turn.
+    #[must_use]
+    pub fn reread(mut self, scope: &RereadScope) -> Self {
+        self.decide_holders();
+        self.affected.clone_from(&scope.services);
+        self
+    }
+
     /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
     /// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
     /// holding it.

@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::successors;
 use std::net::IpAddr;
 
 use super::instance::{Identity, hash_of, present_health};
@@ -307,7 +306,7 @@ impl<'a> Present<'a> {
             let Ours { attributes, identity } = self.ours.get(id)?;
             Some(identity.new_id(self.owner, &self.owner.service_of(attributes)?))
         };
-        successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
+        std::iter::successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
     }
 
     /// The known health of an instance of ours.

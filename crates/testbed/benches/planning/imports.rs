@@ -7,9 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use cloud_map_sync::guard::{Extent, Guard};
-use cloud_map_sync::import::guard::GuardedRun;
 use cloud_map_sync::import::observe::Objects;
-use cloud_map_sync::import::plan::{Kind, ObjectRef, OwnerLabel, Present, Write};
+use cloud_map_sync::import::plan::{GuardedRun, Kind, ObjectRef, OwnerLabel, Present, Write};
 use cloud_map_sync::import::sources::{Lifetimes, Members};
 use cloud_map_sync::import::{Imported, Importing, OwnRecord};
 use cloud_map_sync::kubernetes::Kubernetes;

@@ -4,6 +4,7 @@
 mod arbitrary;
 mod belief;
 mod cluster;
+mod guard;
 mod held;
 mod lifecycle;
 mod objects;

@@ -8,7 +8,8 @@ use insta::assert_snapshot;
 use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
 use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
-use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote, SetBy};
+use crate::publish::plan::names::SetBy;
+use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote};
 use crate::report::NoteLine;
 
 fn reasons() -> Vec<Reason> {

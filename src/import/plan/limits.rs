@@ -1,6 +1,7 @@
-//! `POLICY` for the imports of a cluster. What must not leave an import is put into the input of its plan, as if its
-//! cluster still exported it: so all objects of the import agree. A filter over finished changes could leave a port in
-//! the derived Service and take it out of the slices.
+//! What must not leave an import: by `POLICY`, and by the guard against mass deletion.
+//!
+//! What the policy keeps is put into the input of the plan, as if its cluster still exported it: so all objects of the
+//! import agree. A filter over finished changes could leave a port in the derived Service and take it out of the slices.
 //!
 //! | object | `upsert-only` | `create-only` |
 //! |---|---|---|
@@ -16,15 +17,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::basis::{Basis, Exported, Read, Sources};
+use super::basis::{Basis, Exported, NamespaceState, Read, Sources};
 use super::change::{Change, Content, Kind, Stage, Write};
 use super::derived_service::Derived;
+use super::held_back::Reason;
 use super::present::{DerivedService, ServiceImport, Slice, SliceEndpoint};
-use super::{
-    Intent, NamespaceState, Plan, Reason, as_it_is, endpoint_slices, holders, with_additions,
+use super::{Intent, Plan, as_it_is, endpoint_slices, with_additions};
+use crate::guard::{
+    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Measure, Sighting,
 };
-use crate::guard::Loss;
-use crate::model::{ClusterId, ClustersetService, Family, ImportType, Policy};
+use crate::model::{
+    ClusterArn, ClusterId, ClustersetService, Family, ImportType, Policy, ServiceRef, Timestamp,
+};
 
 /// The exports of a name, with all that the policy keeps in the import.
 pub(super) struct Allowed {
@@ -42,7 +46,7 @@ impl Allowed {
         let mut sources = basis.sources.clone();
         // Without an exporter an import that no cluster is known to be in would end.
         sources.is_complete &= basis.merged.is_some();
-        for cluster in holders(basis) {
+        for cluster in basis.holders() {
             if basis.sources.is_unread(&cluster) {
                 continue;
             }
@@ -144,10 +148,14 @@ fn named(change: &Change) -> String {
     format!("{verb} {}", change.object)
 }
 
-// The ready endpoints of one import, before and after its plan: what the guard against mass deletion counts, and the
-// metrics.
+// The guard over the imports of a cluster. The plans of all of them are counted before the first change: if they would
+// lose most of the ready endpoints that come from other clusters, those of the losing imports stay, and additions go on.
+// The limits, the memory and the verdict are those of [`crate::guard`].
+//
+// A loss of a cluster whose exports this invocation published, and of which the guard let a loss pass there, is not
+// judged again.
 
-/// The ready endpoints of an import.
+/// The ready endpoints of one import, before and after its plan: what the guard counts, and the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The weight of the import now: the ready endpoints of other clusters, and 1 for an import without any. 0 if there
@@ -179,7 +187,7 @@ impl Tally {
         let counted = |ready: &Ready| count(ready, |it| it != own && !passed.contains(it));
         let mut lost = counted(&before).saturating_sub(counted(ready));
         if ends && others(&before) == 0 {
-            let is_judged = holders(basis).iter().any(|it| passed.contains(it));
+            let is_judged = basis.holders().iter().any(|it| passed.contains(it));
             lost = usize::from(!is_judged);
         }
         // An import that stays is still exported, so its export was scaled down, if that was seen in the exporters:
@@ -236,4 +244,106 @@ fn before(basis: &Basis<'_>) -> Ready {
 
 fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
     ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, count)| count).sum()
+}
+
+/// The sources of an import that the guard holds: nothing of another cluster leaves it. If no cluster exports the
+/// name, the part of this one stays, too.
+pub fn hold(basis: &Basis<'_>) -> Sources {
+    let mut sources = basis.sources.clone();
+    let leaves = |cluster: &ClusterId| basis.merged.is_some() && cluster == basis.importer;
+    let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
+    for cluster in basis.holders().into_iter().filter(stay) {
+        let exported = sources.exported(&cluster);
+        sources.by_cluster.insert(cluster, Read::Held(exported));
+    }
+    sources
+}
+
+/// A run over the imports of a cluster.
+#[derive(Clone, Debug)]
+pub struct GuardedRun<'a> {
+    pub cluster: &'a ClusterArn,
+    pub guard: Guard,
+    pub extent: Extent,
+    /// The Services of which the first look of the run holds a loss.
+    pub held: BTreeSet<ServiceRef>,
+    pub now: Timestamp,
+    /// Whether the cluster has a record in Cloud Map, on which a sighting can be stored.
+    pub remembers: bool,
+}
+
+/// The verdict of the guard on the imports of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Judgement {
+    pub status: Option<GuardStatus>,
+    /// Whether a part was not read, so that the loss is not completely known.
+    is_partial: bool,
+}
+
+/// What becomes of the sighting on the cluster's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    Write(Sighting),
+    Remove,
+}
+
+impl GuardedRun<'_> {
+    /// Judges the plans of all imports that the run covers.
+    pub fn judge(
+        &self,
+        tallies: &BTreeMap<ServiceRef, Tally>,
+        sighting: Option<&Sighting>,
+    ) -> Judgement {
+        let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
+        let losses = losses.map(|(name, tally)| {
+            (name.clone(), Loss { was_held: self.held.contains(name), ..tally.loss })
+        });
+        let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
+        let unread = sum(|tally| tally.unread);
+        // Those that could not be read are among the present ones; the limits count them apart.
+        let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
+        let measure = Measure { extent: self.extent, instances, unread, may_be_noted: false };
+        let (guard, now, cluster) = (self.guard, self.now, self.cluster.clone());
+        let run = Circumstances { guard, now, cluster, subject: LossSubject::Endpoints };
+        let verdict = measure.judge(&run, &losses.collect(), sighting);
+        let mut status = verdict.map(|verdict| verdict.status(run));
+        // A cluster without a record cannot remember a loss, so only a person lets it pass.
+        for status in status.iter_mut().filter(|it| !self.remembers && it.verdict.state.holds()) {
+            (status.verdict.first_seen, status.later_look) = (None, true);
+        }
+        Judgement { status, is_partial: unread > 0 }
+    }
+}
+
+impl Judgement {
+    /// The number of endpoints that an import keeps; `None` if it is not held.
+    pub fn held(&self, name: &ServiceRef) -> Option<usize> {
+        self.status.as_ref()?.verdict.held.get(name).map(|loss| loss.lost)
+    }
+
+    /// What becomes of the sighting, when the imports were changed. It stays while a loss that passes is not carried out
+    /// completely, so that the next run lets the rest pass.
+    pub fn note(
+        &self,
+        run: &GuardedRun<'_>,
+        sighting: Option<&Sighting>,
+        is_complete: bool,
+    ) -> Option<Note> {
+        if !run.remembers || !run.extent.is_whole() {
+            return None;
+        }
+        match self.status.as_ref().map(|status| &status.verdict) {
+            Some(verdict) if verdict.state.holds() => {
+                let new = verdict.is_new.then(|| Sighting::of(&verdict.held, run.now));
+                new.map(Note::Write)
+            }
+            Some(verdict) if !is_complete => {
+                let ripe = run.now.saturating_sub(run.guard.wait).unwrap_or(run.now);
+                let passed = Sighting::of(&verdict.passed, ripe);
+                sighting.is_none().then_some(Note::Write(passed))
+            }
+            None if self.is_partial => None,
+            _ => sighting.map(|_| Note::Remove),
+        }
+    }
 }

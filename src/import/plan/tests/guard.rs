@@ -1,7 +1,10 @@
 //! The verdicts on the imports of a cluster, as tables of cases.
 
-use super::*;
-use crate::model::{GuardState, SignedDuration};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::guard::{Extent, Guard, Loss, Sighting};
+use crate::import::plan::{GuardedRun, Judgement, Note, Tally};
+use crate::model::{ClusterArn, GuardState, ServiceRef, SignedDuration, Timestamp};
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 

@@ -1,21 +1,15 @@
 //! The EndpointSlices of an import: for each exporting cluster, family and set of ports as many as its endpoints need.
 //! Each endpoint is made and packed into a slice here, and `slice` writes the changes from one state of it to the next.
 
-mod slice;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-use slice::Shape;
-pub(super) use slice::{MANAGED_BY, MANAGER};
-
-pub use slice::ahead;
 
 use super::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
 use super::change::Change;
 use super::derived_service::Derived;
 use super::present::{Addresses, PortSet, Slice, SliceEndpoint};
+use super::slice::{self, Shape};
 use crate::clusterset::id;
 use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, count_each, is_dns_label,
@@ -230,11 +224,11 @@ const MAX_ENDPOINTS: usize = 100;
 type Wanted = BTreeMap<PortSet, BTreeMap<IpAddr, SliceEndpoint>>;
 
 /// All addresses of an import, each with the number of endpoints of all clusters that have it.
-type AddressCounts = BTreeMap<IpAddr, usize>;
+pub(super) type AddressCounts = BTreeMap<IpAddr, usize>;
 
 /// A slice after packing.
 #[derive(Clone, Debug)]
-struct Packed<'a> {
+pub(super) struct Packed<'a> {
     /// `None` if it is new.
     pub present: Option<&'a Slice>,
     pub ports: PortSet,

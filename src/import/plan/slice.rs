@@ -1,16 +1,16 @@
-//! The changes of one slice: its creation, or a patch with all that comes and a patch with all that goes.
+//! The changes of one slice of `endpoint_slices`: its creation, or a patch with all that comes and a patch with all that goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{AddressCounts, Packed};
-use crate::import::plan::basis::{Basis, Sources};
-use crate::import::plan::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, ahead_of};
-use crate::import::plan::derived_service::Derived;
-use crate::import::plan::ownership::{OWNER_LABEL, OwnerLabel};
-use crate::import::plan::present::{
+use super::basis::{Basis, Sources};
+use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, ahead_of};
+use super::derived_service::Derived;
+use super::endpoint_slices::{AddressCounts, Packed};
+use super::ownership::{OWNER_LABEL, OwnerLabel};
+use super::present::{
     Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
 use crate::model::{ClusterId, ExportedPort, Family, Timestamp, join};
@@ -180,17 +180,17 @@ pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
 // text of the change.
 
 /// The label with the name of the import. CoreDNS finds the slices of an import by it.
-pub(super) const IMPORT: &str = "multicluster.kubernetes.io/service-name";
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-pub const MANAGER: &str = "cloud-map-sync";
+const IMPORT: &str = "multicluster.kubernetes.io/service-name";
+pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub(super) const MANAGER: &str = "cloud-map-sync";
 /// The label with the name of the derived Service. kube-proxy finds the slices of a Service by it.
-pub(super) const SERVICE: &str = "kubernetes.io/service-name";
+const SERVICE: &str = "kubernetes.io/service-name";
 
 const LABELS: [&str; 5] = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
 
 /// The fields of a slice that the plan decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+struct State {
     pub labels: Texts,
     /// The annotation that says in which addresses it is ahead of Cloud Map.
     pub ahead: Option<String>,
