@@ -60,7 +60,30 @@ impl Members<'_> {
             let is_unread =
                 cluster.as_ref().map_or(!sources.is_complete, |it| sources.is_unread(it));
             let is_held = cluster.as_ref().is_some_and(|it| sources.stays(it));
-            let (fate, detail) = fate(&candidate, is_unread, is_held, is_in, adds);
+            let unread = "the exports of its cluster were not read";
+            let (fate, detail) = match (candidate.absent, is_in) {
+                (_, true) if is_unread => (Fate::Kept, format!("stays in the import: {unread}")),
+                (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
+                (None, true) if candidate.ready => (Fate::Present, "in the import".to_owned()),
+                (None, true) => (Fate::Present, "in the import, not ready".to_owned()),
+                (None, false) if adds => {
+                    (Fate::ToAdd, "a sync would add it to the import".to_owned())
+                }
+                (None, false) => {
+                    (Fate::LeftOut, "not in the import: see the lines above".to_owned())
+                }
+                (Some(absent), true) if is_held => {
+                    (Fate::Kept, format!("stays in the import for now: {absent}"))
+                }
+                (Some(absent), true) => {
+                    (Fate::ToRemove, format!("in the import, and a sync would remove it: {absent}"))
+                }
+                (Some(absent), false) => {
+                    let is_meant = matches!(absent, Absent::NotReady | Absent::Terminating);
+                    let fate = if is_meant { Fate::NotReady } else { Fate::LeftOut };
+                    (fate, format!("not in the import: {absent}"))
+                }
+            };
             let Candidate { ports, pod, .. } = candidate;
             let (member, addresses) = (cluster.map(|it| it.to_string()), vec![address]);
             EndpointLine { member, addresses, ports, pod, condition: None, fate, detail }
@@ -128,36 +151,6 @@ fn add(all: &mut Candidates, key: ClusterAddress, candidate: Candidate) {
             known.ports.extend(candidate.ports);
             known.ready &= candidate.ready;
             known.absent = known.absent.and(candidate.absent);
-        }
-    }
-}
-
-/// `is_held`: nothing of its cluster leaves the import. `is_in`: the import has it.
-fn fate(
-    Candidate { ready, absent, .. }: &Candidate,
-    is_unread: bool,
-    is_held: bool,
-    is_in: bool,
-    adds: bool,
-) -> (Fate, String) {
-    let unread = "the exports of its cluster were not read";
-    match (absent, is_in) {
-        (_, true) if is_unread => (Fate::Kept, format!("stays in the import: {unread}")),
-        (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
-        (None, true) if *ready => (Fate::Present, "in the import".to_owned()),
-        (None, true) => (Fate::Present, "in the import, not ready".to_owned()),
-        (None, false) if adds => (Fate::ToAdd, "a sync would add it to the import".to_owned()),
-        (None, false) => (Fate::LeftOut, "not in the import: see the lines above".to_owned()),
-        (Some(absent), true) if is_held => {
-            (Fate::Kept, format!("stays in the import for now: {absent}"))
-        }
-        (Some(absent), true) => {
-            (Fate::ToRemove, format!("in the import, and a sync would remove it: {absent}"))
-        }
-        (Some(absent), false) => {
-            let is_meant = matches!(absent, Absent::NotReady | Absent::Terminating);
-            let fate = if is_meant { Fate::NotReady } else { Fate::LeftOut };
-            (fate, format!("not in the import: {absent}"))
         }
     }
 }

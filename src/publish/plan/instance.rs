@@ -96,6 +96,7 @@ fn is_managed(key: &str, present: &Attributes) -> bool {
 impl Attributes {
     /// The attributes to register in place of these. `RegisterInstance` replaces the whole map, so attributes added by
     /// hand are sent again.
+    #[must_use]
     pub fn carry_over(&self, wanted: &Self) -> Self {
         let others = self.iter().filter(|(key, _)| !is_managed(key, self));
         let mut rewritten: Self = others.collect();

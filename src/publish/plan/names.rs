@@ -234,22 +234,22 @@ pub struct NamePermit<'a> {
 
 impl NamePermit<'_> {
     /// Whether an address may be published.
-    pub fn allows(&self, address: IpAddr) -> bool {
+    pub fn allows(self, address: IpAddr) -> bool {
         self.rule.is_none_or(|rule| rule.allows_address(address))
     }
 
     /// Whether all addresses of an instance may be published.
-    pub fn allows_all(&self, identity: &Identity) -> bool {
+    pub fn allows_all(self, identity: &Identity) -> bool {
         identity.addresses().all(|address| self.allows(address))
     }
 
     /// The allowed ranges of addresses, for a sentence.
-    pub fn ranges(&self) -> String {
+    pub fn ranges(self) -> String {
         self.rule.and_then(|rule| rule.cidrs.as_ref()).map_or_else(String::new, |it| list(it))
     }
 
     /// The largest number of instances under the name.
-    pub fn maximum(&self) -> Option<usize> {
+    pub fn maximum(self) -> Option<usize> {
         Some(self.rule?.max_instances?.get())
     }
 }

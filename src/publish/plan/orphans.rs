@@ -29,6 +29,7 @@ impl Registry {
     }
 
     /// Its services in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.
+    #[must_use]
     pub fn not_shown(&self, shown: &BTreeSet<String>) -> Self {
         let is_shown = |id: &String| {
             let arn = self.namespaces.get(id).and_then(|namespace| namespace.arn.as_ref());

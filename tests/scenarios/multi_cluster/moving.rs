@@ -334,17 +334,16 @@ async fn cluster_moves_back_without_a_gap() {
 
 #[tokio::test]
 async fn purge_before_awss_controller_serves_the_imports_leaves_them() {
+    fn held(report: &Report) -> Vec<&str> {
+        assert_eq!(part(report, "amber").changes.len(), 0, "{}", in_full(report));
+        held_back(report, "amber").into_iter().map(|(_, reason, _)| reason).collect()
+    }
     let moving = Moving::to_adopt().await;
     let Moving { amber, aws, .. } = &moving;
     assert!(moving.adopt().await.ok);
     moving.converge(&moving.function).await;
     let imports = amber.objects("serviceimports", "");
     let purge = json!({ "action": "purge", "cluster": "amber" });
-
-    fn held(report: &Report) -> Vec<&str> {
-        assert_eq!(part(report, "amber").changes.len(), 0, "{}", in_full(report));
-        held_back(report, "amber").into_iter().map(|(_, reason, _)| reason).collect()
-    }
     let planned = report(&moving.function, &purge).await;
     assert_eq!(held(&planned), ["ServicesOfAws"; 2], "old Services are never deleted by us");
     aws.export();

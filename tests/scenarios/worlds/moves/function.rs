@@ -162,7 +162,9 @@ fn person() -> impl Strategy<Value = Move> {
                     return;
                 }
                 scene.world.clusterset.has_lost_records = true;
-                NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
+                for name in NAMES {
+                    scene.unsettle_name(name);
+                }
                 (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
             }
             if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {

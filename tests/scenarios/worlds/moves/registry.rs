@@ -289,7 +289,9 @@ fn share_is_withdrawn() -> impl Strategy<Value = Move> {
                 scene.world.namespaces[number].is_withdrawn = true;
             }
         }
-        NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
+        for name in NAMES {
+            scene.unsettle_name(name);
+        }
     }))
 }
 
@@ -311,7 +313,9 @@ fn namespace_is_made_again() -> impl Strategy<Value = Move> {
             for place in scene.world.services.keys().copied().collect::<Vec<_>>() {
                 scene.project(place);
             }
-            NAMES.into_iter().for_each(|name| scene.unsettle_name(name));
+            for name in NAMES {
+                scene.unsettle_name(name);
+            }
         })
     })
 }

@@ -94,7 +94,9 @@ fn right_is_taken_away() -> impl Strategy<Value = Move> {
     select(rights.to_vec()).prop_map(|rights| {
         let sentence = format!("the function loses the right to {}", rights.join(" and "));
         Move::new(sentence, move |scene| {
-            rights.iter().for_each(|right| scene.fleet.cloud_map.deny(right));
+            for right in rights {
+                scene.fleet.cloud_map.deny(right);
+            }
         })
     })
 }
