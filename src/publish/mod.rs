@@ -281,7 +281,7 @@ pub enum Failed {
     },
 }
 
-/// Reads everything, and meanwhile makes the first part, if this process can tell what that is.
+/// Reads everything, and meanwhile makes the first part, if this process knows it.
 ///
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely.

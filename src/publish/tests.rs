@@ -309,13 +309,13 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
         (vec![unreadable()], Vec::new(), false),
     ];
     for (held_back, applied, expected) in cases {
-        let told = format!("{held_back:?} {applied:?}");
+        let case = format!("{held_back:?} {applied:?}");
         let report =
             report::of_results("blue", Plan { held_back, ..Plan::default() }, lines(applied));
-        assert_eq!(report.is_complete(), expected, "{told}");
-        assert_eq!(report.is_complete_for(&Selection::service(web())), expected, "{told}");
-        assert!(report.is_complete_for(&Selection::namespace("ops")), "{told}");
-        assert_eq!(Report::new(Mode::Sync, vec![report]).ok, expected, "{told}");
+        assert_eq!(report.is_complete(), expected, "{case}");
+        assert_eq!(report.is_complete_for(&Selection::service(web())), expected, "{case}");
+        assert!(report.is_complete_for(&Selection::namespace("ops")), "{case}");
+        assert_eq!(Report::new(Mode::Sync, vec![report]).ok, expected, "{case}");
     }
 }
 
@@ -341,15 +341,15 @@ fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
         (1, Vec::new(), false),
     ];
     for (present, applied, expected) in cases {
-        let told = format!("{present} {applied:?}");
+        let case = format!("{present} {applied:?}");
         let unchanged =
             BTreeMap::from([(place("web"), Unchanged { present, ..Unchanged::default() })]);
         let plan = Plan { unchanged, ..Plan::default() };
         let report = report::of_results("blue", plan, lines(applied));
         let emptied = report.services.iter().any(|service| service.emptied);
-        assert_eq!(emptied, expected, "{told}");
-        assert_eq!(report.counts.emptied, usize::from(expected), "{told}");
+        assert_eq!(emptied, expected, "{case}");
+        assert_eq!(report.counts.emptied, usize::from(expected), "{case}");
         let line = "! emptied    no instance is left under this name";
-        assert_eq!(report.to_string().contains(line), expected, "{told}");
+        assert_eq!(report.to_string().contains(line), expected, "{case}");
     }
 }

@@ -1,5 +1,5 @@
 //! What clusters leave behind that EKS knows no more, that are not configured any more, or that are kept in another
-//! Cloud Map now: it is told, and stays, until a person or a setting asks for its removal.
+//! Cloud Map now: it is reported, and stays, until a person or a setting asks for its removal.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The action `doctor`: every thing that the function needs is checked, and each that is missing is told
+//! The action `doctor`: every thing that the function needs is checked, and each that is missing is reported
 //! with what to do, without a write.
 
 use cloud_map_sync::actions::doctor::Checkup;

@@ -1,5 +1,5 @@
 //! Drift by event: what others change in Cloud Map is looked at soon after the call, in the form in which CloudTrail and
-//! EventBridge tell of it. Such an event costs what this process knows about the service that it names, and no more.
+//! EventBridge report it. Such an event costs what this process knows about the service that it names, and no more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -233,7 +233,7 @@ async fn late_and_doubled_events_are_seen_by_one_look() {
 #[tokio::test]
 async fn two_controllers_that_fight_repair_once_in_the_time_of_the_schedule() {
     let scene = Scene::in_step(0).await;
-    let mut told = 0;
+    let mut warnings = 0;
     for seconds in 0..59 {
         if scene.fleet.addresses("prod", "web").len() == 2 {
             scene.withdraw("web", "10.0.1.2");
@@ -242,13 +242,14 @@ async fn two_controllers_that_fight_repair_once_in_the_time_of_the_schedule() {
         let payload = batch(&[message("drift", &event)]);
         let (answer, log) = invoke_logged(&scene.function, &payload).await;
         assert_eq!((failures(&answer), dropped(&answer)), (vec![], vec![]));
-        told += log.iter().filter(|line| line.contains("another party has changed web")).count();
+        warnings +=
+            log.iter().filter(|line| line.contains("another party has changed web")).count();
         let expected = if seconds == 0 { vec!["RegisterInstance web"] } else { vec![] };
         assert_eq!(writes(&scene.fleet), expected, "after {seconds} s");
         scene.calls();
         scene.fleet.clock.advance(SECOND);
     }
-    assert_eq!(told, 1);
+    assert_eq!(warnings, 1);
 
     scene.fleet.clock.advance(SECOND);
     scene.deliver(&scene.event("sqs-drift-instance", &scene.id("web"))).await;

@@ -1,6 +1,6 @@
-//! The action `explain`: one Service from its annotations to what clients are told, without a write.
+//! The action `explain`: one Service from its annotations to the answer that clients get, without a write.
 //!
-//! The action `status`: who has instances in each Cloud Map service, told without a write.
+//! The action `status`: the owners of the instances in each Cloud Map service, without a write.
 
 use cloud_map_sync::actions::explain::Explanation;
 use serde::Deserialize;

@@ -23,7 +23,7 @@ pub fn web(annotations: &[(&str, &str)]) -> Headless {
     })
 }
 
-/// Pods of `web`: `web-0` with 10.0.1.1 and so on, each as told.
+/// Pods of `web`: `web-0` with 10.0.1.1 and so on, each with its state.
 pub fn pods(fleet: &Fleet, changes: &[fn(Pod) -> Pod]) {
     let pods = changes.iter().enumerate().map(|(index, change)| {
         change(Pod::new(&format!("web-{index}"), &format!("10.0.1.{}", index + 1)))

@@ -1,4 +1,4 @@
-//! What a run tells CloudWatch, beside the counts of its report: the calls it made, whether a full sync was
+//! The metrics of a run in CloudWatch, beside the counts of its report: the calls it made, whether a full sync was
 //! good, what clusters left behind, and for how long endpoints have been out of step.
 
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ fn documents(answer: &Answer) -> (Vec<Value>, Value) {
     (lines, invocation)
 }
 
-async fn told(function: &Function, payload: &Value) -> Value {
+async fn metrics_of(function: &Function, payload: &Value) -> Value {
     documents(&invoke(function, payload).await).1
 }
 
@@ -32,14 +32,14 @@ async fn every_try_of_every_call_is_counted_and_so_is_what_cloud_map_throttles()
     fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::RequestLimitExceeded).times(1));
     let payload = json!({ "action": "sync" });
 
-    let first = told(&function, &payload).await;
+    let first = metrics_of(&function, &payload).await;
 
     assert_eq!(first["Calls"], fleet.cloud_map.calls().len());
     assert_eq!(first["Throttles"], 3);
     fleet.cloud_map.forget_calls();
     invoke(&function, &json!({ "action": "status" })).await;
     fleet.cloud_map.forget_calls();
-    let second = told(&function, &payload).await;
+    let second = metrics_of(&function, &payload).await;
     assert_eq!(second["Calls"], fleet.cloud_map.calls().len(), "each run counts its own");
     assert_eq!(second["Throttles"], 0);
 }
@@ -104,9 +104,9 @@ async fn what_a_cluster_left_behind_is_counted() {
     fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
     let full = json!({ "action": "sync" });
-    assert_eq!(told(&fleet.function().await, &full).await["Orphans"], 0);
+    assert_eq!(metrics_of(&fleet.function().await, &full).await["Orphans"], 0);
     let green = fleet.function_with(&[("CLUSTERS", "green")]).await;
-    assert_eq!(told(&green, &full).await["Orphans"], 2);
+    assert_eq!(metrics_of(&green, &full).await["Orphans"], 2);
 }
 
 #[tokio::test]
@@ -117,9 +117,11 @@ async fn what_is_out_of_step_grows_older_from_run_to_run_until_it_is_done() {
     let other = sync_of("blue", "cart");
     let mut ages = Vec::new();
     let mut run = async |payload: &Value| {
-        let told = told(&function, payload).await;
+        let metrics = metrics_of(&function, payload).await;
         fleet.clock.advance(Duration::from_mins(1));
-        ages.push(["OldestMissing", "OldestLeftover"].map(|name| told[name].as_u64().expect(name)));
+        ages.push(
+            ["OldestMissing", "OldestLeftover"].map(|name| metrics[name].as_u64().expect(name)),
+        );
     };
 
     run(&full).await;

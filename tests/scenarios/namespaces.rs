@@ -128,7 +128,11 @@ async fn cloud_map_refuses_to_update_what_holds_other_accounts_instances_and_tha
     let addresses = ["10.0.1.1", "10.0.1.2", "10.9.0.1"];
     assert_eq!(fleet.addresses("platform.local", "web"), addresses);
     settled(&fleet, &function).await;
-    assert_eq!(held_back(&sync(&function).await), ["UpdateRefused"], "told as long as it holds");
+    assert_eq!(
+        held_back(&sync(&function).await),
+        ["UpdateRefused"],
+        "reported as long as it holds"
+    );
 }
 
 #[tokio::test]

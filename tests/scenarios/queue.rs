@@ -291,7 +291,7 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
     let report = answer.report.expect("a report");
     assert_eq!(fleet.cloud_map.count("RegisterInstance"), begun, "begun after the stop");
     assert!(!report.ok && (1..200).contains(&begun), "{begun} were begun: {}", report.counts);
-    // Of those that were begun nobody sees the end any more.
+    // The end of those that were begun is not seen any more.
     assert_eq!((report.counts.undone, report.counts.registered), (201, 0), "{}", report.counts);
     assert_eq!(fleet.cloud_map.count("DeregisterInstance"), 0);
     assert!(fleet.addresses("prod", "web").contains(&"10.0.9.1".to_owned()));

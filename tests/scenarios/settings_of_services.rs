@@ -1,5 +1,5 @@
-//! Cloud Map services: what of one that exists is kept as annotated, and what is only told; those that another party
-//! deletes and that come back under another id; and those that nobody needs any more.
+//! Cloud Map services: what of one that exists is kept as annotated, and what is only reported; those that another party
+//! deletes and that come back under another id; and those that are not needed any more.
 
 use std::time::Duration;
 

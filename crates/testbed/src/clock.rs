@@ -42,7 +42,7 @@ pub fn tokio_clock() -> Clock {
     Clock::new(|| TokioTime.now())
 }
 
-/// The time that the function is told; clones tell the same.
+/// The time that the function reads; clones have the same.
 #[derive(Clone)]
 pub struct StandInClock(Arc<Mutex<SystemTime>>);
 

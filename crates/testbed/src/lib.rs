@@ -117,7 +117,7 @@ impl Sandbox {
         self.aws.identities.assumable_role(role_arn, external_id);
     }
 
-    /// Makes a queue in the function's account and Region, to which nobody may send yet.
+    /// Makes a queue in the function's account and Region, to which no principal may send yet.
     pub fn queue(&self, name: &str) -> Queue {
         let queue = Queue::new(&self.endpoint_url(), REGION, ACCOUNT, name);
         self.aws.sqs.add(REGION, &format!("/{ACCOUNT}/{name}"), queue.clone());
@@ -131,7 +131,7 @@ impl Sandbox {
         queue
     }
 
-    /// Keeps a parameter in the function's account and Region, which nobody may read yet.
+    /// Keeps a parameter in the function's account and Region, which no principal may read yet.
     pub fn parameter(&self, name: &str, value: &str) {
         self.aws.parameter_store.put(REGION, ACCOUNT, name, value);
     }

@@ -42,7 +42,7 @@ impl SharedRegistry {
         let namespaces: Vec<&Namespace> = namespaces.collect();
         let of_records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
         let of_records: BTreeSet<&str> = of_records.map(|it| it.id.as_str()).collect();
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
         let listed = namespaces.iter().copied();
         let lists = async move {
             // A namespace that is listed a second time shows its services again.
@@ -56,7 +56,7 @@ impl SharedRegistry {
                     let seems_unchanged = self.memory.mirror().seems_unchanged(key, service);
                     if is_record || self.may_read(seems_unchanged, key, service) {
                         // The receiver exists until this sender is dropped.
-                        _ = tell.send(Unread::new(key, service));
+                        _ = sender.send(Unread::new(key, service));
                     }
                 }
             };
@@ -65,7 +65,8 @@ impl SharedRegistry {
         let began = self.take_moment();
         // What a sync does first, and its turns, do not wait for these.
         let cloud_map = self.cloud_map.with(Urgency::Rest);
-        let reads = cloud_map.instances_of(stream::poll_fn(move |context| told.poll_recv(context)));
+        let reads =
+            cloud_map.instances_of(stream::poll_fn(move |context| receiver.poll_recv(context)));
         let keep = async |(of, reading): (Unread, Reading)| {
             let kept = self.memory.mirror().keep_read(&of, reading, began);
             (kept == Reading::Gone).then_some(of)
@@ -96,33 +97,33 @@ impl SharedRegistry {
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
         since: Moment,
-        tell: impl Fn(&ServiceKey, &CloudMapService),
+        send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(), Failure> {
         let _alone = self.listing.lock().await;
-        let tell_known = |namespaces: &[&Namespace]| {
+        let send_known = |namespaces: &[&Namespace]| {
             for namespace in namespaces {
                 let listed = self.memory.mirror().listed_services(&namespace.id);
                 for (key, service) in &listed {
-                    tell(key, service);
+                    send(key, service);
                 }
             }
         };
         let is_known = |it: &Namespace| self.memory.mirror().is_listed_since(&it.id, since);
         let (known, unknown): (Vec<_>, Vec<_>) = namespaces.partition(|it| is_known(it));
-        tell_known(&known);
+        send_known(&known);
         let (own, mut each): (Vec<_>, Vec<_>) =
             unknown.iter().copied().partition(|it| !self.is_of_other(it));
         if self.costs_less_together(own.len()) {
-            each.extend(self.list_together(own, &tell).await?);
+            each.extend(self.list_together(own, &send).await?);
         } else {
             each.extend(own);
         }
         // By turns the first ones get pages, so those that were listed longest ago begin.
         each.sort_by_cached_key(|it| self.memory.mirror().listed_at(&it.id));
-        let lists = each.into_iter().map(|namespace| self.list_one(namespace, &tell));
+        let lists = each.into_iter().map(|namespace| self.list_one(namespace, &send));
         future::try_join_all(lists).await?;
         if self.lists_by_turns() {
-            tell_known(&unknown);
+            send_known(&unknown);
             let mirror = self.memory.mirror();
             let mut unlisted = self.unlisted();
             unlisted.retain(|id, _| unknown.iter().all(|it| it.id != *id));
@@ -206,13 +207,13 @@ impl SharedRegistry {
     async fn list_one(
         &self,
         namespace: &Namespace,
-        tell: impl Fn(&ServiceKey, &CloudMapService),
+        send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(), Failure> {
         let on_page = async |listed: Vec<ListedService>, at: Moment| {
             for ListedService { service, .. } in listed {
                 let key = ServiceKey::new(namespace, &service.name);
                 self.memory.mirror().keep_entry(&key, &service, at);
-                tell(&key, &service);
+                send(&key, &service);
             }
             Ok(())
         };
@@ -234,7 +235,7 @@ impl SharedRegistry {
     async fn list_together<'a>(
         &self,
         namespaces: Vec<&'a Namespace>,
-        tell: impl Fn(&ServiceKey, &CloudMapService),
+        send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<Vec<&'a Namespace>, Failure> {
         let known = &self.memory.mirror().namespaces_of_services();
         let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
@@ -260,7 +261,7 @@ impl SharedRegistry {
                 if let Some(namespace) = wanted.get(id.as_str()) {
                     let key = ServiceKey::new(namespace, &service.name);
                     self.memory.mirror().keep_entry(&key, &service, at);
-                    tell(&key, &service);
+                    send(&key, &service);
                 } else {
                     self.memory.mirror().keep_elsewhere(service.arn, id, at);
                 }

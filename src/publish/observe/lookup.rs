@@ -58,7 +58,7 @@ impl SharedRegistry {
     }
 
     /// Whether one of these namespaces shows no service in a list of this invocation: it may be empty or gone, and Cloud
-    /// Map's lists do not tell these apart.
+    /// Map's lists do not distinguish these.
     pub(super) fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
         let mirror = self.memory.mirror();
         ids.iter().any(|id| mirror.is_listed_since(id, self.began) && mirror.is_empty(id))

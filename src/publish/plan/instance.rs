@@ -34,9 +34,9 @@ pub struct Identity {
 
 impl Identity {
     /// The identity in an instance's attributes. Invalid addresses and ports are ignored.
-    pub fn of(attributes: &Attributes, tells_ports_apart: bool) -> Self {
-        let port = attributes.get(PORT).filter(|_| tells_ports_apart);
-        let is_exported = tells_ports_apart && Flow::Exports.is_of(attributes);
+    pub fn of(attributes: &Attributes, has_ports: bool) -> Self {
+        let port = attributes.get(PORT).filter(|_| has_ports);
+        let is_exported = has_ports && Flow::Exports.is_of(attributes);
         Self {
             ipv4: attributes.get(IPV4).and_then(|text| text.parse().ok()),
             ipv6: attributes.get(IPV6).and_then(|text| text.parse().ok()),

@@ -117,7 +117,7 @@ fn stale_member_counts_once_in_each_clusterset() {
 }
 
 #[test]
-fn the_most_services_that_a_full_sync_left_unread_are_told_and_none_are_not() {
+fn the_most_services_that_a_full_sync_left_unread_are_reported_and_none_are_not() {
     let metric = OF_INVOCATION.iter().find(|metric| metric.name == "Unread").expect("the metric");
     for (whole, unread, expected) in [
         ([true, true], [3, 5], Some(5)),

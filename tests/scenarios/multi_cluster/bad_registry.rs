@@ -42,7 +42,7 @@ impl Members {
 #[tokio::test]
 async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_reported() {
     let later = "a later release wrote it (schema 2, and this release reads 1)";
-    for (key, value, told) in [
+    for (key, value, expected) in [
         ("export", "{\"created\":", "its JSON is invalid: created: EOF while parsing"),
         ("schema", "2", later),
         ("service", "a_b", "its marks name no Service of Kubernetes"),
@@ -61,7 +61,7 @@ async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_repo
         let [("web", "UnusableRecord", detail)] = held_back(&report, "green")[..] else {
             panic!("{}", in_full(&report))
         };
-        assert!(detail.contains(told), "{detail}");
+        assert!(detail.contains(expected), "{detail}");
         // Its own function writes the record anew.
         members.converge().await;
     }

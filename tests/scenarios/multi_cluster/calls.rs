@@ -25,7 +25,7 @@ async fn in_step(count: usize) -> Many {
     many
 }
 
-async fn tell(function: &Function, service: &str) {
+async fn send_change(function: &Function, service: &str) {
     let answer = invoke(function, &batch_about("c0", service)).await;
     assert_eq!(failures(&answer), [""; 0], "{:?}", answer.report);
 }
@@ -45,7 +45,7 @@ async fn pod_that_changed_costs_three_reads_there_and_three_reads_and_a_patch_in
         let many = in_step(count).await;
         pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
 
-        tell(&many.function, "web").await;
+        send_change(&many.function, "web").await;
 
         let of_annotations = ["GET endpointslices?service-name=web", "GET services/web"];
         let of_export = [of_annotations[0], of_annotations[1], "GET serviceexports/web"];
@@ -64,7 +64,7 @@ async fn message_about_a_service_without_an_export_lists_nothing() {
     let many = in_step(2).await;
     many.clusters[0].service(service("plain"));
 
-    tell(&many.function, "plain").await;
+    send_change(&many.function, "plain").await;
 
     // One of each member for its record.
     assert_eq!(many.cloud_map(), counts([("GetInstance", 2)]));

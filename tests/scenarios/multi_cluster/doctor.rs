@@ -1,4 +1,4 @@
-//! The action `doctor` in a clusterset: what is missing is told with what to do, without a write.
+//! The action `doctor` in a clusterset: each thing that is missing is reported with its mend, without a write.
 
 use cloud_map_sync::actions::CheckOutcome;
 use cloud_map_sync::actions::doctor::Checkup;

@@ -211,7 +211,7 @@ async fn labels_and_annotations_that_cannot_be_imported_are_left_out_and_reporte
     let invalid = "labels \"a b\" and annotations \"x/y/z\" are left out of imports: no Kubernetes object can have them";
     let too_large = "labels and annotations are left out, since they do not fit";
     let long = "x".repeat(100 * 1024);
-    for (label, note, told, team) in [
+    for (label, note, expected, team) in [
         ("c", ("note", &*long), too_large, Value::Null),
         ("a b", ("x/y/z", "1"), invalid, json!("shop")),
     ] {
@@ -223,8 +223,8 @@ async fn labels_and_annotations_that_cannot_be_imported_are_left_out_and_reporte
         let report = members.converge().await;
 
         assert_eq!(conditions(&members.blue, "web"), ["True Valid", "True Exported"]);
-        assert_eq!(message_of(&members.blue, "web", "Ready"), told);
-        assert!(report.to_string().contains(told), "{report}");
+        assert_eq!(message_of(&members.blue, "web", "Ready"), expected);
+        assert!(report.to_string().contains(expected), "{report}");
         let here = members.green.service_import("shop", "web").expect("an import");
         let there = read_by_another_function(&members).await;
         for import in [here, there] {
@@ -250,8 +250,11 @@ async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
 
     assert!(report.to_string().contains("ExportTooLarge"), "{report}");
     assert_eq!(condition(&members.blue, "web", "Ready"), "False Failed");
-    let told = message_of(&members.blue, "web", "Ready");
-    assert!(told.starts_with("ExportTooLarge: the properties of its 100 ports have "), "{told}");
+    let expected = message_of(&members.blue, "web", "Ready");
+    assert!(
+        expected.starts_with("ExportTooLarge: the properties of its 100 ports have "),
+        "{expected}"
+    );
     assert_eq!(condition(&members.blue, "api", "Ready"), "True Exported");
     let records = members.fleet.instances("clusterset.shop-set", "blue");
     assert_eq!(records.len(), 2, "of api and of the cluster: {records:?}");
@@ -272,8 +275,8 @@ async fn endpoints_past_the_thousandth_are_imported_by_served_clusters_and_repor
     synced(&members.function).await;
     assert_eq!(members.fleet.addresses("shop", "web").len(), 1000);
     assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
-    let told = "ServiceFull: 1000 of 1001 instances fit: a Cloud Map service can have 1000, and 0 in it are not ours";
-    assert_eq!(message_of(&members.blue, "web", "Ready"), told);
+    let expected = "ServiceFull: 1000 of 1001 instances fit: a Cloud Map service can have 1000, and 0 in it are not ours";
+    assert_eq!(message_of(&members.blue, "web", "Ready"), expected);
     for cluster in members.clusters() {
         assert_eq!(imported_from(cluster, "web")["blue"].len(), 1001);
         assert_eq!(slices(cluster, "web").len(), 11);
@@ -299,8 +302,8 @@ async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
     let of_all: Vec<String> = (0..1000).map(ready).collect();
     assert_eq!(of_all.iter().filter(|it| *it == "True Exported").count(), 999);
     let held = of_all.iter().position(|it| it == "False Failed").expect("one is held back");
-    let told = message_of(&members.blue, &format!("web-{held:04}"), "Ready");
-    assert_eq!(told, "TooManyExports: a cluster can have 999 exports");
+    let expected = message_of(&members.blue, &format!("web-{held:04}"), "Ready");
+    assert_eq!(expected, "TooManyExports: a cluster can have 999 exports");
     members.blue.unexport("shop", &format!("web-{:04}", (held + 1) % 1000));
     sync(&function).await;
     sync(&function).await;

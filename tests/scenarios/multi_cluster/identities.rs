@@ -70,9 +70,9 @@ async fn setting_and_property_that_disagree_are_reported_with_both() {
     let (reason, detail) = members.obstacle_of_blue(&clusters).await;
 
     assert_eq!(reason, "IdentityDisagrees");
-    let told =
+    let expected =
         format!("CLUSTERS says \"azure\", and the ClusterProperty {CLUSTER_ID} says \"blue\"");
-    assert!(detail.starts_with(&told), "{detail}");
+    assert!(detail.starts_with(&expected), "{detail}");
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ impl Moving {
         moving
     }
 
-    /// `amber` has this Service `web` with two pods, which nobody has exported yet.
+    /// `amber` has this Service `web` with two pods, which are not exported yet.
     pub async fn new(web: ClusterIp) -> Self {
         let members = Members::start().await;
         let sandbox = members.fleet.sandbox.clone().cluster("amber").await;
@@ -268,7 +268,7 @@ async fn cluster_moves_over_without_a_gap_and_is_an_ordinary_one_then() {
     moving.assert_no_gap();
 }
 
-/// A marked instance without a record counts for nobody, so an instance without its record stays AWS's.
+/// A marked instance without a record counts for no cluster, so an instance without its record stays AWS's.
 #[tokio::test]
 async fn record_that_is_refused_leaves_the_instances_to_a_second_adoption() {
     let moving = Moving::to_adopt().await;

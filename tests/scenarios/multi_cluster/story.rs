@@ -205,12 +205,12 @@ async fn condition_that_turns_bad_is_an_event_on_the_export_once() {
     }
 
     let conflict = message_of(&members.blue, "web", "Conflict");
-    let told = [
+    let expected = [
         "NoService ServiceExport lost: There is no Service of this name.".to_owned(),
         format!("PortConflict ServiceExport web: {conflict}"),
     ];
     let mut of_blue = events(&members.blue);
     of_blue.sort();
-    assert_eq!(of_blue, told);
-    assert_eq!(events(&members.green), told[1..]);
+    assert_eq!(of_blue, expected);
+    assert_eq!(events(&members.green), expected[1..]);
 }

@@ -230,7 +230,7 @@ async fn endpoints_and_exports_that_are_not_counted_yet_stay() {
     }
 }
 
-/// The message is about a Service that nobody exports: its own import does not stand, and others do.
+/// The message is about a Service that no cluster exports: its own import does not stand, and others do.
 #[tokio::test]
 async fn first_message_in_another_cloud_map_writes_no_record_there() {
     let members = Members::of_others().await;

@@ -93,7 +93,7 @@ fn left_behind() -> Situation {
 }
 
 /// A message about a Service of `blue`.
-fn told(name: &'static str, situation: fn() -> Situation, cause: fn() -> Value) -> Situation {
+fn caused_by(name: &'static str, situation: fn() -> Situation, cause: fn() -> Value) -> Situation {
     Situation { name, cause, ..situation() }
 }
 
@@ -102,7 +102,7 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("list", "serviceexports", MCS), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "serviceexports", MCS),
-            told("own pods, by a message", own_pods, || batch_about("blue", "books")),
+            caused_by("own pods, by a message", own_pods, || batch_about("blue", "books")),
             "shop/books",
         ),
         case(("patch", "serviceexports/status", MCS), exported_by_blue(), "shop/news"),
@@ -110,13 +110,13 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("list", "namespaces", ""), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "namespaces", ""),
-            told("an export by a message", exported_by_blue, || batch_about("blue", "news")),
+            caused_by("an export by a message", exported_by_blue, || batch_about("blue", "news")),
             "namespace shop",
         ),
         case(("list", "serviceimports", MCS), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "serviceimports", MCS),
-            told("own pods, by a message", own_pods, || batch_about("blue", "books")),
+            caused_by("own pods, by a message", own_pods, || batch_about("blue", "books")),
             "shop/books",
         ),
         case(("create", "serviceimports", MCS), exported_by_green(), "news"),

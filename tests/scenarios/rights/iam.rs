@@ -228,7 +228,7 @@ fn refusal_of_route_53_names_the_setting_that_gives_the_rights() {
     denied(&cases);
 }
 
-/// The actions for a note for which no instance has room. Many lines tell of the note.
+/// The actions for a note for which no instance has room. Many lines name the note.
 const OF_NOTES: [&str; 3] = [
     "servicediscovery:GetServiceAttributes",
     "servicediscovery:UpdateServiceAttributes",

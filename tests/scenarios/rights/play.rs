@@ -26,7 +26,7 @@ pub fn one_less() -> Situation {
     Situation { settings: ALONE, ..new }
 }
 
-/// A right, a situation that needs it, and the line that tells of it.
+/// A right, a situation that needs it, and the line that names it.
 pub struct Case {
     /// As the refusal has it: `servicediscovery:ListInstances`.
     pub right: String,
@@ -91,11 +91,11 @@ async fn played(case: &Case, wanted: &State) -> Result<(), String> {
     let run = scene.run((case.situation.cause)(), false).await?;
     // Each line of the log with its level, its message and what it is about.
     let lines = run.into_iter().flat_map(|(_, lines)| lines);
-    let told = told(case, &lines.map(|line| short(&line)).collect::<Vec<_>>());
+    let named = name_the_right(case, &lines.map(|line| short(&line)).collect::<Vec<_>>());
     sleep(REST).await;
     (case.allow)(&scene);
     let rest = scene.leads_to(&case.situation, wanted).await;
-    told.and(rest.map(drop)).and(outcome::untouched(&mut scene))
+    named.and(rest.map(drop)).and(outcome::untouched(&mut scene))
 }
 
 fn short(line: &str) -> String {
@@ -106,7 +106,7 @@ fn short(line: &str) -> String {
 }
 
 /// Each thing that needs the right has one line, in which both are named.
-fn told(case: &Case, lines: &[String]) -> Result<(), String> {
+fn name_the_right(case: &Case, lines: &[String]) -> Result<(), String> {
     // SQS has its actions in lower case.
     let right = case.right.to_lowercase();
     let names = |line: &&String| line.to_lowercase().contains(&right);

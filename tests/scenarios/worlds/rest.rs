@@ -216,7 +216,7 @@ impl Scene {
 
     /// One full sync, whose rules hold on the way.
     pub async fn sync(&mut self, number: usize) -> Result<Report, String> {
-        // Health that was reported is told a moment later.
+        // Health that was reported is shown a moment later.
         sleep(Duration::from_secs(1)).await;
         let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
         // As many as list and read each service once, and what came meanwhile.

@@ -100,8 +100,8 @@ fn a_missing_kubeconfig_is_named_once_with_its_cause() {
         ..arguments::PlaceArguments::default()
     };
     let error = resolve(&arguments).expect_err("there is no such file");
-    let told = "cannot read the kubeconfig; --cluster NAME needs none: /missing/config: No such file or directory (os error 2)";
-    assert_eq!(chain(&error), told);
+    let expected = "cannot read the kubeconfig; --cluster NAME needs none: /missing/config: No such file or directory (os error 2)";
+    assert_eq!(chain(&error), expected);
 }
 
 #[test]

@@ -21,13 +21,13 @@ use testbed::{REGION, Sandbox, kubeconfig};
 /// How often its memory is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What it said last; it tells all its flags at every start.
+/// Its last lines; it prints all its flags at every start.
 const LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/external-dns.log");
 
 /// The binary.
 pub struct ExternalDns {
     path: PathBuf,
-    /// As it tells it.
+    /// As it prints it.
     pub version: String,
 }
 
@@ -38,11 +38,11 @@ impl ExternalDns {
     }
 
     fn at(path: OsString) -> Result<Self, String> {
-        let told = std::process::Command::new(&path).arg("--version").output();
-        let told = told.map_err(|error| format!("{}: {error}", path.display()))?;
-        // Kingpin tells it on the other stream.
-        let told = [told.stdout, told.stderr].concat();
-        let version = String::from_utf8_lossy(&told).trim().to_owned();
+        let printed = std::process::Command::new(&path).arg("--version").output();
+        let printed = printed.map_err(|error| format!("{}: {error}", path.display()))?;
+        // Kingpin prints it on the other stream.
+        let printed = [printed.stdout, printed.stderr].concat();
+        let version = String::from_utf8_lossy(&printed).trim().to_owned();
         Ok(Self { path: path.into(), version })
     }
 
@@ -73,7 +73,7 @@ impl ExternalDns {
         cloud_map.forget_calls();
         let start = Instant::now();
         let mut command = self.command(sandbox, kubeconfig);
-        let mut process = command.spawn().expect("it told its version just now");
+        let mut process = command.spawn().expect("it printed its version just now");
         let mut used = Used::default();
         let status = loop {
             tokio::select! {

@@ -125,8 +125,8 @@ pub async fn measure(
     }
 }
 
-/// From the change of a pod to the end of the invocation that was told of it, or found it, for one Service after the
-/// other.
+/// From the change of a pod to the end of the invocation that got a message about it or found it, for one Service after
+/// the other.
 async fn events(
     world: &World,
     function: &mut Function,

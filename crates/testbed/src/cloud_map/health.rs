@@ -129,7 +129,7 @@ impl State {
 }
 
 impl CloudMap {
-    /// The status of every instance of a service, by instance id, as it is told now.
+    /// The status of every instance of a service, by instance id, as GetInstancesHealthStatus reports it now.
     pub fn health(&self, service_id: &str) -> BTreeMap<String, &'static str> {
         let mut state = self.look();
         let now = state.now;

@@ -109,7 +109,7 @@ impl CloudMap {
             let namespace = service.namespace.clone();
             let targets =
                 Targets { namespace, service: Some(service_id.to_owned()), instance: None };
-            state.submit(effect, targets, None).expect("nobody else is at it");
+            state.submit(effect, targets, None).expect("no other operation is under way");
         });
     }
 

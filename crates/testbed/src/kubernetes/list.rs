@@ -57,7 +57,7 @@ pub fn list(
     if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
         let (_, namespace, name) = last;
         metadata["continue"] = URL_SAFE_NO_PAD.encode(format!("{namespace}/{name}")).into();
-        // Not told for filtered lists: the server would have to filter all that follows.
+        // Absent from filtered lists: the server would have to filter all that follows.
         if selector.is_empty() {
             metadata["remainingItemCount"] = remaining.into();
         }

@@ -1,5 +1,5 @@
-//! Who wrote what: `metadata.managedFields`. Of the fields only the conditions of a status are told one by one, since
-//! a server-side apply is about these; what else a manager has is told by its top-level fields.
+//! Who wrote what: `metadata.managedFields`. Of the fields only the conditions of a status are listed one by one, since
+//! a server-side apply is about these; what else a manager has is listed by its top-level fields.
 //!
 //! The metadata of objects that the server alone sets.
 

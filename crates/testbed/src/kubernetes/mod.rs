@@ -78,6 +78,6 @@ pub struct RequestLine {
     pub query: String,
     /// Status of the answer.
     pub status: u16,
-    /// For a refused token, why: the client is told only 401.
+    /// For a refused token, the reason: the client gets only 401.
     pub refusal: Option<String>,
 }

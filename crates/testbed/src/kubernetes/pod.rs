@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::service::Headless;
 use super::store::uid;
 
-/// A scheduled pod with its addresses; ready unless told otherwise.
+/// A scheduled pod with its addresses; ready unless changed.
 #[derive(Clone, Debug)]
 pub struct Pod {
     pub(super) name: String,

@@ -95,7 +95,7 @@ impl KubernetesServer {
         self.world().identity.clone()
     }
 
-    /// `1.<minor>`, as DescribeCluster and `/version` tell it.
+    /// `1.<minor>`, as DescribeCluster and `/version` report it.
     pub fn version(&self) -> String {
         format!("1.{}", self.world().minor)
     }
@@ -120,7 +120,7 @@ impl KubernetesServer {
         self.world().requests.clear();
     }
 
-    /// From now on new connections see a certificate of an authority that nobody was told of.
+    /// From now on new connections see a certificate of an authority that no client knows.
     pub fn serve_other_certificate(&self) {
         let other = CertificateAuthority::new("another cluster").server_config();
         *self.current.lock().expect("no poisoned lock") = other;

@@ -58,7 +58,7 @@ pub struct Message {
 }
 
 impl Queue {
-    /// An empty queue, to which nobody may send.
+    /// An empty queue, to which no principal may send.
     pub fn new(endpoint: &str, region: &str, account: &str, name: &str) -> Self {
         Self {
             arn: format!("arn:aws:sqs:{region}:{account}:{name}"),
@@ -93,7 +93,7 @@ impl Queue {
         self.put_of("AIDASANDBOX", body)
     }
 
-    /// Refuses every request in the same way, until told otherwise.
+    /// Refuses every request in the same way, until this changes.
     pub fn refuse(&self, refusal: Option<Failure>) {
         self.state().refusal = refusal;
     }

@@ -6,7 +6,7 @@
 //! syncs follow each other while the suite runs. AWS would let the function list Cloud Map's namespaces only every
 //! other second; `QUOTA_SHARE` takes these rates away, and the stand-in has none.
 //!
-//! The suite's process is told where the clusters are, and its own report is the table of
+//! The suite's process gets the addresses of the clusters, and its own report is the table of
 //! `docs/multi-cluster-reference.md`.
 
 use std::fs::File;

@@ -70,7 +70,7 @@ impl Lambda {
         })
     }
 
-    /// Waits for the function to end; its exit status and what it told Lambda.
+    /// Waits for the function to end; its exit status and its reports to Lambda.
     pub async fn end(self) -> (Option<i32>, Vec<Failure>, String) {
         let (status, log) = self.program.end().await;
         (status, self.api.init_errors(), log)

@@ -72,8 +72,8 @@ impl Story {
         for _ in 0..2 {
             self.schedule().await;
         }
-        let told = self.cluster.events("late").await;
-        let [(reason, note)] = told.as_slice() else { panic!("one Event: {told:?}") };
+        let events = self.cluster.events("late").await;
+        let [(reason, note)] = events.as_slice() else { panic!("one Event: {events:?}") };
         assert_eq!(reason, "DomainConflict");
         assert!(note.contains("Service shop/web of this cluster holds the name"), "{note}");
     }

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 
 use super::world::{
-    HTTP, World, foreign, named, of_other_cluster, ours, own, owner_of, pod, service, tagged, tell,
-    with, written,
+    HTTP, World, foreign, lines_of, named, of_other_cluster, ours, own, owner_of, pod, service,
+    tagged, with, written,
 };
 use crate::model::attributes::{
     AVAILABILITY_ZONE, EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING,
@@ -65,7 +65,7 @@ fn crowded() -> World {
 
 #[test]
 fn unmarked_instances_are_adopted_at_addresses_that_the_service_wants() {
-    assert_snapshot!(tell(&crowded().adoption()), @r"
+    assert_snapshot!(lines_of(&crowded().adoption()), @r"
     shop/web: adopt http/web b: 10.0.0.2: of no known owner; REGION nothing -> eu-central-1
     shop/web: adopt http/web i: 10.0.0.3: of the App Mesh controller, which must not run any more; REGION nothing -> eu-central-1
     ! shop/web http/web: instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS (NotAdopted)
@@ -84,7 +84,7 @@ fn unmarked_instances_are_adopted_at_addresses_that_the_service_wants() {
 
 #[test]
 fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others() {
-    assert_snapshot!(tell(&crowded().adoption_from(Some("team-a"))), @r"
+    assert_snapshot!(lines_of(&crowded().adoption_from(Some("team-a"))), @r"
     shop/web: adopt http/web c9a646d3-9c61-4cb7-bfcd-ee2522c8f633: 10.0.0.3: of the owner team-a; REGION nothing -> eu-central-1
     shop/web: adopt http/web f: 10.0.0.2: of the owner team-a; REGION nothing -> eu-central-1
     ! shop/web http/web: instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS (NotAdopted)
@@ -117,7 +117,7 @@ fn what_others_set_is_kept_and_what_a_sync_would_repair_is_right_at_once() {
     let expected = with(with(expected, INITIAL_HEALTH, "HEALTHY"), "cloud-map-sync/pod", "one");
     assert_eq!(adopted["theirs"], expected);
     let adopted = adopted.remove("theirs").expect("adopted");
-    assert_eq!(one(adopted).told(), "");
+    assert_eq!(one(adopted).planned(), "");
 }
 
 /// A registration resets the health of an instance to the value of this attribute.
@@ -142,7 +142,7 @@ fn marks_of_a_later_release_are_kept() {
 #[test]
 fn an_instance_without_room_for_our_marks_stays() {
     let full = (0..26).fold(foreign("10.0.0.1"), |it, n| with(it, &format!("key-{n}"), "x"));
-    assert_snapshot!(tell(&one(full).adoption()), @"! shop/web dns/web: instance theirs is not adopted: with our marks it would have 33 attributes, and Cloud Map allows 30 (NotAdopted)");
+    assert_snapshot!(lines_of(&one(full).adoption()), @"! shop/web dns/web: instance theirs is not adopted: with our marks it would have 33 attributes, and Cloud Map allows 30 (NotAdopted)");
 }
 
 #[test]
@@ -152,11 +152,11 @@ fn of_an_adopted_instance_and_one_of_ours_beside_it_one_goes() {
             .dns("web", [own("m", "shop/web", "10.0.0.1"), (theirs, foreign("10.0.0.1"))])
             .dns("old", [own("x", "shop/gone", "10.0.0.1")])
     };
-    assert_snapshot!(tell(&world("a").adoption()), @r"
+    assert_snapshot!(lines_of(&world("a").adoption()), @r"
     shop/web: adopt dns/web a: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
     shop/web: deregister dns/web m: 10.0.0.1: another instance of ours has the same address and port
     ");
-    assert_snapshot!(tell(&world("z").adoption()), @r"
+    assert_snapshot!(lines_of(&world("z").adoption()), @r"
     shop/web: adopt dns/web z: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
     shop/web: deregister dns/web z: 10.0.0.1 (pod one): another instance of ours has the same address and port
     ");
@@ -169,13 +169,13 @@ fn nothing_is_adopted_for_a_service_that_wants_nothing_there() {
         World::of(change(web)).http("web", [("theirs", foreign("10.0.0.1"))])
     };
     let withdrawn = with_claim(|web| web.levers(false, None));
-    assert_snapshot!(tell(&withdrawn.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
+    assert_snapshot!(lines_of(&withdrawn.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
     let idle = with_claim(|web| web.ready([]));
-    assert_snapshot!(tell(&idle.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
+    assert_snapshot!(lines_of(&idle.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
     let connect = with_claim(|web| web).with("http/web", |service| service.tags = tagged("ECS"));
-    assert_snapshot!(tell(&connect.adoption()), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
+    assert_snapshot!(lines_of(&connect.adoption()), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
     let unread = with_claim(|web| web).with("http/web", |service| service.instances = None);
-    assert_snapshot!(tell(&unread.adoption()), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
+    assert_snapshot!(lines_of(&unread.adoption()), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn what_is_beyond_the_maximum_is_not_adopted() {
     let pods = || [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
     let world = World::of(service("shop/web", "http/web").ready(pods()).levers(true, Some(1)))
         .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.2"))]);
-    assert_snapshot!(tell(&world.adoption()), @"! shop/web http/web: instance b is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
+    assert_snapshot!(lines_of(&world.adoption()), @"! shop/web http/web: instance b is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn an_instance_under_the_id_that_we_would_give_is_adopted() {
 #[test]
 fn a_policy_that_rewrites_nothing_adopts_nothing() {
     let under = |policy| {
-        tell(&one(foreign("10.0.0.1")).under(Rules { policy, ..Rules::default() }).adoption())
+        lines_of(&one(foreign("10.0.0.1")).under(Rules { policy, ..Rules::default() }).adoption())
     };
     assert_snapshot!(under(Policy::UpsertOnly), @"shop/web: adopt dns/web theirs: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1");
     assert_snapshot!(under(Policy::CreateOnly), @"! shop/web dns/web: POLICY=create-only does not allow this: adopt theirs in dns/web (Policy)");
@@ -217,7 +217,7 @@ fn adoption_removes_duplicates_however_many_instances_a_sync_would_lose() {
             it.instances = Some(lost.chain(same).collect());
         })
     });
-    assert_snapshot!(tell(&world.adoption()), @r"
+    assert_snapshot!(lines_of(&world.adoption()), @r"
     shop/mail: adopt http/mail b: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
     shop/mail: deregister http/mail b: 10.0.0.1 (pod one): another instance of ours has the same address and port
     shop/web: adopt http/web b: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1

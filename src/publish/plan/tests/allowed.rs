@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::promises::publishable;
 use super::simulation::Simulation;
-use super::world::{World, tell};
+use super::world::{World, lines_of};
 use crate::model::{Attributes, ServiceKey};
 use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{Change, HeldBack, Holders, Plan, Reason};
@@ -51,7 +51,7 @@ pub fn assert_allowed(world: &World, plan: &Plan) {
             assert!(
                 allowed || asked || waiting.contains(&(key, id.as_str())),
                 "{id} of {marked} is left under {key:?}:\n{}",
-                tell(plan)
+                lines_of(plan)
             );
         }
     }

@@ -113,7 +113,7 @@ impl Simulation {
 
     /// The first writer that needs a missing namespace creates it.
     fn create_namespace(&mut self, name: &str) {
-        assert!(self.course.rules.create_namespaces, "nobody allowed the namespace {name}");
+        assert!(self.course.rules.create_namespaces, "no rule allows the namespace {name}");
         let namespace = self.world.0.registry.namespaces.get_mut(name).expect("it is expected");
         namespace.arn = Some(name.to_owned());
     }

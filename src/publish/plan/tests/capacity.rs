@@ -12,9 +12,9 @@ use crate::model::{Attributes, Health};
 use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit};
 
 /// The changes of a sync under these limits.
-pub fn told(world: &World, service: usize) -> String {
+pub fn planned(world: &World, service: usize) -> String {
     let service_limit = ServiceLimit(service);
-    world.clone().under(Rules { service_limit, ..Rules::default() }).told()
+    world.clone().under(Rules { service_limit, ..Rules::default() }).planned()
 }
 
 /// A Service `shop/<name>` that claims `http/<name>`, with pods at these last numbers of an address.
@@ -38,13 +38,13 @@ fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
         "web",
         [("a", stands("web", 1)), ("b", task(1)), ("c", of_other_cluster("shop/web", "10.0.8.1"))],
     );
-    assert_snapshot!(told(&world, 4), @r"
+    assert_snapshot!(planned(&world, 4), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
     ! shop/web http/web: 2 of 4 instances fit: a Cloud Map service can have 4, and 2 in it are not ours (ServiceFull)
     ");
-    assert_snapshot!(told(&world, 3), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service can have 3, and 2 in it are not ours (ServiceFull)");
-    assert_snapshot!(told(&world, 2), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service can have 2, and 2 in it are not ours (ServiceFull)");
-    assert_snapshot!(told(&world, 6), @r"
+    assert_snapshot!(planned(&world, 3), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service can have 3, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(planned(&world, 2), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service can have 2, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(planned(&world, 6), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
     shop/web: register http/web: 10.0.0.3 (pod one)
     shop/web: register http/web: 10.0.0.4 (pod one)
@@ -55,11 +55,11 @@ fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
 fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
     let world = World::of(ready("web", &[1, 5]))
         .http("web", [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))]);
-    assert_snapshot!(told(&world, 3), @r"
+    assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
     ");
-    assert_snapshot!(told(&world, 4), @r"
+    assert_snapshot!(planned(&world, 4), @r"
     shop/web: register http/web: 10.0.0.5 (pod one)
     shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
@@ -70,7 +70,7 @@ fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
 fn the_last_instance_under_a_name_is_displaced_too() {
     let world =
         World::of(ready("web", &[5, 6])).http("web", [("a", stands("web", 1)), ("b", task(1))]);
-    assert_snapshot!(told(&world, 2), @r"
+    assert_snapshot!(planned(&world, 2), @r"
     shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service can have 2, and 1 in it are not ours (ServiceFull)
     ");
@@ -78,7 +78,7 @@ fn the_last_instance_under_a_name_is_displaced_too() {
         let instances = service.instances.as_mut().expect("they were read");
         instances.insert("c".into(), stands("web", 2));
     });
-    assert_snapshot!(told(&world, 3), @r"
+    assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
     shop/web: rewrite http/web c: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     ");
@@ -90,7 +90,7 @@ fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
         "web",
         [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))],
     );
-    assert_snapshot!(told(&world, 3), @r"
+    assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web a: 10.0.0.5 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless
     shop/web: deregister http/web b: 10.0.0.2 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
     shop/web: deregister http/web c: 10.0.0.3 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
@@ -104,7 +104,7 @@ fn a_policy_that_takes_nothing_out_displaces_nothing() {
         .http("web", [("a", stands("web", 1)), ("b", stands("web", 2))]);
     assert_snapshot!(world
         .under(Rules { policy: Policy::CreateOnly, service_limit, ..Rules::default() })
-        .told(), @r"
+        .planned(), @r"
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service can have 2, and 0 in it are not ours (ServiceFull)
     ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
     ");
@@ -116,11 +116,11 @@ fn a_service_above_its_limit_exchanges_one_for_one() {
         "web",
         [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3)), ("d", task(1))],
     );
-    assert_snapshot!(told(&world, 2), @r"
+    assert_snapshot!(planned(&world, 2), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
     ");
-    assert_snapshot!(told(&world, 3), @r"
+    assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
     ");
@@ -133,7 +133,7 @@ fn an_instance_of_which_only_the_health_is_reported_stands() {
     let present = registered("one", "10.0.0.1", "HEALTHY");
     let known = [("a", Health::Unhealthy)];
     let world = checked(World::of(web), [("a", present)], &known);
-    assert_snapshot!(told(&world, 2), @r"
+    assert_snapshot!(planned(&world, 2), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
     ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service can have 2, and 0 in it are not ours (ServiceFull)
@@ -158,8 +158,8 @@ fn places_go_to_the_service_with_the_fewest_instances() {
     let registered = |present: &[u8], limit| {
         let ids: Vec<String> = present.iter().map(|last| format!("i-{last}")).collect();
         let present = ids.iter().zip(present).map(|(id, last)| (id.as_str(), "a", *last));
-        let told = told(&sharing(&a, &b, &present.collect::<Vec<_>>()), limit);
-        ["a", "b"].map(|it| told.matches(&format!("shop/{it}: register")).count())
+        let planned = planned(&sharing(&a, &b, &present.collect::<Vec<_>>()), limit);
+        ["a", "b"].map(|it| planned.matches(&format!("shop/{it}: register")).count())
     };
     // After each registration the next one is for the Service that has fewer then.
     assert_eq!(registered(&[1, 2, 3], 6), [0, 3]);
@@ -170,7 +170,7 @@ fn places_go_to_the_service_with_the_fewest_instances() {
 #[test]
 fn each_service_displaces_its_own_instance() {
     let world = sharing(&[1], &[2], &[("x", "a", 8), ("y", "b", 9)]);
-    assert_snapshot!(told(&world, 2), @r"
+    assert_snapshot!(planned(&world, 2), @r"
     shop/a: rewrite http/web x: 10.0.0.1 (pod one) in place of 10.0.0.8 (pod one): no ready endpoint has this address and port
     shop/b: rewrite http/web y: 10.0.0.2 (pod one) in place of 10.0.0.9 (pod one): no ready endpoint has this address and port
     ");
@@ -182,8 +182,8 @@ fn instance_with_a_note_is_displaced_last() {
         let noted = with(stands("web", 2), note, "2026-11-21T10:51:00Z");
         let instances = [("a", noted), ("b", stands("web", 3)), ("c", stands("web", 1))];
         let world = World::of(ready("web", &[1, 5])).http("web", instances);
-        let told = told(&world, 3);
-        assert!(told.contains("rewrite http/web b: 10.0.0.5"), "{note}: {told}");
+        let planned = planned(&world, 3);
+        assert!(planned.contains("rewrite http/web b: 10.0.0.5"), "{note}: {planned}");
     }
 }
 

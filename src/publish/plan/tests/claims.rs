@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::name_policy::{ready, rules};
 use super::world::{
-    HTTP, Kubernetes, World, key, mistake, named, of_other_cluster, own, pod, service, tell,
+    HTTP, Kubernetes, World, key, lines_of, mistake, named, of_other_cluster, own, pod, service,
 };
 use crate::model::{NamespaceKind, Selection, ServiceRef};
 use crate::publish::plan::{Change, Holders, NamePolicy, Plan, RereadScope, Rules, plan};
@@ -22,23 +22,23 @@ fn the_holder_is_the_one_registered_then_the_older_then_the_first_by_name() {
             .service(service("shop/api", "http/web").created(created[1]))
             .service(service("shop/web", "http/web").created(created[2]))
     };
-    let nobody = || ("x", of_other_cluster("shop/web", "10.0.0.1"));
+    let unclaimed = || ("x", of_other_cluster("shop/web", "10.0.0.1"));
     let web = || own("a", "shop/web", "10.0.0.1");
     let api = || own("b", "shop/api", "10.0.0.2");
     let gone = || own("c", "shop/gone", "10.0.0.3");
     let cases = [
-        ([1, 1, 1], [nobody(), nobody()], "ops/web"),
-        ([2, 1, 3], [nobody(), nobody()], "shop/api"),
-        ([1, 2, 3], [web(), nobody()], "shop/web"),
+        ([1, 1, 1], [unclaimed(), unclaimed()], "ops/web"),
+        ([2, 1, 3], [unclaimed(), unclaimed()], "shop/api"),
+        ([1, 2, 3], [web(), unclaimed()], "shop/web"),
         ([1, 2, 3], [web(), api()], "shop/api"),
         ([1, 3, 2], [web(), api()], "shop/web"),
         ([1, 2, 2], [web(), api()], "shop/api"),
-        ([1, 2, 3], [gone(), nobody()], "ops/web"),
+        ([1, 2, 3], [gone(), unclaimed()], "ops/web"),
     ];
     for (created, instances, expected) in cases {
-        let told = format!("{created:?} {instances:?}");
+        let planned = format!("{created:?} {instances:?}");
         let world = claimants(created).http("web", instances);
-        assert_eq!(holder(&world, "http/web").as_deref(), Some(expected), "{told}");
+        assert_eq!(holder(&world, "http/web").as_deref(), Some(expected), "{planned}");
     }
 }
 
@@ -47,7 +47,7 @@ fn names_that_differ_in_case_are_contested_in_dns_namespaces_only() {
     let world = |place: &str, other: &str| {
         World::of(service("shop/web", place).created(1))
             .service(service("shop/www", other).created(2))
-            .told()
+            .planned()
     };
     assert_snapshot!(world("dns/web", "dns/Web"), @"! shop/www dns/web: Service shop/web of this cluster holds the name; this one takes over when that ends (DomainConflict)");
     assert_snapshot!(world("http/web", "http/Web"), @"");
@@ -57,14 +57,14 @@ fn names_that_differ_in_case_are_contested_in_dns_namespaces_only() {
 fn a_service_that_claims_a_name_twice_claims_it_once() {
     let world = World::of(service("shop/web", "dns/web").also("Web"));
     let claims = Holders::decide(&world.0).claims(&named("shop/web")).cloned();
-    assert_eq!((claims, world.told().as_str()), (Some([key("dns/web")].into()), ""));
+    assert_eq!((claims, world.planned().as_str()), (Some([key("dns/web")].into()), ""));
 }
 
 #[test]
 fn every_name_of_a_service_is_served() {
     let world =
         World::of(service("shop/web", "http/web").also("www").ready([pod("one", "10.0.0.1")]));
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: create http/web: an HTTP service
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: create http/www: an HTTP service
@@ -80,13 +80,13 @@ fn a_claim_that_cannot_be_used_says_what_would_be_right() {
         .service(service("shop/ambiguous", "twice/web"))
         .service(service("shop/missing", "nowhere/web"))
         .service(service("shop/mistaken", "http/web").mistaken());
-    assert_snapshot!(world.told(), @r#"
+    assert_snapshot!(world.planned(), @r#"
     ! shop/ambiguous: several Cloud Map namespaces are named "twice"; name one by its id: ns-1, ns-2; registered instances stay (NamespaceAmbiguous)
     ! shop/missing: no Cloud Map namespace "nowhere" is visible here; visible: twice, twice, dns, http; registered instances stay (NamespaceMissing)
     ! shop/mistaken: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; registered instances stay (BadAnnotation)
     "#);
     assert_eq!(world.plan().held_back.len(), 3);
-    assert!(world.told().contains(&mistake().to_string()));
+    assert!(world.planned().contains(&mistake().to_string()));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_service_with_one_ambiguous_name_leaves_its_others_to_those_that_can_have_th
     let world = ["one/cart", "one/web", "two/web"]
         .into_iter()
         .fold(world, |world, place| world.cloud_map(place, HTTP, []));
-    assert_snapshot!(world.told(), @r#"
+    assert_snapshot!(world.planned(), @r#"
     shop/cart: register twice/cart: 10.0.0.1 (pod one)
     ! shop/pay: several Cloud Map namespaces are named "twice"; name one by its id: ns-one, ns-two; registered instances stay (NamespaceAmbiguous)
     "#);
@@ -112,14 +112,18 @@ fn namespace_is_not_chosen_while_a_service_of_the_name_may_have_instances_that_w
         .namespace("ns-two", "twice", NamespaceKind::Http)
         .service(service("shop/web", "twice/web").ready([pod("one", "10.0.0.1")]))
         .cloud_map("one/web", HTTP, []);
-    assert_snapshot!(twice.told(), @"shop/web: register twice/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(twice.planned(), @"shop/web: register twice/web: 10.0.0.1 (pod one)");
     let unread = |is_denied| {
         twice.clone().with("one/web", |it| {
             (it.instances, it.unreadable, it.is_denied) = (None, Some("no".into()), is_denied);
         })
     };
-    assert!(unread(false).told().contains("(NamespaceAmbiguous)"), "{}", unread(false).told());
-    assert!(unread(true).told().contains("(Unreadable)"), "{}", unread(true).told());
+    assert!(
+        unread(false).planned().contains("(NamespaceAmbiguous)"),
+        "{}",
+        unread(false).planned()
+    );
+    assert!(unread(true).planned().contains("(Unreadable)"), "{}", unread(true).planned());
 }
 
 #[test]
@@ -258,11 +262,11 @@ fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
         let codes = plan.held_back.iter().map(|it| it.reason.code());
         assert_eq!(codes.collect::<Vec<_>>(), vec!["TooManyNames"; lines], "{asked}");
     }
-    let told = |count, rules| {
+    let planned = |count, rules| {
         let plan = plan(count, rules);
         plan.held_back.iter().map(|it| it.reason.to_string()).collect::<Vec<_>>().join("\n")
     };
-    let both = [told(25, Rules::default()), told(25, rules(&[("maxNames", json!(2))]))];
+    let both = [planned(25, Rules::default()), planned(25, rules(&[("maxNames", json!(2))]))];
     assert_snapshot!(both.join("\n"), @r"
     25 names are requested, and the first 20 are claimed: a Service may not claim more
     25 names are requested, and the first 2 are claimed: maxNames of NAME_POLICY is the limit
@@ -273,7 +277,7 @@ fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
 fn names_that_a_rule_denies_are_not_counted() {
     let service = ready("shop/web", "http/other").also("web-1").also("web-2").also("web-3");
     let plan = World::of(service).under(rules(&[("maxNames", json!(2))])).plan();
-    assert_eq!(claimed(&plan), ["web-1", "web-2"], "{}", tell(&plan));
+    assert_eq!(claimed(&plan), ["web-1", "web-2"], "{}", lines_of(&plan));
 }
 
 #[test]
@@ -282,7 +286,7 @@ fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
         .service(ready("ops/web", "http/web-02").created(1_000))
         .http("web-02", [own("a", "shop/web", "10.0.0.9")]);
     let two = rules(&[("maxNames", json!(2)), ("kubernetesNamespaces", json!(["*"]))]);
-    assert_snapshot!(world.under(two).told(), @r"
+    assert_snapshot!(world.under(two).planned(), @r"
     ops/web: register http/web-02: 10.0.0.1 (pod one)
     ops/web: deregister http/web-02 a: 10.0.0.9: Service shop/web asks for another name now; stays until Service ops/web has an instance under this name and every endpoint is registered under the new name of Service shop/web
     shop/web: create http/web-00: an HTTP service
@@ -298,5 +302,5 @@ fn name_that_differs_only_in_case_is_not_one_more() {
     let rules = rules(&[("maxNames", json!(1)), ("cloudMapNamespaces", json!(["dns"]))]);
     let web = ready("shop/web", "dns/web").also("WEB");
     let plan = World::of(web).under(rules).plan();
-    assert_eq!((claimed(&plan), plan.held_back.len()), (vec!["web"], 0), "{}", tell(&plan));
+    assert_eq!((claimed(&plan), plan.held_back.len()), (vec!["web"], 0), "{}", lines_of(&plan));
 }

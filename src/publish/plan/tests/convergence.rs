@@ -11,7 +11,7 @@ use super::arbitrary;
 use super::promises::{findable, is_custom, our_addresses, publishable};
 use super::seeds::config;
 use super::simulation::{Course, Simulation};
-use super::world::{A, AAAA, BOTH, World, tell};
+use super::world::{A, AAAA, BOTH, World, lines_of};
 use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{
     Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags,
@@ -142,7 +142,7 @@ proptest! {
         let fits = |it: &Change| {
             registers(it) && !simulation.is_full(&it.place().key) && !chooses(it)
         };
-        prop_assert!(!plan.changes.values().flatten().any(fits), "{}", tell(&plan));
+        prop_assert!(!plan.changes.values().flatten().any(fits), "{}", lines_of(&plan));
     }
 
     #[test]
@@ -173,7 +173,7 @@ proptest! {
         for service in turned.0.desired.services.values_mut() {
             service.endpoints.iter_mut().for_each(|endpoints| endpoints.reverse());
         }
-        prop_assert_eq!(tell(&turned.plan()), tell(&world.plan()));
+        prop_assert_eq!(lines_of(&turned.plan()), lines_of(&world.plan()));
     }
 }
 
@@ -218,9 +218,9 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
     };
     let holders = Holders::decide(&simulation.world.0);
     for change in plan.changes.values().flatten().filter(|it| !is_refused(it)) {
-        let told = tell(plan);
+        let planned = lines_of(plan);
         let Change::Deregister { waits_for: Some(wait), .. } = change else {
-            panic!("{change} is left to do:\n{told}");
+            panic!("{change} is left to do:\n{planned}");
         };
         // A Service that shares a name may register for another one, and find no capacity, or its id taken.
         let for_all = |it: &Reason| it.is_about_capacity() || matches!(it, Reason::IdTaken(_));
@@ -236,11 +236,11 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
             | WaitsFor::BlockedRename { renamed, .. } => {
                 let all = plan.changes.values().flatten().filter(is_refused);
                 let is_full = all.map(|it| &it.place().key).any(|key| shares(renamed, key));
-                assert!(is_full || hinders(renamed), "{change}:\n{told}");
+                assert!(is_full || hinders(renamed), "{change}:\n{planned}");
             }
             WaitsFor::FirstRegistration => {
                 let hindered = change.marked().is_some_and(hinders);
-                assert!(hindered, "{change}:\n{told}");
+                assert!(hindered, "{change}:\n{planned}");
             }
             WaitsFor::Holder(_) | WaitsFor::NamespaceById(_) => {}
         }

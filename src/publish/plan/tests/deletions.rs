@@ -43,8 +43,8 @@ fn nothing_but_our_tag_makes_a_service_ours_to_delete() {
     let unreadable = |service: &mut crate::model::CloudMapService| {
         service.tags = Tags::Unreadable("denied".into());
     };
-    let told = Some(DeletionVerdict::Unreadable("denied".into()));
-    assert_eq!(alone(&world([]).with("http/web", unreadable)), told);
+    let planned = Some(DeletionVerdict::Unreadable("denied".into()));
+    assert_eq!(alone(&world([]).with("http/web", unreadable)), planned);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use insta::assert_snapshot;
 
-use super::world::{A, World, foreign, named, pod, service, tell, with, written};
+use super::world::{A, World, foreign, lines_of, named, pod, service, with, written};
 use crate::model::attributes::{EC2_INSTANCE, PORT};
 use crate::model::{
     Attributes, ClusterId, ClustersetId, Export, ExportedPort, ExportedService, Flow, ImportType,
@@ -84,7 +84,7 @@ fn export_waits_and_nothing_under_its_name_changes() {
         "web",
         [("tcp-10_0_0_1-8080", of_aws("10.0.0.1")), ("tcp-10_0_0_9-8080", of_aws("10.0.0.9"))],
     );
-    assert_snapshot!(world.told(), @r#"! http/web http/web: 2 instances under this name have the cluster's id and no marks, as AWS's controller registers them; the export waits for {"action":"adopt","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} (NotAdopted)"#);
+    assert_snapshot!(world.planned(), @r#"! http/web http/web: 2 instances under this name have the cluster's id and no marks, as AWS's controller registers them; the export waits for {"action":"adopt","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} (NotAdopted)"#);
 }
 
 /// Each is an instance of AWS's controller but for one attribute.
@@ -105,7 +105,7 @@ fn only_complete_unmarked_instances_of_the_member_are_adopted_and_hold_the_expor
     for (id, attributes, expected) in cases {
         let world = exported(["10.0.0.1"]).http("web", [(id, attributes.clone())]);
         let is_adopted = written(&adoption(&world), "http/web").contains_key(id);
-        let waits = world.told().contains("(NotAdopted)");
+        let waits = world.planned().contains("(NotAdopted)");
         assert_eq!((is_adopted, waits), (expected, expected), "{attributes:?}");
     }
 }
@@ -122,8 +122,8 @@ fn adopted_instance_is_as_the_next_sync_wants_it() {
     let controller = "aws-cloud-map-mcs-controller-for-k8s 0.3.1";
     assert_eq!(kept, ["shop", controller, "cloud-map-sync", "one"].map(Some));
     let after = exported(["10.0.0.1"]).http("web", [("tcp-10_0_0_1-8080", adopted)]);
-    assert_eq!(after.told(), "");
-    assert_eq!(tell(&adoption(&after)), "");
+    assert_eq!(after.planned(), "");
+    assert_eq!(lines_of(&adoption(&after)), "");
 }
 
 /// No other writer deregisters them any more.
@@ -133,7 +133,7 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
         .http("web", [("a", of_aws("10.0.0.1")), ("b", with(of_aws("10.0.0.9"), "READY", "false"))])
         .http("gone", [("c", of_aws("10.0.0.8"))]);
     let plan = adoption(&world);
-    assert_snapshot!(tell(&plan), @"
+    assert_snapshot!(lines_of(&plan), @"
     http/gone: adopt http/gone c: 10.0.0.8 port 8080: of the AWS MCS controller, which must not run any more
     http/web: adopt http/web a: 10.0.0.1 port 8080: of the AWS MCS controller, which must not run any more; HOSTNAME  -> nothing, REGION nothing -> eu-central-1
     http/web: adopt http/web b: 10.0.0.9 port 8080: of the AWS MCS controller, which must not run any more
@@ -142,7 +142,7 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
     let [a, b, c] = [web["a"].clone(), web["b"].clone(), gone["c"].clone()];
     assert_eq!(b.get("READY"), Some("false"));
     let after = exported(["10.0.0.1"]).http("web", [("a", a), ("b", b)]).http("gone", [("c", c)]);
-    assert_snapshot!(after.told(), @"
+    assert_snapshot!(after.planned(), @"
     http/gone: deregister http/gone c: 10.0.0.8 port 8080: Service http/gone is gone, or no longer exported
     http/web: deregister http/web b: 10.0.0.9 port 8080: no ready endpoint has this address and port
     ");
@@ -155,7 +155,7 @@ fn instances_of_an_export_without_a_record_stay() {
     let observed = world.observed(&Selection::Everything);
     assert_eq!(observed.to_adopt(&member()), [named("http/web")].into());
     let none = ExportAdoption { member: member(), recorded: [].into() };
-    assert_eq!(tell(&none.plan(&observed)), "");
+    assert_eq!(lines_of(&none.plan(&observed)), "");
 }
 
 #[test]
@@ -166,14 +166,17 @@ fn what_cannot_have_our_marks_is_reported() {
         (many, "with our marks it would have 39 attributes"),
     ] {
         let world = exported(["10.0.0.1"]).http("web", [("a", attributes)]);
-        let told = tell(&adoption(&world));
-        assert!(told.starts_with("! http/web http/web: instance a is not adopted"), "{told}");
-        assert!(told.contains(reason), "{told}");
+        let planned = lines_of(&adoption(&world));
+        assert!(planned.starts_with("! http/web http/web: instance a is not adopted"), "{planned}");
+        assert!(planned.contains(reason), "{planned}");
     }
     let world = exported(["10.0.0.1"]).http("web", [("a", of_aws("10.0.0.1"))]);
     let policy = Policy::CreateOnly;
-    let told = tell(&adoption(&world.under(Rules { policy, ..Rules::default() })));
-    assert!(told.contains("POLICY=create-only does not allow this: adopt a in http/web"), "{told}");
+    let planned = lines_of(&adoption(&world.under(Rules { policy, ..Rules::default() })));
+    assert!(
+        planned.contains("POLICY=create-only does not allow this: adopt a in http/web"),
+        "{planned}"
+    );
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
     let world = world.http("web", [("a", of_aws)]);
     let adopted = |exports| {
         let observed = world.observed(&Selection::Everything);
-        tell(&Adoption { owner: None, exports }.plan(&observed))
+        lines_of(&Adoption { owner: None, exports }.plan(&observed))
     };
     assert!(adopted(false).starts_with("shop/web: adopt http/web a"), "{}", adopted(false));
     assert_snapshot!(adopted(true), @"! shop/web http/web: instance a is not adopted: it belongs to a ServiceExport (NotAdopted)");
@@ -195,8 +198,8 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
 fn address_that_is_never_published_is_not_exported() {
     let world = exported(["10.0.0.1", "127.0.0.1"]).http("web", []);
     let of_ipv4 = exported(["10.0.0.1", "fd00::1"]).cloud_map("http/web", A, []);
-    assert_snapshot!(of_ipv4.told(), @"http/web: register http/web address-10-0-0-1-7633c81226: 10.0.0.1 port 8080 (pod one)");
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(of_ipv4.planned(), @"http/web: register http/web address-10-0-0-1-7633c81226: 10.0.0.1 port 8080 (pod one)");
+    assert_snapshot!(world.planned(), @r"
     http/web: register http/web tcp-10-0-0-1-8080-881e6b3812: 10.0.0.1 port 8080 (pod one)
     ! http/web http/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
     ");

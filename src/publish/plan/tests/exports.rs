@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{World, foreign, named, own, owner_of, pod, service, tell};
+use super::world::{World, foreign, lines_of, named, own, owner_of, pod, service};
 use crate::model::{Attributes, Flow, Foreign, Marks, Owner, Selection};
 use crate::publish::plan::{Adoption, DeregisterReason, purge};
 use crate::publish::report;
@@ -31,7 +31,7 @@ fn shared() -> World {
 #[test]
 fn a_sync_registers_beside_them_and_leaves_them() {
     let plan = shared().plan();
-    assert_snapshot!(tell(&plan), @r"
+    assert_snapshot!(lines_of(&plan), @r"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
@@ -41,16 +41,16 @@ fn a_sync_registers_beside_them_and_leaves_them() {
 
 #[test]
 fn a_purge_takes_none_of_them() {
-    assert_snapshot!(tell(&purge(&shared().0, &DeregisterReason::Purged)), @"shop/web: deregister http/web a: 10.0.0.9: its cluster is purged");
+    assert_snapshot!(lines_of(&purge(&shared().0, &DeregisterReason::Purged)), @"shop/web: deregister http/web a: 10.0.0.9: its cluster is purged");
 }
 
 #[test]
 fn an_adoption_takes_none_of_them() {
     for owner in [None, Some("cloud-map-sync".to_owned())] {
         let observed = shared().observed(&Selection::Everything);
-        let told = tell(&Adoption { owner, exports: false }.plan(&observed));
-        assert_eq!(told.matches("(NotAdopted)").count(), 3, "{told}");
-        assert!(!told.contains(": adopt "), "{told}");
+        let planned = lines_of(&Adoption { owner, exports: false }.plan(&observed));
+        assert_eq!(planned.matches("(NotAdopted)").count(), 3, "{planned}");
+        assert!(!planned.contains(": adopt "), "{planned}");
     }
 }
 

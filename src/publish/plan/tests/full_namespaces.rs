@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
-use super::world::{World, key, named, ours, own, pod, pods, service, tell, with};
+use super::world::{World, key, lines_of, named, ours, own, pod, pods, service, with};
 use crate::model::attributes::{IPV4, POD};
 use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
 use crate::publish::plan::{Change, plan};
@@ -17,7 +17,7 @@ use crate::publish::plan::{Change, plan};
 fn refused(world: &World) -> String {
     let mut world = world.clone();
     world.0.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
-    tell(&plan(&world.observed(&Selection::Everything)))
+    lines_of(&plan(&world.observed(&Selection::Everything)))
 }
 
 /// A world with namespaces that are full at their present number of instances.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::world::{
-    Kubernetes, World, foreign, key, named, of_other_cluster, ours, own, pod, service, tell, with,
-    written,
+    Kubernetes, World, foreign, key, lines_of, named, of_other_cluster, ours, own, pod, service,
+    with, written,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, InstanceKey, KnownHealth, Selection};
@@ -72,7 +72,7 @@ fn health_that_differs_is_reported_and_the_initial_one_is_never_compared() {
         let known: Vec<_> = known.into_iter().map(|health| ("a", health)).collect();
         let instances = [("a", registered("one", "10.0.0.1", initial))];
         let world = checked(World::of(web([one(conditions)])), instances, &known);
-        assert_eq!(world.told(), expected, "{conditions:?} {initial} {known:?}");
+        assert_eq!(world.planned(), expected, "{conditions:?} {initial} {known:?}");
     }
 }
 
@@ -81,7 +81,7 @@ fn a_rewrite_says_the_health_of_its_moment_and_nothing_else_is_reported() {
     let drifted = with(registered("one", "10.0.0.1", "HEALTHY"), REGION, "us-east-1");
     let known = [("a", Health::Healthy)];
     let world = checked(World::of(web([one("")])), [("a", drifted)], &known);
-    assert_snapshot!(world.told(), @"shop/web: rewrite http/web a: REGION us-east-1 -> eu-central-1, health HEALTHY -> UNHEALTHY");
+    assert_snapshot!(world.planned(), @"shop/web: rewrite http/web a: REGION us-east-1 -> eu-central-1, health HEALTHY -> UNHEALTHY");
     assert_eq!(written(&world.plan(), "http/web")["a"].get(INITIAL_HEALTH), Some("UNHEALTHY"));
 }
 
@@ -92,10 +92,10 @@ fn the_mark_of_custom_health_comes_and_goes_with_the_annotation() {
         checked(World::of(web), [("a", instance)], &[("a", Health::Unhealthy)])
     };
     let comes = world(web([one("ready serving")]), plain);
-    assert_snapshot!(comes.told(), @"shop/web: rewrite http/web a: cloud-map-sync/health nothing -> custom, health UNHEALTHY -> HEALTHY");
+    assert_snapshot!(comes.planned(), @"shop/web: rewrite http/web a: cloud-map-sync/health nothing -> custom, health UNHEALTHY -> HEALTHY");
     let membership = service("shop/web", "http/web").ready([one("ready serving")]);
     let goes = world(membership, registered("one", "10.0.0.1", "UNHEALTHY"));
-    assert_snapshot!(goes.told(), @"shop/web: rewrite http/web a: cloud-map-sync/health custom -> nothing");
+    assert_snapshot!(goes.planned(), @"shop/web: rewrite http/web a: cloud-map-sync/health custom -> nothing");
     assert_eq!(written(&goes.plan(), "http/web")["a"].get(INITIAL_HEALTH), Some("HEALTHY"));
 }
 
@@ -105,7 +105,7 @@ fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
     let instance = with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one");
     let world =
         World::of(web).dns("new", [("a", instance)]).dns("old", [own("b", "shop/web", "10.0.0.1")]);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: deregister dns/old b: 10.0.0.1: Service shop/web asks for another name now
     ! shop/web dns/new: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service (NoCustomHealth)
     ");
@@ -119,7 +119,7 @@ fn health_that_could_not_be_read_is_not_changed_and_stops_nothing_else() {
     let world = world.with("http/web", |service| {
         service.health = KnownHealth::Unreadable("throttled".into());
     });
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     ! shop/web http/web: the health of the instances of this Cloud Map service could not be read, so none is changed: throttled (HealthUnreadable)
     ");
@@ -135,7 +135,7 @@ fn the_health_of_others_is_never_reported() {
     let known = [("a", Health::Unhealthy), ("b", Health::Unhealthy), ("c", Health::Unhealthy)];
     let endpoints = [one("serving"), found("two", "10.0.0.2", "serving")];
     let world = checked(World::of(web(endpoints)), others, &known);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web c: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
     ");
@@ -153,14 +153,15 @@ fn surplus_does_not_wait_for_the_health_that_others_report() {
         service.custom_health = true;
         service.health = KnownHealth::Read([("a".to_owned(), Health::Unhealthy)].into());
     });
-    assert_snapshot!(world.told(), @"shop/young: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port");
+    assert_snapshot!(world.planned(), @"shop/young: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port");
 }
 
 #[test]
 fn health_is_written_by_policies_that_rewrite() {
     let instances = [("a", registered("one", "10.0.0.1", "HEALTHY"))];
     let world = checked(World::of(web([one("")])), instances, &[]);
-    let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
+    let under =
+        |policy| lines_of(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_eq!(under(Policy::UpsertOnly), under(Policy::Sync));
     assert_snapshot!(under(Policy::CreateOnly), @"! shop/web http/web: POLICY=create-only does not allow this: report the health of a in http/web (Policy)");
 }

@@ -51,11 +51,11 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
         ("color", "red", ""),
     ];
     for (key, value, expected) in cases {
-        let told = registered(with(right(), key, value)).told();
-        let told = told.strip_prefix("shop/web: rewrite dns/web a: ").unwrap_or(&told);
-        assert_eq!(told, expected, "{key}={value}");
+        let planned = registered(with(right(), key, value)).planned();
+        let planned = planned.strip_prefix("shop/web: rewrite dns/web a: ").unwrap_or(&planned);
+        assert_eq!(planned, expected, "{key}={value}");
     }
-    assert_snapshot!(registered(unmarked).told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
+    assert_snapshot!(registered(unmarked).planned(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
     bare.pod = None;
     let world =
         World::of(service("shop/web", "dns/web").ready([bare])).dns("web", [("a", right())]);
-    assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
+    assert_snapshot!(world.planned(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
 }
 
 #[test]
@@ -92,15 +92,15 @@ fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
             [("a", registered)],
         )
     };
-    assert_snapshot!(world(SRV).told(), @r"
+    assert_snapshot!(world(SRV).planned(), @r"
     shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
     shop/web: deregister dns/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
-    assert_snapshot!(world(HTTP).told(), @r"
+    assert_snapshot!(world(HTTP).planned(), @r"
     shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
     shop/web: deregister http/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
-    assert_snapshot!(world(A).told(), @r"
+    assert_snapshot!(world(A).planned(), @r"
     shop/web: rewrite dns/web a: AWS_INSTANCE_PORT 8079 -> 8080, cloud-map-sync/pod nothing -> one
     ! shop/web dns/web: A records carry no port: http is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
     ");
@@ -112,7 +112,7 @@ fn an_instance_that_gains_a_second_address_keeps_its_id() {
         |addresses| World::of(service("shop/web", "dns/web").ready([pod("one", addresses)]));
     let id = ready("10.0.0.1").cloud_map("dns/web", BOTH, []).id_given("dns/web", "10.0.0.1");
     let world = ready("10.0.0.1+fd00::1").cloud_map("dns/web", BOTH, [(&id, right())]);
-    assert_snapshot!(world.told(), @"shop/web: rewrite dns/web: AWS_INSTANCE_IPV6 nothing -> fd00::1");
+    assert_snapshot!(world.planned(), @"shop/web: rewrite dns/web: AWS_INSTANCE_IPV6 nothing -> fd00::1");
     assert_eq!(written(&world.plan(), "dns/web").into_keys().collect::<Vec<_>>(), [id]);
 }
 
@@ -147,7 +147,7 @@ fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids
     // Both stand for the second pod: the first one's id goes back to the first one.
     let second = written(&empty.plan(), "http/web")[&other].clone();
     let doubled = empty.clone().http("web", [(&id, altered.clone()), (&other, second)]);
-    assert_snapshot!(doubled.told().replace(&id, "ID"), @"shop/web: rewrite http/web: AWS_INSTANCE_IPV4 10.0.0.2 -> 10.0.0.1, cloud-map-sync/pod two -> one");
+    assert_snapshot!(doubled.planned().replace(&id, "ID"), @"shop/web: rewrite http/web: AWS_INSTANCE_IPV4 10.0.0.2 -> 10.0.0.1, cloud-map-sync/pod two -> one");
     // An id that is free in no other way is not registered over.
     let taken = empty.http("web", [(&id, altered), (&other, foreign("10.0.0.9"))]);
     assert_eq!(taken.plan().held_back[0].reason.code(), "IdTaken");
@@ -157,7 +157,7 @@ fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids
 fn an_equal_address_of_somebody_else_does_not_stop_ours() {
     let world = World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
         .dns("web", [("a", foreign("10.0.0.1"))]);
-    assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(world.planned(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn pods_that_share_the_address_of_their_host_are_one_instance() {
             service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]),
         )
         .cloud_map("dns/web", kind, []);
-        world.told()
+        world.planned()
     };
     assert_snapshot!(shared(A, "10.0.0.1", "10.0.0.1"), @"shop/web: register dns/web: 10.0.0.1 (pod two)");
     assert_snapshot!(shared(BOTH, "10.0.0.1", "10.0.0.1+fd00::1"), @"shop/web: register dns/web: 10.0.0.1 and fd00::1 (pod two)");
@@ -233,8 +233,8 @@ fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
         let mut simulation = Simulation::new(edited, Course::undisturbed());
         simulation.sync(&Selection::Everything);
         assert_eq!(simulation.sync(&Selection::Everything), 0, "{stated:?}");
-        let told = simulation.world.told();
-        assert!(told.is_empty(), "{stated:?}: {told}");
+        let planned = simulation.world.planned();
+        assert!(planned.is_empty(), "{stated:?}: {planned}");
     }
 }
 
@@ -277,16 +277,16 @@ fn attributes_of_annotations_are_registered_and_listed_in_a_mark() {
 #[test]
 fn instance_with_more_attributes_than_cloud_map_takes_is_neither_registered_nor_rewritten() {
     let new = World::of(annotated(40)).http("web", []);
-    assert_snapshot!(new.told(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+    assert_snapshot!(new.planned(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
     let present = new.clone().http("web", [("a", right())]);
-    assert_snapshot!(present.told(), @"! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+    assert_snapshot!(present.planned(), @"! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
 }
 
 #[test]
 fn instance_that_keeps_old_attributes_lets_its_service_leave_its_former_name() {
     let renamed = World::of(annotated(40)).http("web", [("a", right())]);
     let renamed = renamed.http("old", [own("b", "shop/web", "10.0.0.1")]);
-    assert_snapshot!(renamed.told(), @r"
+    assert_snapshot!(renamed.planned(), @r"
     shop/web: deregister http/old b: 10.0.0.1: Service shop/web asks for another name now
     ! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)
     ");
@@ -296,7 +296,7 @@ fn instance_that_keeps_old_attributes_lets_its_service_leave_its_former_name() {
 fn instance_that_keeps_the_marks_of_a_service_that_is_gone_stands_for_the_next_holder() {
     let gone = [own("a", "shop/gone", "10.0.0.1"), own("b", "shop/gone", "10.0.0.2")];
     let world = World::of(annotated(40)).http("web", gone);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: deregister http/web b: 10.0.0.2: Service shop/gone is gone, or no longer annotated and headless
     ! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)
     ");

@@ -27,9 +27,9 @@ fn web() -> Kubernetes {
 }
 
 /// The result for the instance that `shop/web` left in `dns/old`.
-fn told(world: &World) -> String {
-    let told = world.told();
-    let mut lines = told.lines().filter_map(|line| line.split_once(" dns/old left: "));
+fn planned(world: &World) -> String {
+    let planned = world.planned();
+    let mut lines = planned.lines().filter_map(|line| line.split_once(" dns/old left: "));
     lines.next().map(|(_, line)| line.to_owned()).unwrap_or_default()
 }
 
@@ -38,7 +38,7 @@ fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() 
     let left_behind = || own("left", "shop/web", "10.0.0.1");
     let next = || own("b", "shop/next", "10.0.0.2");
     let moved = || own("c", "shop/web", "10.0.0.1");
-    let world = |old: &[_], new: &[_]| told(&left(web(), old, new));
+    let world = |old: &[_], new: &[_]| planned(&left(web(), old, new));
     assert_snapshot!(world(&[left_behind()], &[]), @"10.0.0.1: Service shop/web asks for another name now; stays until Service shop/next has an instance under this name and every endpoint is registered under the new name of Service shop/web");
     assert_snapshot!(world(&[left_behind(), next()], &[]), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
     assert_snapshot!(world(&[left_behind()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now; stays until Service shop/next has an instance under this name");
@@ -50,17 +50,17 @@ fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() 
 fn what_a_renamed_service_left_does_not_wait_for_a_new_name_that_cannot_become_whole() {
     let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
     let misfit = web().ready([pod("one", "fd00::1")]);
-    assert_snapshot!(told(&left(misfit, &old, &[])), @"10.0.0.1: Service shop/web asks for another name now");
+    assert_snapshot!(planned(&left(misfit, &old, &[])), @"10.0.0.1: Service shop/web asks for another name now");
     let contested = left(web().created(2), &old, &[]);
     let contested = contested.service(service("shop/other", "dns/new").created(1));
-    assert_snapshot!(told(&contested), @"10.0.0.1: Service shop/web asks for another name now");
+    assert_snapshot!(planned(&contested), @"10.0.0.1: Service shop/web asks for another name now");
     let none_ready = left(web().ready([]).keeps(false, true), &old, &[]);
-    assert_snapshot!(told(&none_ready), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(planned(&none_ready), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
     let unreadable = left(web(), &old, &[]).with("dns/new", |service| {
         service.instances = None;
         service.unreadable = Some("throttled".into());
     });
-    assert_snapshot!(told(&unreadable), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(planned(&unreadable), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
     )
     .service(service("shop/next", "dns/old").created(1).ready([pod("two", "10.0.0.2")]))
     .dns("old", [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")]);
-    assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
+    assert_eq!(planned(&world), "10.0.0.1: Service shop/next holds the name now");
 }
 
 /// The old name has other holders with instances. The next sync finds that the new name is free.
@@ -135,9 +135,9 @@ fn a_service_with_unclear_claims_keeps_the_names_that_it_has() {
     let nowhere = || service("shop/web", "nowhere/web").created(200);
     let world = |unclear| {
         let world = World::of(next()).service(unclear);
-        let told = world.dns("web", instances()).told();
-        let told = told.lines().filter(|line| !line.starts_with("! shop/web"));
-        told.collect::<Vec<_>>().join("\n")
+        let planned = world.dns("web", instances()).planned();
+        let planned = planned.lines().filter(|line| !line.starts_with("! shop/web"));
+        planned.collect::<Vec<_>>().join("\n")
     };
     assert_eq!(world(mistaken()), world(nowhere()));
     assert_snapshot!(world(nowhere()), @r"
@@ -145,7 +145,7 @@ fn a_service_with_unclear_claims_keeps_the_names_that_it_has() {
     ! shop/next dns/web: Service shop/web of this cluster holds the name; this one takes over when that ends (DomainConflict)
     ");
     let nothing_there = World::of(next()).service(mistaken());
-    assert!(nothing_there.told().contains("shop/next: register dns/web"));
+    assert!(nothing_there.planned().contains("shop/next: register dns/web"));
 }
 
 /// Two runs may have registered both of them.
@@ -158,12 +158,12 @@ fn a_service_with_unclear_claims_holds_no_name_under_which_a_clear_one_has_insta
         own("b", "shop/next", "10.0.0.2"),
         own("c", "shop/next", "10.0.0.4"),
     ];
-    let told = |created| {
+    let planned = |created| {
         let web = service("shop/web", "dns/web").mistaken().created(created);
-        World::of(next.clone()).service(web).dns("web", there.clone()).told()
+        World::of(next.clone()).service(web).dns("web", there.clone()).planned()
     };
-    assert_eq!(told(1), told(200));
-    assert_snapshot!(told(1), @r#"
+    assert_eq!(planned(1), planned(200));
+    assert_snapshot!(planned(1), @r#"
     shop/next: rewrite dns/web b: cloud-map-sync/pod nothing -> two
     shop/next: register dns/web: 10.0.0.3 (pod three)
     shop/next: deregister dns/web c: 10.0.0.4: no ready endpoint has this address and port
@@ -178,7 +178,7 @@ fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
         CNAME,
         [],
     );
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
     ! shop/web dns/new: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)
     ");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use insta::assert_snapshot;
 
 use super::world::{
-    NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
+    NOW, World, foreign, lines_of, of_other_cluster, ours, own, owner_of, pod, service, with,
 };
 use crate::model::attributes::ORPHANED;
 use crate::model::{Existence, Foreign, SignedDuration, Timestamp};
@@ -94,8 +94,8 @@ fn orphans_go_only_where_that_is_set_the_cluster_is_gone_and_the_time_has_passed
     for (existence, after, note, expected) in cases {
         let world = left_behind().under(purging(after));
         let world = note.into_iter().fold(world, |world, at| noted(world, at));
-        let told = format!("{existence:?} {after:?} {note:?}");
-        assert_eq!(Orphans::of(&world.0, existence).step, expected, "{told}");
+        let planned = format!("{existence:?} {after:?} {note:?}");
+        assert_eq!(Orphans::of(&world.0, existence).step, expected, "{planned}");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_policy_that_ends_no_claim_purges_nothing_and_notes_nothing() {
 fn a_purge_takes_out_the_orphans_of_that_cluster_alone() {
     let world = noted(left_behind(), &since(WEEK));
     let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
-    assert_snapshot!(tell(&plan), @r"
+    assert_snapshot!(lines_of(&plan), @r"
     shop/cart: deregister http/cart d: 10.0.0.4: its cluster is gone, first noticed at 2026-11-14T10:51:00Z
     shop/gone: deregister http/cart e: 10.0.0.5: its cluster is gone, first noticed at 2026-11-14T10:51:00Z
     shop/web: deregister dns/web b: 10.0.0.2: its cluster is gone, first noticed at 2026-11-14T10:51:00Z
@@ -159,29 +159,29 @@ fn a_purge_takes_out_the_orphans_of_that_cluster_alone() {
 fn the_time_is_noted_on_one_instance_of_the_dead_cluster() {
     let world = left_behind();
     let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
-    assert_snapshot!(tell(&plan), @"shop/web: rewrite dns/web b: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
+    assert_snapshot!(lines_of(&plan), @"shop/web: rewrite dns/web b: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
     // Not if a registration would start the health of a dead pod anew, while there is another instance.
     let checked = left_behind().with("dns/web", |service| service.custom_health = true);
-    assert_snapshot!(tell(&OrphanStep::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
-    assert_snapshot!(tell(&OrphanStep::Note.plan(&noted(world, &since(DAY)).0)), @"");
+    assert_snapshot!(lines_of(&OrphanStep::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
+    assert_snapshot!(lines_of(&OrphanStep::Note.plan(&noted(world, &since(DAY)).0)), @"");
 }
 
 #[test]
 fn a_note_is_taken_back_where_the_cluster_is_there_and_nowhere_else() {
     let world = noted(left_behind(), &since(DAY));
-    assert_snapshot!(tell(&OrphanStep::TakeNoteBack.plan(&world.0)), @"shop/gone: rewrite http/cart e: cloud-map-sync/orphaned-since 2026-11-20T10:51:00Z -> nothing");
+    assert_snapshot!(lines_of(&OrphanStep::TakeNoteBack.plan(&world.0)), @"shop/gone: rewrite http/cart e: cloud-map-sync/orphaned-since 2026-11-20T10:51:00Z -> nothing");
 }
 
 #[test]
 fn orphans_are_reported_in_a_sentence() {
-    let told = |existence, after| {
+    let planned = |existence, after| {
         Orphans::of(&left_behind().under(purging(after)).0, existence).to_string()
     };
-    assert_snapshot!(told(Existence::Gone, None), @"3 instances in dns/web, http/cart: not found in EKS: they stay until they are purged");
-    assert_snapshot!(told(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: not found in EKS, first noticed at 2026-11-21T10:51:00Z: they will be deregistered from 2026-11-28T10:51:00Z on");
-    assert_snapshot!(told(Existence::NotAsked, None), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS: they stay until they are purged");
-    assert_snapshot!(told(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, but exists in EKS: they stay until they are purged");
-    assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and it is unknown whether it exists in EKS (denied): they stay until they are purged");
+    assert_snapshot!(planned(Existence::Gone, None), @"3 instances in dns/web, http/cart: not found in EKS: they stay until they are purged");
+    assert_snapshot!(planned(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: not found in EKS, first noticed at 2026-11-21T10:51:00Z: they will be deregistered from 2026-11-28T10:51:00Z on");
+    assert_snapshot!(planned(Existence::NotAsked, None), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS: they stay until they are purged");
+    assert_snapshot!(planned(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, but exists in EKS: they stay until they are purged");
+    assert_snapshot!(planned(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and it is unknown whether it exists in EKS (denied): they stay until they are purged");
     let due = Orphans::of(&noted(left_behind(), &since(WEEK)).0, Existence::Gone);
     assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: not found in EKS, first noticed at 2026-11-14T10:51:00Z: they are deregistered");
 }
@@ -233,16 +233,16 @@ fn made_again(attributes: crate::model::Attributes) -> World {
 #[test]
 fn a_full_sync_of_a_cluster_that_is_there_takes_the_note_back() {
     let wanted = made_again(ours("shop/web", "10.0.0.1"));
-    assert_snapshot!(wanted.told(), @"shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
+    assert_snapshot!(wanted.planned(), @"shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
     let drifted = made_again(with(ours("shop/web", "10.0.0.1"), "REGION", "elsewhere"));
-    assert_snapshot!(drifted.told(), @"shop/web: rewrite http/web a: REGION elsewhere -> eu-central-1, cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
+    assert_snapshot!(drifted.planned(), @"shop/web: rewrite http/web a: REGION elsewhere -> eu-central-1, cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
     let unwanted = made_again(ours("shop/web", "10.0.0.2"));
-    assert_snapshot!(unwanted.told(), @r"
+    assert_snapshot!(unwanted.planned(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.2 (pod one): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
-    assert_snapshot!(tell(&wanted.plan_of("shop/web")), @"shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
+    assert_snapshot!(lines_of(&wanted.plan_of("shop/web")), @"shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn what_stays_unrequested_loses_its_note_too() {
     let mut keeps = made_again(ours("shop/web", "10.0.0.2"));
     keeps.0.extent = Extent::Everything;
     let keeps = keeps.service(service("shop/web", "http/web").keeps(false, true));
-    assert_snapshot!(keeps.told(), @r"
+    assert_snapshot!(keeps.planned(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing
     ! shop/web http/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)
     ");
@@ -280,7 +280,7 @@ fn crowded() -> World {
 
 #[test]
 fn all_of_ours_goes_whether_it_is_claimed_or_not_and_nothing_else() {
-    assert_snapshot!(tell(&purge(&crowded().0, &DeregisterReason::Purged)), @r"
+    assert_snapshot!(lines_of(&purge(&crowded().0, &DeregisterReason::Purged)), @r"
     shop/gone: deregister http/web b: 10.0.0.2: its cluster is purged
     shop/web: deregister dns/web f: 10.0.0.1: its cluster is purged
     shop/web: deregister http/web a: 10.0.0.1: its cluster is purged
@@ -291,7 +291,7 @@ fn all_of_ours_goes_whether_it_is_claimed_or_not_and_nothing_else() {
 fn a_purge_of_one_cluster_takes_nothing_of_another() {
     let mut world = crowded();
     world.0.owner = owner_of("green");
-    assert_snapshot!(tell(&purge(&world.0, &DeregisterReason::Purged)), @"shop/web: deregister http/web c: 10.0.0.3: its cluster is purged");
+    assert_snapshot!(lines_of(&purge(&world.0, &DeregisterReason::Purged)), @"shop/web: deregister http/web c: 10.0.0.3: its cluster is purged");
 }
 
 #[test]
@@ -299,16 +299,16 @@ fn a_purge_waits_for_nothing_and_says_which_names_it_empties_and_who_is_left() {
     let plan = purge(&crowded().0, &DeregisterReason::Purged);
     let waits = |change: &Change| matches!(change, Change::Deregister { waits_for: Some(_), .. });
     assert!(!plan.changes.values().flatten().any(waits));
-    let told = report::of_plan("blue", plan).services.into_iter().map(|service| {
+    let planned = report::of_plan("blue", plan).services.into_iter().map(|service| {
         let foreign: Vec<Foreign> = service.foreign.into_keys().collect();
         (format!("{}/{}", service.namespace, service.name), service.emptied, foreign)
     });
-    let told: BTreeSet<_> = told.collect();
+    let planned: BTreeSet<_> = planned.collect();
     let expected = [
         ("dns/web".to_owned(), true, vec![]),
         ("http/web".to_owned(), false, vec![Foreign::Ecs, Foreign::OtherCluster]),
     ];
-    assert_eq!(told, expected.into());
+    assert_eq!(planned, expected.into());
 }
 
 #[test]

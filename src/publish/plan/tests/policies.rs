@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::health::{checked, registered};
 use super::name_policy::rules;
-use super::world::{Kubernetes, World, ours, own, pod, service, tagged, tell, with};
+use super::world::{Kubernetes, World, lines_of, ours, own, pod, service, tagged, with};
 use crate::model::{Endpoint, Health};
 use crate::publish::plan::{Policy, Rules};
 
@@ -26,7 +26,8 @@ fn policies_take_changes_out_and_say_so() {
         ],
     )
     .http("old", [own("e", "shop/web", "10.0.0.1"), own("f", "shop/gone", "10.0.0.3")]);
-    let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
+    let under =
+        |policy| lines_of(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_snapshot!(under(Policy::Sync), @r"
     shop/gone: deregister http/old f: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
     shop/new: create http/new: an HTTP service
@@ -140,9 +141,9 @@ fn a_policy_makes_these_changes_and_tells_the_others() {
             let plan = world.clone().under(Rules { policy, ..(*world.0.rules).clone() }).plan();
             let mut changes = plan.changes.values().flatten();
             let is_made = changes.any(|it| format!("{it}: {}", it.detail()).contains(change));
-            let is_told = plan.held_back.iter().any(|it| it.reason.code() == "Policy");
+            let is_held_back = plan.held_back.iter().any(|it| it.reason.code() == "Policy");
             let expected = (made.contains(&policy), !made.contains(&policy));
-            assert_eq!((is_made, is_told), expected, "{change} {policy}: {}", tell(&plan));
+            assert_eq!((is_made, is_held_back), expected, "{change} {policy}: {}", lines_of(&plan));
         }
     }
 }

@@ -126,8 +126,9 @@ impl Simulation {
     }
 
     pub fn held(&self, plan: &Plan) -> Vec<InstanceKey> {
-        let told = plan.guard.iter().filter(|told| told.verdict.state.holds());
-        let services = told.flat_map(|told| told.verdict.losses().iter().map(|it| it.0.clone()));
+        let planned = plan.guard.iter().filter(|planned| planned.verdict.state.holds());
+        let services =
+            planned.flat_map(|planned| planned.verdict.losses().iter().map(|it| it.0.clone()));
         let services: BTreeSet<ServiceRef> = services.collect();
         let keys = self.world.0.registry.services.keys();
         let all = keys.flat_map(|key| self.world.0.marked(key).map(move |it| (key, it)));

@@ -55,7 +55,7 @@ fn with_custom_health_all_are_found_but_terminating_ones_and_serving_is_healthy(
 #[test]
 fn a_new_service_gets_a_custom_check_and_a_starting_pod_is_unhealthy_from_the_first() {
     let endpoints = [one("ready serving"), found("two", "10.0.0.2", "")];
-    assert_snapshot!(World::of(web(endpoints)).told(), @r"
+    assert_snapshot!(World::of(web(endpoints)).planned(), @r"
     shop/web: create http/web: an HTTP service, with a custom health check
     shop/web: register http/web: 10.0.0.1 (pod one), HEALTHY
     shop/web: register http/web: 10.0.0.2 (pod two), UNHEALTHY
@@ -66,7 +66,7 @@ fn a_new_service_gets_a_custom_check_and_a_starting_pod_is_unhealthy_from_the_fi
 fn without_a_check_to_report_to_only_ready_pods_are_registered() {
     let endpoints = [one("ready serving"), found("two", "10.0.0.2", "")];
     let world = World::of(web(endpoints)).http("web", [own("b", "shop/web", "10.0.0.2")]);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ! shop/web http/web: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service (NoCustomHealth)
@@ -85,7 +85,7 @@ fn while_none_is_ready_the_last_ones_stay_as_healthy_as_they_are_where_the_servi
     };
     let known = [("a", Health::Healthy), ("b", Health::Unhealthy), ("c", Health::Healthy)];
     let keeping = || World::of(web(endpoints()).keeps(false, true));
-    assert_snapshot!(checked(keeping(), instances(), &known).told(), @r"
+    assert_snapshot!(checked(keeping(), instances(), &known).planned(), @r"
     shop/web: register http/web: 10.0.0.4 (pod new), UNHEALTHY
     ! shop/web http/web: no endpoint is ready; 3 instances stay here because of when-none-ready (NoneReady)
     ");
@@ -96,14 +96,14 @@ fn while_none_is_ready_the_last_ones_stay_as_healthy_as_they_are_where_the_servi
     assert_eq!(initial, ["HEALTHY", "UNHEALTHY"].map(Some), "a rewrite changes no health either");
 
     let emptying = World::of(web(endpoints()));
-    assert_snapshot!(checked(emptying, instances(), &known).told(), @r"
+    assert_snapshot!(checked(emptying, instances(), &known).planned(), @r"
     shop/web: register http/web: 10.0.0.4 (pod new), UNHEALTHY
     shop/web: health http/web a: 10.0.0.1 (pod one): HEALTHY -> UNHEALTHY, since it is not ready
     shop/web: deregister http/web c: 10.0.0.3 (pod gone): no ready endpoint has this address and port
     ");
     let ready = [one("ready serving"), found("two", "10.0.0.2", "")];
     let one_is_ready = World::of(web(ready).keeps(false, true));
-    assert_snapshot!(checked(one_is_ready, instances(), &[("b", Health::Healthy)]).told(), @r"
+    assert_snapshot!(checked(one_is_ready, instances(), &[("b", Health::Healthy)]).planned(), @r"
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
     shop/web: health http/web b: 10.0.0.2 (pod two): HEALTHY -> UNHEALTHY, since it is not ready
     shop/web: deregister http/web c: 10.0.0.3 (pod gone): no ready endpoint has this address and port
@@ -116,14 +116,14 @@ fn what_is_not_ready_stands_in_for_nothing_ready_and_for_nothing_at_all() {
     let old = || ("z", registered("old", "10.0.0.9", "HEALTHY"));
     let known = [("z", Health::Healthy)];
     let nothing_ready = World::of(web([starting()]));
-    assert_snapshot!(checked(nothing_ready, [old()], &known).told(), @r"
+    assert_snapshot!(checked(nothing_ready, [old()], &known).planned(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), UNHEALTHY
     shop/web: deregister http/web z: 10.0.0.9 (pod old): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
     let endpoints = || [one("ready serving"), starting()];
     let instances = [old(), ("b", registered("two", "10.0.0.2", "UNHEALTHY"))];
     let one_is_ready = World::of(web(endpoints()));
-    assert_snapshot!(checked(one_is_ready, instances, &known).told(), @r"
+    assert_snapshot!(checked(one_is_ready, instances, &known).planned(), @r"
     shop/web: register http/web: 10.0.0.1 (pod one), HEALTHY
     shop/web: deregister http/web z: 10.0.0.9 (pod old): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
@@ -135,7 +135,7 @@ fn pods_that_share_the_address_of_their_host_are_as_healthy_as_the_best_of_them(
         let [one, two] = conditions;
         let endpoints = [found("one", "10.0.0.1", one), found("two", "10.0.0.1", two)];
         let world = checked(World::of(web(endpoints)), [], &[]);
-        assert_eq!(world.told(), "shop/web: register http/web: 10.0.0.1 (pod two), HEALTHY");
+        assert_eq!(world.planned(), "shop/web: register http/web: 10.0.0.1 (pod two), HEALTHY");
     }
 }
 
@@ -144,7 +144,7 @@ fn of_more_than_are_wanted_the_healthy_ones_come_first() {
     let endpoints = [one(""), found("two", "10.0.0.2", "serving")];
     let world = World::of(web(endpoints).levers(true, Some(1)));
     let instances = [("a", registered("one", "10.0.0.1", "UNHEALTHY"))];
-    assert_snapshot!(checked(world, instances, &[]).told(), @r"
+    assert_snapshot!(checked(world, instances, &[]).planned(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: deregister http/web a: 10.0.0.1 (pod one): it exceeds max-instances of the Service; stays until one of the ready endpoints is registered
     ! shop/web http/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
@@ -157,7 +157,7 @@ fn of_more_than_are_wanted_a_terminating_one_that_serves_goes_before_a_ready_one
     let web = service("shop/web", "http/web").keeps(true, false).levers(true, Some(1));
     let world = World::of(web.ready(endpoints));
     let world = world.http("web", [own("a", "shop/web", "10.0.0.1")]);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two)
     shop/web: deregister http/web a: 10.0.0.1: it exceeds max-instances of the Service; stays until one of the ready endpoints is registered
     ! shop/web http/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
@@ -168,12 +168,12 @@ fn of_more_than_are_wanted_a_terminating_one_that_serves_goes_before_a_ready_one
 fn pod_that_is_never_published_is_no_ready_one() {
     let web =
         |address| service("shop/web", "http/web").keeps(false, true).ready([pod("one", address)]);
-    let told = |web| World::of(web).http("web", [own("a", "shop/web", "10.0.0.9")]).told();
-    assert_snapshot!(told(web("127.0.0.1")), @r"
+    let planned = |web| World::of(web).http("web", [own("a", "shop/web", "10.0.0.9")]).planned();
+    assert_snapshot!(planned(web("127.0.0.1")), @r"
     ! shop/web http/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
     ! shop/web http/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)
     ");
-    assert_snapshot!(told(web("10.0.0.1")), @r"
+    assert_snapshot!(planned(web("10.0.0.1")), @r"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");

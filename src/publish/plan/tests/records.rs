@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use insta::assert_snapshot;
 
-use super::world::{World, key, named, own, owner_of, tell, with, written};
+use super::world::{World, key, lines_of, named, own, owner_of, with, written};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection};
 use crate::publish::plan::{Plan, Policy, Rules, WantedRecords};
 
@@ -47,7 +47,7 @@ fn service_of_the_member_is_created_with_its_first_records() {
     let world = world();
     let records = records(&world);
     let lines = |world: &World, records: &WantedRecords| -> Vec<String> {
-        tell(&plan(world, records)).lines().map(|line| line.trim_end().to_owned()).collect()
+        lines_of(&plan(world, records)).lines().map(|line| line.trim_end().to_owned()).collect()
     };
     let creation = "/: create http/blue: an HTTP service";
     let of_services =
@@ -73,7 +73,7 @@ fn record_that_is_right_stays_and_an_ended_one_goes() {
             ("export-other", record("blue", "shop/other", "old")),
         ],
     );
-    assert_snapshot!(tell(&plan(&world, &records(&world))), @r"
+    assert_snapshot!(lines_of(&plan(&world, &records(&world))), @r"
     shop/mail: rewrite http/blue export-mail: record old -> new
     shop/old: deregister http/blue export-old: : Service shop/old is gone, or no longer exported
     ");
@@ -87,7 +87,7 @@ fn records_of_others_stay_and_ours_are_held_back() {
         own("export-mail", "shop/mail", "10.0.0.1"),
     ];
     let world = world().http("blue", theirs);
-    insta::assert_snapshot!(tell(&plan(&world, &records(&world))), @"
+    insta::assert_snapshot!(lines_of(&plan(&world, &records(&world))), @"
     ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ! shop/web http/blue: instance export-web exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ");
@@ -121,8 +121,8 @@ fn policy_keeps_records_of_exports_and_never_that_of_the_cluster() {
     records.wanted.insert("cluster".to_owned(), cluster);
     let under = |policy| {
         let world = world.clone().under(Rules { policy, ..Rules::default() });
-        let told = tell(&plan(&world, &records));
-        told.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+        let planned = lines_of(&plan(&world, &records));
+        planned.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     };
     assert_snapshot!(under(Policy::UpsertOnly), @"
     /: rewrite http/blue cluster: record old -> new

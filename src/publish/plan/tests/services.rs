@@ -53,7 +53,7 @@ fn new_records_are_those_that_most_endpoints_have_if_the_service_states_no_famil
 fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_state() {
     let oldest = service("shop/old", "dns/web").created(1).families([]).ttl(15).shared();
     let web = web("dns/web").created(2).families([V6]).ready([pod("one", "fd00::1")]).shared();
-    assert_snapshot!(World::of(oldest).service(web).told(), @r"
+    assert_snapshot!(World::of(oldest).service(web).planned(), @r"
     shop/web: create dns/web: a DNS service of AAAA records, TTL 15 s
     shop/web: register dns/web: fd00::1 (pod one)
     ");
@@ -67,9 +67,9 @@ fn misfit() -> World {
 
 #[test]
 fn empty_service_of_ours_whose_records_fit_no_endpoint_gets_none() {
-    assert_snapshot!(misfit().told(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: it is empty, so delete it: aws servicediscovery delete-service --region eu-central-1 --id srv-web; the next sync then creates it with A records (RecordTypeMismatch)");
+    assert_snapshot!(misfit().planned(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: it is empty, so delete it: aws servicediscovery delete-service --region eu-central-1 --id srv-web; the next sync then creates it with A records (RecordTypeMismatch)");
     let deleting = Rules { delete_empty_services: true, ..Rules::default() };
-    assert_snapshot!(misfit().under(deleting).told(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: a full sync of all clusters deletes it, unless another one claims the name; the next sync then creates it with A records (RecordTypeMismatch)");
+    assert_snapshot!(misfit().under(deleting).planned(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: a full sync of all clusters deletes it, unless another one claims the name; the next sync then creates it with A records (RecordTypeMismatch)");
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn records_of_both_families_are_tried_if_they_may_fit_or_are_not_ours() {
         misfit().with("dns/web", filled),
     ];
     for world in worlds {
-        assert!(world.told().contains("shop/web: register dns/web"), "{}", world.told());
+        assert!(world.planned().contains("shop/web: register dns/web"), "{}", world.planned());
     }
     for families in [vec![], vec![V4]] {
         let idle = [web("dns/web").ready([]), web("dns/web").levers(false, None)];
         for idle in idle {
-            assert_eq!(misfit().service(idle.families(families.clone())).told(), "");
+            assert_eq!(misfit().service(idle.families(families.clone())).planned(), "");
         }
     }
 }
@@ -100,7 +100,7 @@ fn records_of_both_families_are_tried_if_they_may_fit_or_are_not_ours() {
 #[test]
 fn a_new_service_has_the_name_as_written_and_the_annotated_ttl() {
     let world = World::of(web("dns/Web").ttl(15));
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: create dns/web: a DNS service of A records, TTL 15 s
     shop/web: register dns/web: 10.0.0.1 (pod one)
     ");
@@ -111,34 +111,34 @@ fn a_new_service_has_the_name_as_written_and_the_annotated_ttl() {
 #[test]
 fn a_service_is_created_together_with_a_first_registration_only() {
     let nothing_ready = World::of(service("shop/web", "dns/web"));
-    assert_snapshot!(nothing_ready.told(), @"");
+    assert_snapshot!(nothing_ready.planned(), @"");
     let nothing_fits = service("shop/web", "dns/web").ready([pod("one", "fd00::1")]);
-    assert_snapshot!(World::of(nothing_fits).told(), @"! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)");
+    assert_snapshot!(World::of(nothing_fits).planned(), @"! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)");
 }
 
 #[test]
 fn an_existing_service_keeps_its_records() {
     let world = World::of(web("dns/web").families([V6])).dns("web", []);
-    assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(world.planned(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_existing_service_is_called_as_it_is_written() {
     let world = World::of(web("dns/web")).dns("web", []);
     let world = world.with("dns/web", |service| service.name = "Web".into());
-    assert_snapshot!(world.told(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
+    assert_snapshot!(world.planned(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn an_alias_takes_no_instances() {
     let world = World::of(web("dns/web")).cloud_map("dns/web", CNAME, [("a", foreign("10.0.0.9"))]);
-    assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)");
+    assert_snapshot!(world.planned(), @"! shop/web dns/web: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)");
 }
 
 #[test]
 fn without_rights_to_records_nothing_is_registered_or_rewritten() {
     let under =
-        |world: World| world.under(Rules { lacks_dns_rights: true, ..Rules::default() }).told();
+        |world: World| world.under(Rules { lacks_dns_rights: true, ..Rules::default() }).planned();
     let there = |kind, place: &str, address: &str| {
         let world = World::of(web(place)).cloud_map(place, kind, [own("a", "shop/web", address)]);
         under(world)
@@ -164,7 +164,7 @@ fn without_rights_to_records_nothing_is_registered_or_rewritten() {
 fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
     let managed = |instances| {
         let world = World::of(web("http/web")).http("web", instances);
-        world.with("http/web", |service| service.tags = tagged("ECS")).told()
+        world.with("http/web", |service| service.tags = tagged("ECS")).planned()
     };
     assert_snapshot!(managed([("a", foreign("10.0.0.9"))]), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
     assert_snapshot!(managed([own("a", "shop/web", "10.0.0.9")]), @r"
@@ -179,8 +179,8 @@ fn nothing_is_registered_where_something_was_not_read() {
     let untold = unasked
         .clone()
         .with("http/web", |service| service.tags = Tags::Unreadable("throttled".into()));
-    assert_snapshot!(untold.told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
-    assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
+    assert_snapshot!(untold.planned(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
+    assert_snapshot!(unasked.with("http/web", |service| service.instances = None).planned(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
     let unread = World::of(web("http/web").unread());
-    assert_snapshot!(unread.http("web", [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
+    assert_snapshot!(unread.http("web", [own("a", "shop/web", "10.0.0.9")]).planned(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
 }

@@ -10,7 +10,7 @@ use crate::model::{HealthCheck, ServiceKind};
 fn one(kind: ServiceKind, addresses: &str) -> String {
     World::of(service("shop/web", web_of(kind)).ready([pod("one", addresses)]))
         .cloud_map(web_of(kind), kind, [])
-        .told()
+        .planned()
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn a_pod_is_registered_with_the_families_that_the_records_carry() {
         (HTTP, "fd00::1", registered("fd00::1")),
     ];
     for (kind, addresses, expected) in cases {
-        let told = one(kind, addresses).replace(web_of(kind), "dns/web");
-        assert_eq!(told, expected, "{kind} {addresses}");
+        let planned = one(kind, addresses).replace(web_of(kind), "dns/web");
+        assert_eq!(planned, expected, "{kind} {addresses}");
     }
 }
 
@@ -56,8 +56,11 @@ fn addresses_that_mean_nothing_elsewhere_are_never_published() {
         "::ffff:10.0.0.1",
     ];
     for address in special {
-        let told = one(HTTP, address);
-        assert!(told.starts_with("! ") && told.ends_with("(NotPublishable)"), "{address}: {told}");
+        let planned = one(HTTP, address);
+        assert!(
+            planned.starts_with("! ") && planned.ends_with("(NotPublishable)"),
+            "{address}: {planned}"
+        );
     }
     for address in ["10.0.0.1", "100.64.0.1", "198.18.0.1", "1.1.1.1", "fd00::1", "2001:db8::1"] {
         assert_eq!(one(HTTP, address), format!("shop/web: register http/web: {address} (pod one)"));
@@ -89,17 +92,17 @@ fn annotated_at<const N: usize>(
 
 #[test]
 fn without_the_annotation_no_port_is_registered() {
-    assert_snapshot!(annotated(HTTP, []).told(), @"shop/web: register http/web: 10.0.0.1 (pod one)");
-    assert_snapshot!(annotated(A, []).told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(annotated(HTTP, []).planned(), @"shop/web: register http/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(annotated(A, []).planned(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn several_ports_are_several_instances_in_http_and_srv_services() {
-    assert_snapshot!(annotated(HTTP, ["grpc", "http"]).told(), @r"
+    assert_snapshot!(annotated(HTTP, ["grpc", "http"]).planned(), @r"
     shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
     shop/web: register http/web: 10.0.0.1 port 9090 (pod one)
     ");
-    assert_snapshot!(annotated(SRV, ["grpc", "http"]).told(), @r"
+    assert_snapshot!(annotated(SRV, ["grpc", "http"]).planned(), @r"
     shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
     shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
     ");
@@ -107,11 +110,11 @@ fn several_ports_are_several_instances_in_http_and_srv_services() {
 
 #[test]
 fn elsewhere_the_first_port_is_an_attribute() {
-    assert_snapshot!(annotated(A, ["grpc", "http"]).told(), @r"
+    assert_snapshot!(annotated(A, ["grpc", "http"]).planned(), @r"
     shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
     ! shop/web dns/web: A records carry no port: grpc is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
     ");
-    assert_snapshot!(annotated(BOTH, ["typo", "http"]).told(), @r"
+    assert_snapshot!(annotated(BOTH, ["typo", "http"]).planned(), @r"
     ! shop/web dns/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)
     ! shop/web dns/web: A+AAAA records carry no port: typo is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
     ");
@@ -124,7 +127,7 @@ fn a_port_by_number_is_the_services_and_what_is_written_is_the_target() {
         let web = world.0.desired.services.values_mut().next().expect("the Service");
         let claims = web.claims.as_mut().expect("its annotations are right");
         claims.ports = vec![crate::model::PortReference::Number(number)];
-        world.told()
+        world.planned()
     };
     assert_snapshot!(number(80), @"shop/web: register http/web: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(number(8080), @"! shop/web http/web: port 8080 is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)");
@@ -136,7 +139,7 @@ fn each_endpoint_is_registered_with_its_own_target() {
     let ready =
         [pod("one", "10.0.0.1").target("http", 8080), pod("two", "10.0.0.2").target("http", 8081)];
     let world = World::of(web.ready(ready)).http("web", []);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
     shop/web: register http/web: 10.0.0.2 port 8081 (pod two)
     ");
@@ -148,7 +151,7 @@ fn srv_records_take_the_only_port_of_the_service() {
         let one =
             targets.iter().fold(pod("one", "10.0.0.1"), |it, (name, port)| it.target(name, *port));
         let web = service("shop/web", "dns/web").ports(ports.to_vec()).ready([one]);
-        World::of(web).cloud_map("dns/web", SRV, []).told()
+        World::of(web).cloud_map("dns/web", SRV, []).planned()
     };
     assert_snapshot!(ports(&[("", 80)], &[("", 8080)]), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)");
@@ -163,7 +166,7 @@ fn what_is_registered_for_an_endpoint_that_does_not_fit_stays() {
         "web",
         [("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")), own("b", "shop/web", "10.0.0.2")],
     );
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port
     ! shop/web http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)
     ");
@@ -175,7 +178,7 @@ fn names_of_ports_are_one_printable_line_of_a_bounded_length() {
     let reason = |ports: Vec<(&'static str, u16)>| {
         let web = service("shop/web", "http/web").ports(ports).port(["typo"]);
         let web = web.ready([pod("one", "10.0.0.1")]);
-        World::of(web).http("web", []).told()
+        World::of(web).http("web", []).planned()
     };
     assert_snapshot!(reason(vec![("ad\u{1b}[31mmin\n", 90)]), @r"! shop/web http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: ad\u{1b}[31mmin\n (90) (NoSuchPort)");
     let many = reason((1..=1_000).map(|number| ("a-name-of-a-port", number)).collect());
@@ -191,7 +194,7 @@ fn a_mistake_in_one_of_several_ports_removes_nothing() {
             ("b", with(ours("shop/web", "10.0.0.1"), PORT, "9090")),
         ],
     );
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
     ! shop/web http/web: port gprc is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)
     ");
@@ -200,7 +203,7 @@ fn a_mistake_in_one_of_several_ports_removes_nothing() {
 /// The plan with a Route 53 health check in the only Cloud Map service.
 fn checked(world: World, place: &str) -> String {
     let check = HealthCheck { kind: "TCP".into(), path: None, threshold: None };
-    world.with(place, |service| service.health_check = Some(check)).told()
+    world.with(place, |service| service.health_check = Some(check)).planned()
 }
 
 #[test]
@@ -208,23 +211,23 @@ fn a_service_with_a_route_53_health_check_needs_a_port_too() {
     let address = "203.0.113.7";
     for kind in [A, HTTP] {
         let place = web_of(kind);
-        let told = checked(annotated_at(address, kind, []), place);
+        let planned = checked(annotated_at(address, kind, []), place);
         assert_eq!(
-            told,
+            planned,
             format!(
                 "! shop/web {place}: the Route 53 health checks of this Cloud Map service need a port: the Service has 2 ports, so name one with the port annotation (PortNeeded)"
             )
         );
-        let told = checked(annotated_at(address, kind, ["grpc"]), place);
+        let planned = checked(annotated_at(address, kind, ["grpc"]), place);
         assert!(
-            told.starts_with(&format!("shop/web: register {place}: 203.0.113.7 port 9090")),
-            "{told}"
+            planned.starts_with(&format!("shop/web: register {place}: 203.0.113.7 port 9090")),
+            "{planned}"
         );
         let ready = pod("one", address).target("http", 8080);
         let web = service("shop/web", place).ports([("http", 80)]).ready([ready]);
         let world = World::of(web).cloud_map(place, kind, []);
-        let told = checked(world, place);
-        assert_eq!(told, format!("shop/web: register {place}: 203.0.113.7 port 8080 (pod one)"));
+        let planned = checked(world, place);
+        assert_eq!(planned, format!("shop/web: register {place}: 203.0.113.7 port 8080 (pod one)"));
     }
 }
 
@@ -242,11 +245,11 @@ fn a_route_53_health_check_takes_no_private_ipv4_address() {
         (HTTP, "10.0.0.1+2001:db8::1", held()),
     ];
     for (kind, addresses, expected) in cases {
-        let told = checked(annotated_at(addresses, kind, ["grpc"]), web_of(kind));
-        let told = told.replace(web_of(kind), "dns/web");
-        assert!(told.contains(&expected), "{kind} {addresses}: {told}");
-        let is_registered = told.contains("shop/web: register");
-        assert_eq!(is_registered, expected.starts_with("register"), "{told}");
+        let planned = checked(annotated_at(addresses, kind, ["grpc"]), web_of(kind));
+        let planned = planned.replace(web_of(kind), "dns/web");
+        assert!(planned.contains(&expected), "{kind} {addresses}: {planned}");
+        let is_registered = planned.contains("shop/web: register");
+        assert_eq!(is_registered, expected.starts_with("register"), "{planned}");
     }
 }
 
@@ -270,7 +273,7 @@ fn a_maximum_prefers_endpoints_that_the_records_of_both_families_take() {
     for number in 1..10 {
         let ready = [pod("one", &format!("10.0.0.{number}")), pod("both", "10.0.1.1+fd00::1")];
         let web = service("shop/web", "dns/web").levers(true, Some(1)).ready(ready);
-        let told = World::of(web).cloud_map("dns/web", BOTH, []).told();
-        assert!(told.contains("register dns/web: 10.0.1.1 and fd00::1 (pod both)"), "{told}");
+        let planned = World::of(web).cloud_map("dns/web", BOTH, []).planned();
+        assert!(planned.contains("register dns/web: 10.0.1.1 and fd00::1 (pod both)"), "{planned}");
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::simulation::{Course, Simulation};
 use super::world::{
-    A, BOTH, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged,
-    tell,
+    A, BOTH, Kubernetes, SRV, World, key, lines_of, of_other_cluster, own, owner_of, pod, service,
+    tagged,
 };
 use crate::model::{Selection, Tags};
 
@@ -65,12 +65,12 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
     ];
     for (own, green, present, expected, waits) in cases {
         let plan = both(own, green, present, tagged("cloud-map-sync")).plan();
-        let case = format!("{own:?} {green:?} {present:?}\n{}", tell(&plan));
+        let case = format!("{own:?} {green:?} {present:?}\n{}", lines_of(&plan));
         let expected = match expected {
             "" => String::new(),
             update => format!("shop/web: update dns/web: {update}"),
         };
-        assert_eq!(tell(&plan), expected, "{case}");
+        assert_eq!(lines_of(&plan), expected, "{case}");
         let notes: Vec<String> =
             plan.unchanged.values().flat_map(|it| &it.notes).map(ToString::to_string).collect();
         assert_eq!(notes.len(), usize::from(waits), "{case}{notes:?}");
@@ -84,8 +84,8 @@ fn cluster_that_has_left_the_name_raises_it_for_the_others_if_it_knows_what_they
         world.0.desired.services.clear();
         let world = service.into_iter().fold(world, World::service);
         let needs_tags = world.observed(&Selection::Everything).tags_needed().len();
-        let told = world.told();
-        (told.lines().next().unwrap_or_default().to_owned(), needs_tags)
+        let planned = world.planned();
+        (planned.lines().next().unwrap_or_default().to_owned(), needs_tags)
     };
     let gone = "shop/web: deregister dns/web a: 10.0.0.1 (pod one): Service shop/web is gone, or no longer annotated and headless";
     let raised = "shop/web: update dns/web: ttl 15 -> 60";
@@ -93,9 +93,9 @@ fn cluster_that_has_left_the_name_raises_it_for_the_others_if_it_knows_what_they
     assert_eq!(left(Green::Asks(None), None), (gone.to_owned(), 0));
     assert_eq!(left(Green::Unread, None), (gone.to_owned(), 0));
     // It may ask for less.
-    let (told, needs_tags) =
+    let (planned, needs_tags) =
         left(Green::Asks(Some(60)), Some(service("shop/web", "dns/web").mistaken()));
-    assert!(told.contains("BadAnnotation") && needs_tags == 0, "{told}");
+    assert!(planned.contains("BadAnnotation") && needs_tags == 0, "{planned}");
 }
 
 #[test]
@@ -107,21 +107,21 @@ fn what_waits_says_for_whom() {
 
 #[test]
 fn a_service_of_others_keeps_its_ttl_and_one_that_asks_for_nothing_hears_of_nothing() {
-    let told = |own| tell(&both(own, Green::Asks(Some(30)), &[15], tagged("team-a")).plan());
-    assert!(told(Some(60)).ends_with("(TtlNotOurs)"));
-    assert_eq!(told(None), "");
+    let planned = |own| lines_of(&both(own, Green::Asks(Some(30)), &[15], tagged("team-a")).plan());
+    assert!(planned(Some(60)).ends_with("(TtlNotOurs)"));
+    assert_eq!(planned(None), "");
 }
 
 #[test]
 fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
     let absent = |world: World| without_ours(world).service(service("shop/web", "dns/web").ttl(15));
     let tags = || tagged("cloud-map-sync");
-    assert_eq!(absent(both(None, Green::Asks(Some(60)), &[60], tags())).told(), "");
-    assert_eq!(absent(both(None, Green::Unread, &[60], tags())).told(), "");
+    assert_eq!(absent(both(None, Green::Asks(Some(60)), &[60], tags())).planned(), "");
+    assert_eq!(absent(both(None, Green::Unread, &[60], tags())).planned(), "");
     // It asks for a TTL and cannot get it: the pod has no port for the record.
     let world = without_ours(both(Some(15), Green::Unread, &[60], tags()));
-    let told = world.with("dns/web", |it| it.kind = SRV).told();
-    assert!(told.contains("PortNeeded") && !told.contains("update"), "{told}");
+    let planned = world.with("dns/web", |it| it.kind = SRV).planned();
+    assert!(planned.contains("PortNeeded") && !planned.contains("update"), "{planned}");
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
         let service = &simulation.world.0.registry.services[&key("dns/web")];
         assert_eq!(service.ttls, BTreeSet::from([ttl]), "{course:?}");
     }
-    let told = world.with("dns/web", |it| it.kind = BOTH).told();
-    assert!(told.contains("register") && !told.contains("update"), "{told}");
+    let planned = world.with("dns/web", |it| it.kind = BOTH).planned();
+    assert!(planned.contains("register") && !planned.contains("update"), "{planned}");
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn updates_alone_are_those_of_services() {
         .service(service("shop/web", "dns/web").ttl(30).ready(pods))
         .service(service("shop/mail", "http/mail").ready([pod("one", "10.0.0.1")]));
     let plan = world.plan();
-    assert_eq!(plan.changes.values().flatten().count(), 4, "{}", tell(&plan));
+    assert_eq!(plan.changes.values().flatten().count(), 4, "{}", lines_of(&plan));
     let alone = plan.updates_alone();
-    assert_eq!(tell(&alone), "shop/web: update dns/web: ttl 60 -> 30");
+    assert_eq!(lines_of(&alone), "shop/web: update dns/web: ttl 60 -> 30");
     assert_eq!((alone.changes.len(), alone.unchanged.len()), (1, 0));
 }
 

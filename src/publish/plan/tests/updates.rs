@@ -21,30 +21,30 @@ fn bare(place: &str) -> Kubernetes {
 
 #[test]
 fn another_ttl_is_repaired_where_the_service_carries_our_tag() {
-    let told = |tags, ttls: &[u32]| with_ttl(bare("dns/web").ttl(15), tags, ttls).told();
+    let planned = |tags, ttls: &[u32]| with_ttl(bare("dns/web").ttl(15), tags, ttls).planned();
     let ours = || tagged("cloud-map-sync");
-    assert_snapshot!(told(ours(), &[60]), @"shop/web: update dns/web: ttl 60 -> 15");
-    assert_snapshot!(told(ours(), &[15, 60]), @"shop/web: update dns/web: ttl 15 and 60 -> 15");
-    assert_snapshot!(told(ours(), &[15]), @"");
+    assert_snapshot!(planned(ours(), &[60]), @"shop/web: update dns/web: ttl 60 -> 15");
+    assert_snapshot!(planned(ours(), &[15, 60]), @"shop/web: update dns/web: ttl 15 and 60 -> 15");
+    assert_snapshot!(planned(ours(), &[15]), @"");
     let left = "! shop/web dns/web: the records have TTL 60 s and the annotation asks for 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlNotOurs)";
     let untagged = Tags::Read(ServiceTags::default());
     for foreign in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
-        assert_eq!(told(foreign, &[60]), left);
+        assert_eq!(planned(foreign, &[60]), left);
     }
-    assert_snapshot!(told(Tags::Unreadable("denied".into()), &[60]), @"! shop/web dns/web: the service's settings stay as they are: denied (TagsUnreadable)");
+    assert_snapshot!(planned(Tags::Unreadable("denied".into()), &[60]), @"! shop/web dns/web: the service's settings stay as they are: denied (TagsUnreadable)");
 }
 
 #[test]
 fn without_the_annotation_no_ttl_differs() {
-    assert_snapshot!(with_ttl(bare("dns/web"), tagged("cloud-map-sync"), &[60]).told(), @"");
+    assert_snapshot!(with_ttl(bare("dns/web"), tagged("cloud-map-sync"), &[60]).planned(), @"");
     let http = World::of(bare("http/web").ttl(15));
     let http = http.http("web", [own("a", "shop/web", "10.0.0.1")]);
-    assert_snapshot!(http.told(), @"");
+    assert_snapshot!(http.planned(), @"");
 }
 
 #[test]
 fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours() {
-    let told = |old: Option<u32>| {
+    let planned = |old: Option<u32>| {
         let sharing = |name, created| service(name, "dns/web").shared().created(created);
         let endpoint = Endpoint { pod: None, ..pod("", "10.0.0.1") };
         let (older, young) = (sharing("shop/old", 1), sharing("shop/young", 2).ttl(90));
@@ -55,13 +55,13 @@ fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours(
         let ours = |it: &mut CloudMapService| {
             (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
         };
-        world.with("dns/web", ours).told()
+        world.with("dns/web", ours).planned()
     };
-    assert_snapshot!(told(Some(15)), @r"
+    assert_snapshot!(planned(Some(15)), @r"
     shop/old: update dns/web: ttl 60 -> 15
     ! shop/young dns/web: Service shop/old shares the name, is older, and so decides: a TTL of 15 s; this one asks for a TTL of 90 s (SharedName)
     ");
-    assert_snapshot!(told(None), @"! shop/young dns/web: Service shop/old shares the name, is older, and so decides: the TTL that the service has; this one asks for a TTL of 90 s (SharedName)");
+    assert_snapshot!(planned(None), @"! shop/young dns/web: Service shop/old shares the name, is older, and so decides: the TTL that the service has; this one asks for a TTL of 90 s (SharedName)");
 }
 
 #[test]
@@ -83,13 +83,13 @@ fn tags_are_asked_for_only_where_something_depends_on_them() {
 #[test]
 fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
     let weighted = || bare("dns/web").routing(RoutingPolicy::Weighted);
-    assert_snapshot!(World::of(weighted()).told(), @r"
+    assert_snapshot!(World::of(weighted()).planned(), @r"
     shop/web: create dns/web: a DNS service of A records, TTL 60 s, WEIGHTED
     shop/web: register dns/web: 10.0.0.1
     ");
     let answering = |policy, claim| {
         let world = World::of(claim).dns("web", []);
-        world.with("dns/web", |service| service.routing_policy = Some(policy)).told()
+        world.with("dns/web", |service| service.routing_policy = Some(policy)).planned()
     };
     assert_snapshot!(answering(RoutingPolicy::Multivalue, weighted()), @r"
     shop/web: register dns/web: 10.0.0.1
@@ -102,7 +102,7 @@ fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
 #[test]
 fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
     let world = World::of(bare("dns/web")).cloud_map("dns/web", HTTP, []);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     shop/web: register dns/web: 10.0.0.1
     ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries (NotInDns)
     ");
@@ -111,7 +111,7 @@ fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
 #[test]
 fn ttl_stays_if_the_role_may_write_no_records() {
     let world = with_ttl(bare("dns/web").ttl(30), tagged("cloud-map-sync"), &[60]);
-    assert!(world.told().contains("update dns/web: ttl 60 -> 30"), "{}", world.told());
+    assert!(world.planned().contains("update dns/web: ttl 60 -> 30"), "{}", world.planned());
     let rules = Rules { lacks_dns_rights: true, ..Rules::default() };
-    assert_snapshot!(world.under(rules).told(), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
+    assert_snapshot!(world.under(rules).planned(), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds (DnsNotAllowed)");
 }

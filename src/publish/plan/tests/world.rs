@@ -160,8 +160,8 @@ impl World {
     }
 
     /// The changes of a full sync, one line for each change and for each item held back.
-    pub fn told(&self) -> String {
-        tell(&self.plan())
+    pub fn planned(&self) -> String {
+        lines_of(&self.plan())
     }
 }
 
@@ -227,7 +227,7 @@ pub fn split(text: &str) -> (String, String) {
 }
 
 /// A plan in lines: each change under the Service that takes the turn, then the items held back.
-pub fn tell(plan: &Plan) -> String {
+pub fn lines_of(plan: &Plan) -> String {
     let changes = plan.changes.iter().flat_map(|(service, changes)| {
         changes.iter().map(move |change| {
             let (verb, place, detail) = (change.verb(), change.place(), change.detail());

@@ -18,7 +18,7 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::Call;
 use testbed::function::{Answer, TIMEOUT};
 
-/// The number of cases of a situation that are played if nobody asks for more.
+/// The number of cases of a situation that are played by default.
 const SAMPLE: usize = 8;
 /// After this time nothing that was begun is under way any more.
 pub const REST: Duration = Duration::from_mins(2);

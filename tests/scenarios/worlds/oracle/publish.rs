@@ -313,7 +313,7 @@ impl View<'_> {
         all.filter(move |(it, _)| stood.contains_key(NAMES[*it]) && !is_claimant(*it))
     }
 
-    /// Whether a key is claimed, and nobody has a mistake in a claim to it. Whoever claims what cannot be made out keeps what
+    /// Whether a key is claimed, and no claim to it has a mistake. Whoever claims what cannot be made out keeps what
     /// it stood under, and the name if no claimant stood there.
     fn is_clear(&self, key: &Key) -> bool {
         let claimants = self.claimants(key);
@@ -444,7 +444,7 @@ impl View<'_> {
         self.rest.get(key).is_none_or(is_free) && in_namespace + count <= MOST_IN_NAMESPACE
     }
 
-    /// What a Service wants under a key. `create-only` rewrites nothing, and nobody an instance that others have filled with
+    /// What a Service wants under a key. `create-only` rewrites nothing, and no policy an instance that others have filled with
     /// attributes: what stands for the Service at an address stays as it is, though its endpoint has lost the other one.
     fn wanted_or_kept(&self, key: &Key, (number, service): (usize, &Service)) -> BTreeSet<Entry> {
         let own: BTreeSet<Entry> = if self.world.settings.policy == "create-only" {
@@ -488,9 +488,9 @@ pub fn is_of_another_account(world: &World, cluster: usize, namespace: &str) -> 
         && !opted_in(world, cluster).any(is_named)
 }
 
-// What ended: under a key that nobody of the cluster claims nothing of it stays, but for what waits for another name,
+// What ended: under a key that no Service of the cluster claims nothing of it stays, but for what waits for another name,
 // for a mistake to be mended, or for an endpoint to leave a namespace of the same name; what the policy keeps; and what is
-// in a namespace of another account that nobody names (docs/deploying.md).
+// in a namespace of another account that no claim names (docs/deploying.md).
 impl View<'_> {
     fn leftovers(&self) -> Result<(), String> {
         if self.world.settings.policy != "sync" {
@@ -694,7 +694,7 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
 }
 
 // TTL: one that the function created and under which one Service of each cluster alone stands has the smallest TTL that
-// they ask for. If a cluster that stands there is not served, or gone, nobody raises it.
+// they ask for. If a cluster that stands there is not served, or gone, it is not raised.
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
@@ -761,7 +761,7 @@ fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), Str
         held.is_tagged && held.instances.is_empty() && !is_claimed(key)
     };
     match rest.iter().find(empty) {
-        Some((key, _)) => Err(format!("{key:?} is empty, ours and claimed by nobody, and stays")),
+        Some((key, _)) => Err(format!("{key:?} is empty, ours and unclaimed, and stays")),
         None => Ok(()),
     }
 }

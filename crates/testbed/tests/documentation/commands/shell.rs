@@ -85,7 +85,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What is left there is in nobody's way.
+        // What is left there is in no test's way.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

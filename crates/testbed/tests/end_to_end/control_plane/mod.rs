@@ -140,7 +140,7 @@ impl ControlPlane {
 }
 
 /// Bound and never listening: with `SO_REUSEPORT` on both sides kube-apiserver may have the port,
-/// and nobody else is given it.
+/// and no other process gets it.
 fn reserve_port() -> TcpSocket {
     let reserve = || {
         let socket = TcpSocket::new_v4()?;

@@ -27,7 +27,7 @@ const TAIL_LINES: usize = 15;
 
 /// Runs its arguments until they end or its own standard input does. That is a pipe which the test
 /// process holds, so the kernel closes it even for a process that had no time to clean up. Then
-/// each leash removes the folder, and the one whose program ended last finds nobody writing to it.
+/// each leash removes the folder, and the one whose program ended last finds no other one writing to it.
 const LEASH: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &

@@ -45,7 +45,7 @@ pub(super) fn etcd(binaries: &Binaries, folder: &Path) -> Command {
         .arg(flag("data-dir", folder, "etcd"))
         .arg(format!("--listen-client-urls={}", etcd_address(folder)))
         .arg(format!("--listen-peer-urls={}-peers", etcd_address(folder)))
-        // Must look like a host and a port, and nobody is told.
+        // Must look like a host and a port, and no client gets it.
         .arg("--advertise-client-urls=http://localhost:2379");
     command
 }
@@ -64,7 +64,7 @@ pub(super) fn token_verifier(binaries: &Binaries, folder: &Path, options: &Optio
     command
 }
 
-/// kube-apiserver on the reserved port of `endpoint`; token-verifier has told its address by now.
+/// kube-apiserver on the reserved port of `endpoint`; token-verifier has printed its address by now.
 pub(super) fn kube_apiserver(
     binaries: &Binaries,
     folder: &Path,

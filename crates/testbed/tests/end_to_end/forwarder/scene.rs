@@ -124,7 +124,7 @@ impl Scene {
         }
     }
 
-    /// Ends when whatever was to be told before was told: messages about slices and about Services
+    /// Ends when all earlier changes were reported: messages about slices and about Services
     /// that changed after everything else. What came meanwhile is handed over.
     pub async fn fence(&mut self) -> Vec<String> {
         self.fences += 1;

@@ -138,7 +138,7 @@ async fn output(command: &mut Command) -> Printed {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // What a failed test leaves there helps nobody.
+        // What a failed test leaves there is of no use.
         let _ = std::fs::remove_dir_all(&self.home);
     }
 }

@@ -161,7 +161,10 @@ impl Story {
         for cluster in self.members() {
             assert_eq!(cluster.objects(IMPORTS).await, [json!(null); 0]);
         }
-        assert!(!slices(&self.green, "web").await.is_empty(), "nobody has collected it");
+        assert!(
+            !slices(&self.green, "web").await.is_empty(),
+            "the garbage collector has not taken it"
+        );
         let collected = async || ours(&self.blue).await.is_empty();
         self.blue.control_plane.wait_until("for the garbage collector", collected).await;
         for name in NAMES {

@@ -8,7 +8,7 @@ use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Place, Selection};
 use crate::publish::passes::{Step, Turn, by_turn};
 use crate::publish::plan::tests::world::{
-    NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
+    NOW, World, foreign, key, lines_of, named, ours, own, pod, pods, service, with,
 };
 use crate::publish::plan::{
     Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, Task, plan,
@@ -73,7 +73,7 @@ fn removals_are_held_if_too_few_registrations_were_made() {
         let world = replaced(&[("a", 6, 6), ("b", 6, 6)]);
         let judged = judged(&world);
         let plan = remainder(registered(world, made), judged);
-        assert_eq!(stand(&plan), expected, "{made}:\n{}", tell(&plan));
+        assert_eq!(stand(&plan), expected, "{made}:\n{}", lines_of(&plan));
         let removed = if expected.is_some() { 0 } else { 6 };
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), (removed, removed), "{made}");
         let status =
@@ -91,7 +91,7 @@ fn removals_that_wait_for_a_registration_are_not_judged_again() {
     assert_eq!(stand(&plan), None);
     assert_eq!(["a", "b", "c", "d"].map(|it| lost(&plan, it)), [1; 4]);
     let mut removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
-    assert!(removals.all(|it| it.waits_for().is_some()), "{}", tell(&plan));
+    assert!(removals.all(|it| it.waits_for().is_some()), "{}", lines_of(&plan));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
     // Cloud Map still refuses the registrations.
     plan.changes.values_mut().for_each(|it| it.retain(|it| !matches!(it, Change::Register { .. })));
     let noted = super::after(world.clone(), &plan);
-    assert_eq!(marks(&noted).len(), 1, "{}", tell(&plan));
+    assert_eq!(marks(&noted).len(), 1, "{}", lines_of(&plan));
     // The same loss is seen a second time in this run: its note stays as it is.
     assert_eq!(marks(&super::after(noted.clone(), &remainder(noted, judged))).len(), 1);
     // A person has confirmed it.

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
 use crate::model::{GuardState, Selection, ServiceRef};
 use crate::publish::plan::tests::world::{
-    HTTP, NOW, World, named, ours, own, pod, pods, service, tell,
+    HTTP, NOW, World, lines_of, named, ours, own, pod, pods, service,
 };
 use crate::publish::plan::{Extent, Guard, Holders, RereadScope, Rules, plan};
 
@@ -27,9 +27,9 @@ fn a_loss_is_held_past_both_limits_unless_it_is_of_one_service_that_was_read() {
     ];
     for (cluster, expected) in cases {
         let plan = shops(cluster).plan();
-        assert_eq!(held(&plan), expected, "{cluster:?}:\n{}", tell(&plan));
+        assert_eq!(held(&plan), expected, "{cluster:?}:\n{}", lines_of(&plan));
         let removals = cluster.iter().map(|(name, ..)| lost(&plan, name)).sum::<usize>();
-        assert_eq!(removals == 0, !expected.is_empty(), "{cluster:?}:\n{}", tell(&plan));
+        assert_eq!(removals == 0, !expected.is_empty(), "{cluster:?}:\n{}", lines_of(&plan));
     }
 }
 
@@ -44,7 +44,7 @@ fn a_service_that_lost_its_annotation_was_read() {
 fn what_goes_when_the_next_holder_is_found_is_lost_in_this_run() {
     let next = service("shop/next", "http/a").ready([pod("new", "10.0.1.1")]);
     let plan = shops(&[("a", 8, None), ("b", 1, Some(1))]).service(next).plan();
-    assert_eq!(held(&plan), ["a"], "{}", tell(&plan));
+    assert_eq!(held(&plan), ["a"], "{}", lines_of(&plan));
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn what_waits_for_one_who_does_not_come_is_not_lost_in_this_run() {
     let plan = world.plan();
     assert_eq!((held(&plan), lost(&plan, "c"), lost(&plan, "left")), (vec![], 1, 4));
     let waits = plan.changes.values().flatten().filter(|change| change.waits_for().is_some());
-    assert_eq!(waits.count(), 4, "{}", tell(&plan));
+    assert_eq!(waits.count(), 4, "{}", lines_of(&plan));
 }
 
 #[test]
 fn what_is_held_says_who_loses_since_when_and_what_ends_it() {
     let world = shops(&[("a", 3, Some(1)), ("b", 3, None), ("c", 1, Some(1))]);
-    assert_snapshot!(world.told(), @r#"
+    assert_snapshot!(world.planned(), @r#"
     shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     ! shop/a http/a: 2 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
     ! shop/b http/b: 3 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
@@ -110,7 +110,7 @@ fn registrations_and_rewrites_go_on_while_removals_are_held() {
     let mut world = shops(&[("a", 4, None), ("b", 4, Some(0))]);
     let (name, ready) = ("shop/a", [pod("two", "10.0.0.0"), pod("three", "10.0.0.9")]);
     world = world.service(service(name, "http/a").ready(ready));
-    assert_snapshot!(world.told(), @r#"
+    assert_snapshot!(world.planned(), @r#"
     shop/a: rewrite http/a a-0: cloud-map-sync/pod one -> two
     shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     shop/a: register http/a: 10.0.0.9 (pod three)
@@ -128,7 +128,7 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let again = RereadScope::of(&holders, [&service], changes.iter());
     let narrow = again.narrow(&world.observed(&Selection::Everything));
     let second = plan(&narrow.reread(&again));
-    assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
+    assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", lines_of(&second));
     assert!(second.held_back.is_empty());
 }
 
@@ -142,7 +142,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     let both = one("a").union(one("b"));
     // `c` would make it a small share of the cluster, but this sync is not about `c`.
     let world = || shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 90, Some(90))]);
-    assert_snapshot!(tell(&part(world(), &both)), @r#"
+    assert_snapshot!(lines_of(&part(world(), &both)), @r#"
     ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
     ! shop/b http/b: 2 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
     "#);
@@ -151,7 +151,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
     // A loss that a full sync holds is not removed piece by piece.
     let held_before = seen(shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 3, Some(3))]));
-    assert_snapshot!(tell(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
+    assert_snapshot!(lines_of(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
     let forgotten = at(held_before, NOW + minutes(61));
     assert_eq!(lost(&part(forgotten, &one("a")), "a"), 3);
 }
@@ -170,7 +170,7 @@ fn instance_that_another_service_displaces_is_lost() {
     );
     world.0.registry.capacity.refuse("ns-http", "full");
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
+    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
     assert_eq!(
         plan.guard.map(|it| (crate::guard::total(it.verdict.losses()), it.verdict.instances)),
         Some((10, 10))
@@ -201,6 +201,6 @@ fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
         },
     );
     let plan = world.plan();
-    assert_eq!(stand(&plan), None, "{}", tell(&plan));
+    assert_eq!(stand(&plan), None, "{}", lines_of(&plan));
     assert_eq!((lost(&plan, "b"), lost(&plan, "c")), (4, 4));
 }

@@ -9,7 +9,7 @@ use super::{after, at, marks, minutes, ready, seen, shops, stand};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
 use crate::model::{Attributes, GuardState, Health, KnownHealth, Selection};
 use crate::publish::plan::tests::world::{
-    NOW, World, foreign, key, named, of_other_cluster, ours, pod, pods, service, tell, with,
+    NOW, World, foreign, key, lines_of, named, of_other_cluster, ours, pod, pods, service, with,
     written,
 };
 use crate::publish::plan::{Extent, Policy, Rules};
@@ -31,10 +31,10 @@ fn others_are_neither_counted_nor_marked() {
     assert_eq!(
         plan.guard
             .as_ref()
-            .map(|told| (crate::guard::total(told.verdict.losses()), told.verdict.instances)),
+            .map(|status| (crate::guard::total(status.verdict.losses()), status.verdict.instances)),
         Some((4, 4))
     );
-    assert!(plan.guard.as_ref().is_some_and(|told| !told.later_look), "{}", tell(&plan));
+    assert!(plan.guard.as_ref().is_some_and(|status| !status.later_look), "{}", lines_of(&plan));
     let world = after(world, &plan);
     for (id, attributes) in others {
         assert_eq!(world.0.registry.instance(&key("http/a"), id), Some(&attributes));
@@ -50,11 +50,11 @@ fn what_was_seen_is_forgotten_when_the_loss_is_over() {
     };
     let over = back(world, 4);
     let plan = over.plan();
-    assert_snapshot!(tell(&plan), @"shop/a: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing");
+    assert_snapshot!(lines_of(&plan), @"shop/a: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing");
     let over = after(over, &plan);
     assert!(marks(&over).is_empty() && over.plan().changes.is_empty());
     let again = at(back(over, 0), NOW + minutes(20)).plan();
-    assert_eq!(again.guard.and_then(|told| told.verdict.first_seen), Some(NOW + minutes(20)));
+    assert_eq!(again.guard.and_then(|status| status.verdict.first_seen), Some(NOW + minutes(20)));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn sync_of_a_part_reads_the_note_if_the_part_would_lose_something_and_there_is_o
 fn note_says_how_many_instances_each_service_would_be_left_with() {
     let left = |world: &World| {
         let plan = world.plan();
-        assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
+        assert_eq!(stand(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
         let marks = marks(&after(world.clone(), &plan));
         let of = |entry: &str| entry.split_once('+').map_or("0", |(_, left)| left).to_owned();
         let mut left: Vec<String> = marks[0].split(' ').skip(1).map(of).collect();
@@ -155,7 +155,7 @@ fn a_rewrite_carries_the_mark_over_and_the_mark_alone_is_no_difference() {
     let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.0")]));
     let plan = world.plan();
     assert_eq!(stand(&plan), Some(GuardState::Held));
-    assert_eq!(marks(&after(world, &plan)).len(), 1, "{}", tell(&plan));
+    assert_eq!(marks(&after(world, &plan)).len(), 1, "{}", lines_of(&plan));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn the_mark_is_taken_off_in_the_turn_in_which_its_instance_goes() {
         .service(service("ops/next", "http/a").ready([pod("two", "10.0.0.2")]))
         .service(service("shop/left", "http/new").levers(false, None))
         .http("a", [("a-0", marked)]);
-    assert_snapshot!(world.told(), @r"
+    assert_snapshot!(world.planned(), @r"
     ops/next: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing
     ops/next: register http/a: 10.0.0.2 (pod two)
     ops/next: deregister http/a a-0: 10.0.0.1: Service shop/left asks for another name now; stays until Service ops/next has an instance under this name
@@ -178,7 +178,7 @@ fn the_mark_of_an_instance_that_goes_needs_no_call() {
         let marked = it.instances.as_mut().expect("read").get_mut("a-3").expect("it is there");
         marked.insert(SIGHTING, NOW.to_string());
     });
-    assert_snapshot!(world.told(), @"shop/a: deregister http/a a-3: 10.0.0.3 (pod one): no ready endpoint has this address and port");
+    assert_snapshot!(world.planned(), @"shop/a: deregister http/a a-3: 10.0.0.3 (pod one): no ready endpoint has this address and port");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_policy_that_rewrites_nothing_remembers_nothing() {
         let rules = Rules { policy, ..(*world.0.rules).clone() };
         let plan = world.clone().under(rules).plan();
         let forgets = plan.changes.values().flatten().count();
-        assert_eq!(forgets, usize::from(policy == Policy::UpsertOnly), "{}", tell(&plan));
+        assert_eq!(forgets, usize::from(policy == Policy::UpsertOnly), "{}", lines_of(&plan));
         assert_eq!(stand(&plan).is_some(), policy == Policy::Sync, "{policy}");
     }
 }

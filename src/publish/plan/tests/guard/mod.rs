@@ -11,7 +11,7 @@ mod unread;
 
 use std::collections::BTreeSet;
 
-use super::world::{HTTP, World, ours, pods, service, tell, with};
+use super::world::{HTTP, World, lines_of, ours, pods, service, with};
 use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::plan::{Change, Extent, Guard, Plan, Rules};
@@ -84,12 +84,12 @@ pub fn after(mut world: World, plan: &Plan) -> World {
 /// The world after a first full sync, which must hold its loss.
 pub fn seen(world: World) -> World {
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
+    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
     after(world, &plan)
 }
 
 pub fn stand(plan: &Plan) -> Option<GuardState> {
-    plan.guard.as_ref().map(|told| told.verdict.state)
+    plan.guard.as_ref().map(|status| status.verdict.state)
 }
 
 /// The names of the Services with a held loss.

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
 use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, SignedDuration};
-use crate::publish::plan::tests::world::{NOW, World, named, pod, service, tell};
+use crate::publish::plan::tests::world::{NOW, World, lines_of, named, pod, service};
 use crate::publish::plan::{Change, Guard, Rules};
 
 #[test]
@@ -32,15 +32,15 @@ fn the_same_loss_passes_between_one_wait_and_six() {
     ];
     for (later, expected, anew) in cases {
         let plan = at(first.clone(), NOW + later).plan();
-        let told = plan.guard.clone().expect("past the limits");
-        assert_eq!(told.verdict.state, expected, "{later}");
+        let status = plan.guard.clone().expect("past the limits");
+        assert_eq!(status.verdict.state, expected, "{later}");
         let goes = if expected == GuardState::Lifted { (2, 3) } else { (0, 0) };
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), goes, "{later}");
         let first_seen = if anew { NOW + later } else { NOW };
-        assert_eq!(told.verdict.first_seen, Some(first_seen), "{later}");
-        assert_eq!(told.later_look, first_seen < NOW + later, "{later}");
+        assert_eq!(status.verdict.first_seen, Some(first_seen), "{later}");
+        assert_eq!(status.later_look, first_seen < NOW + later, "{later}");
         let writes = plan.changes.values().flatten().filter(|it| it.marked().is_none()).count();
-        assert_eq!(writes == 1, anew, "{later}:\n{}", tell(&plan));
+        assert_eq!(writes == 1, anew, "{later}:\n{}", lines_of(&plan));
     }
 }
 
@@ -97,12 +97,12 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
     gone.0.desired.services.remove(&named("shop/c"));
     let plan = gone.plan();
     assert_eq!((held(&plan), lost(&plan, "a"), lost(&plan, "b")), (vec!["c"], 4, 5));
-    let told = plan.guard.clone().expect("held");
+    let status = plan.guard.clone().expect("held");
     assert_eq!(
         (
-            crate::guard::total(told.verdict.losses()),
-            told.verdict.instances,
-            told.verdict.first_seen
+            crate::guard::total(status.verdict.losses()),
+            status.verdict.instances,
+            status.verdict.first_seen
         ),
         (4, 5, Some(later))
     );
@@ -123,7 +123,7 @@ fn a_loss_that_has_grown_is_seen_anew() {
     let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
     let plan = grown.plan();
     assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
-    assert_eq!(plan.guard.and_then(|told| told.verdict.first_seen), Some(later));
+    assert_eq!(plan.guard.and_then(|status| status.verdict.first_seen), Some(later));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::{Shop, after, at, confirmed, held, lost, marks, minutes, ready, seen, shops, stand};
 use crate::model::{GuardState, Selection};
-use crate::publish::plan::tests::world::{NOW, World, tell};
+use crate::publish::plan::tests::world::{NOW, World, lines_of};
 
 /// A Cloud Map service that holds this number of instances and was not read.
 fn unread(world: World, place: &str, count: u32) -> World {
@@ -37,7 +37,7 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
     ];
     for (cluster, count, expected) in cases {
         let plan = unread(shops(cluster), "http/a", count).plan();
-        assert_eq!(stand(&plan), expected, "{cluster:?}:\n{}", tell(&plan));
+        assert_eq!(stand(&plan), expected, "{cluster:?}:\n{}", lines_of(&plan));
         assert_eq!(lost(&plan, "b") == 0, expected.is_some() || cluster[1].2 == Some(cluster[1].1));
     }
 }
@@ -46,7 +46,7 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
 fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let shops = || shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let world = unread(shops(), "http/a", 3);
-    assert_snapshot!(world.told(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
+    assert_snapshot!(world.planned(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
     assert!(!world.observed(&Selection::Everything).is_quiet());
     // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
@@ -60,7 +60,12 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let plan = unread(all_back, "http/c", 2).plan();
     assert_eq!((stand(&plan), plan.changes.len()), (None, 0), "a part of the loss may be there");
     let ripe = unread(at(noted, NOW + minutes(11)), "http/b", 3).plan();
-    assert_eq!((stand(&ripe), lost(&ripe, "a")), (Some(GuardState::Lifted), 3), "{}", tell(&ripe));
+    assert_eq!(
+        (stand(&ripe), lost(&ripe, "a")),
+        (Some(GuardState::Lifted), 3),
+        "{}",
+        lines_of(&ripe)
+    );
 }
 
 #[test]
