@@ -170,7 +170,7 @@ pub struct ImportOutcome {
     pub merged: Option<Arc<Merged>>,
     /// The number of ready endpoints in it.
     pub endpoints: usize,
-    /// The sources on which the last plan rests; `None` if there was none.
+    /// The sources of a plan that is not carried out, before what `POLICY` keeps.
     pub sources: Option<Sources>,
     pub made: Vec<Made>,
     pub held_back: Vec<Reason>,

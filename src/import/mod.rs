@@ -199,7 +199,7 @@ impl Importing<'_> {
             endpoints = import.tally(&BTreeSet::new()).endpoints;
         }
         let outcome = import.run().await;
-        let sources = Some(import.exports.sources);
+        let sources = (!self.writes).then_some(import.exports.sources);
         let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
         outcome.exists |= is_held;
         // The run may have found out that the namespace is excluded.

@@ -278,7 +278,7 @@ pub enum Fate {
     Present,
     /// It is registered, and the next sync changes its instance.
     Changes,
-    /// It stays in the import, since its cluster was not read.
+    /// It stays in the import: its cluster was not read, or nothing of it leaves now.
     Kept,
     /// The next sync adds it.
     ToAdd,

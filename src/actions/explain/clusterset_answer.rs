@@ -60,7 +60,7 @@ impl ClustersetExplanation {
         answer
     }
 
-    /// Whether the name is exported or imported, or what is left of an import stands.
+    /// Whether the name is exported or imported, or endpoints of it are left in an import or in Cloud Map.
     pub fn takes_part(&self) -> bool {
         self.exported || self.imported || !self.endpoints.is_empty()
     }
@@ -140,8 +140,10 @@ impl ClustersetExplanation {
         }
         if state == NamespaceState::Active {
             let adds = has_change(Kind::EndpointSlice, false);
-            let (owner, known) = (&facts.joined.owner, facts.known);
-            self.endpoints = facts.members.fates(facts.name, known, owner, &present, adds);
+            let merged = facts.known.named.merged.as_deref();
+            let (sources, owner) = (facts.sources, &facts.joined.owner);
+            self.endpoints =
+                facts.members.fates(facts.name, merged, sources, owner, &present, adds);
         }
         let mut report = MultiClusterReport::default();
         report.add_imports(imported);

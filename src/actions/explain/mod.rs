@@ -11,6 +11,7 @@ mod clusterset_answer;
 
 use crate::error::chain;
 use crate::import::OwnRecord;
+use crate::import::plan::Sources;
 use crate::import::sources::{Members, MergedName};
 use crate::kubernetes::{Service, is_headless, services};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
@@ -128,6 +129,8 @@ struct Facts<'a> {
     joined: &'a Joined<'a>,
     exported: Option<&'a PublishedExports>,
     known: &'a MergedName,
+    /// Those that the plan of the import rests on, if it was planned.
+    sources: &'a Sources,
     members: &'a Members<'a>,
 }
 
@@ -166,14 +169,12 @@ impl Invocation<'_> {
         let allows = |namespace: &str, it| joined.allows(namespace, it);
         let read = (&read.registry, read.has_all_members);
         let members = Members::new(read, &own.clusterset, &served.overlays, &self.lifetimes());
-        let mut known = members.known(name, (joined.arn(), &allows));
+        let known = &members.known(name, (joined.arn(), &allows));
         let mut imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let import = imported.as_mut().and_then(|it| it.imports.get_mut(name));
-        if let Some(sources) = import.and_then(|it| it.sources.take()) {
-            known.sources = sources;
-        }
-        let exported = exported.as_ref();
-        let facts = Facts { name, joined, exported, known: &known, members: &members };
+        let of_plan = import.and_then(|it| it.sources.take());
+        let (exported, sources) = (exported.as_ref(), of_plan.as_ref().unwrap_or(&known.sources));
+        let facts = Facts { name, joined, exported, known, sources, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
         if exported.is_none_or(|it| !it.overlay.desired.services.contains_key(name)) {
             return Ok((answer, None));

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{Members, MergedName};
+use super::Members;
 use crate::clusterset::attributes::{self, endpoints_of};
+use crate::clusterset::merge::Merged;
 use crate::import::plan::{Absent, OwnerLabel, Present, Sources};
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
 use crate::model::{ClusterId, EndpointLine, Family, Fate, ServiceRef};
@@ -33,7 +34,8 @@ impl Members<'_> {
     pub fn fates(
         &self,
         name: &ServiceRef,
-        known: &MergedName,
+        merged: Option<&Merged>,
+        sources: &Sources,
         owner: &OwnerLabel,
         present: &Present,
         adds: bool,
@@ -44,9 +46,8 @@ impl Members<'_> {
             .collect();
         // Those of the import as it is; of a new one those of the exports.
         let families = present.import.as_ref().map(|import| &import.spec.families);
-        let merged = known.named.merged.as_ref().map(|merged| &merged.service.families);
+        let merged = merged.map(|merged| &merged.service.families);
         let families = families.filter(|families| !families.is_empty()).or(merged);
-        let sources = &known.sources;
         let mut all = self.candidates(name, sources, families);
         for key in in_import.iter().filter(|key| !all.contains_key(*key)).collect::<Vec<_>>() {
             all.insert(
@@ -59,8 +60,10 @@ impl Members<'_> {
             let (cluster, address) = key;
             let is_unread =
                 cluster.as_ref().map_or(!sources.is_complete, |it| sources.is_unread(it));
+            // Nothing of its cluster leaves the import.
             let is_held = cluster.as_ref().is_some_and(|it| sources.stays(it));
-            let unread = "the exports of its cluster were not read";
+            let unread =
+                "the exports of its cluster could not be read, or Cloud Map is behind them";
             let (fate, detail) = match (candidate.absent, is_in) {
                 (_, true) if is_unread => (Fate::Kept, format!("stays in the import: {unread}")),
                 (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
