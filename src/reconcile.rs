@@ -7,7 +7,7 @@ mod member;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::{Instant, error};
+use tokio::time::{self, Instant};
 
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
@@ -41,8 +41,8 @@ pub enum Error {
     Exports(String),
 }
 
-impl From<error::Elapsed> for Error {
-    fn from(elapsed: error::Elapsed) -> Self {
+impl From<time::error::Elapsed> for Error {
+    fn from(elapsed: time::error::Elapsed) -> Self {
         observe::Error::from(elapsed).into()
     }
 }

@@ -80,12 +80,12 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
             continue;
         }
         let metric = text(&alarm["MetricName"]);
-        if alarm["Namespace"] == metrics::NAMESPACE {
+        if text(&alarm["Namespace"]) == metrics::NAMESPACE {
             assert!(of_invocation(metric), "{metric} has no cluster that a template could know");
             assert_eq!(alarm["Dimensions"][0]["Name"], metrics::FUNCTION);
         }
         if metric == "GoodFullSync" {
-            // Several runs may tell it in a minute, one for each cluster.
+            // Several runs may report it in a minute, one for each cluster.
             assert_eq!(alarm["Statistic"], "Minimum");
             assert_eq!(alarm["TreatMissingData"], "breaching");
         }

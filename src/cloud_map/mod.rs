@@ -29,7 +29,8 @@ pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
 pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
 pub use read::{ListedNamespace, ListedService, LocalHost};
-pub use results::{Admission, Created, NewNamespaces, SharedResults};
+use results::NewNamespaces;
+pub use results::{Admission, Created, SharedResults};
 pub use write::{Accepted, NewServiceId};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.

@@ -191,9 +191,9 @@ fn parse<'a>(text: &[u8]) -> Result<Cow<'a, Value>, Unusable> {
 // to look: the account, the Region, the time and the ids are read, each checked for its form, and nothing else.
 
 /// The source of these events. No other sender than AWS can write it to a bus.
-const SOURCE: &str = "aws.servicediscovery";
-const KIND: &str = "AWS API Call via CloudTrail";
-const RECORDER: &str = "servicediscovery.amazonaws.com";
+const DRIFT_SOURCE: &str = "aws.servicediscovery";
+const DRIFT_KIND: &str = "AWS API Call via CloudTrail";
+const DRIFT_RECORDER: &str = "servicediscovery.amazonaws.com";
 /// The longest id of an instance.
 const LONGEST_ID: usize = 64;
 
@@ -218,14 +218,14 @@ display!(Drift { service, account, region, .. } => "drift of {} in {account}/{re
 
 /// Reads an event of Cloud Map; `None` if it is one of something else.
 fn read_drift(event: &Value) -> Option<Result<Drift, Unusable>> {
-    let is_of_cloud_map = event.get("source").and_then(Value::as_str) == Some(SOURCE);
+    let is_of_cloud_map = event.get("source").and_then(Value::as_str) == Some(DRIFT_SOURCE);
     is_of_cloud_map.then(|| parse_drift(event).ok_or(Unusable::UnknownCall))
 }
 
 fn parse_drift(event: &Value) -> Option<Drift> {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
-    let is_call = text("/detail-type") == Some(KIND)
-        && text("/detail/eventSource") == Some(RECORDER)
+    let is_call = text("/detail-type") == Some(DRIFT_KIND)
+        && text("/detail/eventSource") == Some(DRIFT_RECORDER)
         && event.pointer("/detail/errorCode").is_none();
     let name = text("/detail/eventName").filter(|_| is_call)?;
     let id = match name {
@@ -244,7 +244,7 @@ fn parse_drift(event: &Value) -> Option<Drift> {
         | "DeleteNamespace" => None,
         _ => return None,
     };
-    let (place, service) = id.map_or(Some((None, None)), subject)?;
+    let (place, service) = id.map_or(Some((None, None)), drift_subject)?;
     let place = place.or(text("/account").zip(text("/region")));
     let (account, region) = place.filter(|(it, region)| is_account(it) && is_region(region))?;
     let instance = text("/detail/requestParameters/instanceId").filter(|it| is_id(it));
@@ -262,7 +262,7 @@ fn parse_drift(event: &Value) -> Option<Drift> {
 type DriftSubject<'a> = (Option<(&'a str, &'a str)>, Option<&'a str>);
 
 /// The subject that an id or an ARN names.
-fn subject(text: &str) -> Option<DriftSubject<'_>> {
+fn drift_subject(text: &str) -> Option<DriftSubject<'_>> {
     let is_service = |id: &str| id.starts_with("srv-") && is_id(id);
     let Some(arn) = text.strip_prefix("arn:") else {
         return is_service(text).then_some((None, Some(text)));
@@ -568,9 +568,9 @@ mod tests {
 
     fn event(name: &str, parameters: &Value, response: &Value) -> Value {
         json!({
-            "detail-type": KIND, "source": SOURCE, "account": "111122223333", "region": "eu-central-1",
+            "detail-type": DRIFT_KIND, "source": DRIFT_SOURCE, "account": "111122223333", "region": "eu-central-1",
             "detail": {
-                "eventSource": RECORDER, "eventName": name, "eventTime": "2026-11-21T10:00:00Z",
+                "eventSource": DRIFT_RECORDER, "eventName": name, "eventTime": "2026-11-21T10:00:00Z",
                 "requestParameters": parameters, "responseElements": response,
             }
         })

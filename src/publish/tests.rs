@@ -291,6 +291,17 @@ fn what_is_not_there_is_not_serialised() {
 #[test]
 fn counts_of_clusters_add_up() {
     let counts = report::of_results("blue", rest(), lines(outcomes())).counts;
+    let expected = Counts {
+        created: 1,
+        rewritten: 1,
+        unchanged: 3,
+        foreign: 3,
+        held_back: 3,
+        failed: 2,
+        undone: 1,
+        ..Counts::default()
+    };
+    assert_eq!(counts, expected);
     let twice: Counts = [counts, counts].into_iter().sum();
     assert_eq!((twice.created, twice.held_back, twice.undone), (2, 6, 2));
 }

@@ -22,7 +22,8 @@ use crate::model::{
 use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
-pub use documented::{DOCUMENTED, RETIRED};
+pub use documented::DOCUMENTED;
+use documented::RETIRED;
 pub use parameter_store::{LoadError, load};
 use parameter_store::{Parameters, Text};
 

@@ -100,7 +100,7 @@ async fn what_is_missing_on_the_way_to_a_cluster_is_reported_with_what_mends_it(
     let other: Change = |fleet| fleet.cluster.serve_other_certificate();
     let stopped: Change = |fleet| fleet.cluster.stop();
     for (settings, change, name, mends) in [
-        (&[("CLUSTERS", "red")][..], no_such, "describe", "account in CLUSTERS"),
+        (&[("CLUSTERS", "red")][..], no_such, "describe", "Region and account in CLUSTERS"),
         (&[], revoked, "token", "aws eks create-access-entry --cluster-name blue "),
         (&[], other, "tls", ""),
         (&[], stopped, "route", "security group"),

@@ -10,7 +10,7 @@ use crate::run::{plan, sync, synced};
 use testbed::kubernetes::{Fault, FaultKind, Headless};
 
 /// Reason, regarded Service and note of every warning in `shop`.
-fn warnings(fleet: &Fleet) -> Vec<(String, String, String)> {
+fn all_warnings(fleet: &Fleet) -> Vec<(String, String, String)> {
     of_type(fleet, "Warning")
 }
 
@@ -67,7 +67,7 @@ async fn setting_leaves_out_news_or_all_events() {
     for (setting, warnings, news) in [("all", 1, 1), ("warnings", 1, 0), ("none", 0, 0)] {
         let fleet = two_claimants().await;
         sync(&fleet.function_with(&[("CLUSTERS", "blue"), ("EVENTS", setting)]).await).await;
-        let counts = [warnings(&fleet).len(), of_type(&fleet, "Normal").len()];
+        let counts = [all_warnings(&fleet).len(), of_type(&fleet, "Normal").len()];
         assert_eq!(counts, [warnings, news], "{setting}");
     }
 }
@@ -90,7 +90,7 @@ async fn loser_of_a_name_gets_one_event_with_its_holder() {
     }
     // Another process remembers nothing, and the server answers that it has the Event already.
     sync(&fleet.function().await).await;
-    let [(reason, service, note)] = warnings(&fleet).try_into().expect("one Event");
+    let [(reason, service, note)] = all_warnings(&fleet).try_into().expect("one Event");
     assert_eq!((reason.as_str(), service.as_str()), ("DomainConflict", "web2"));
     assert!(note.contains("Service shop/web of this cluster holds the name"), "{note}");
 }
@@ -105,7 +105,8 @@ async fn service_that_is_made_again_and_another_mistake_are_reported_again() {
         fleet.service(mistaken(ttl).uid(uid));
         sync(&function).await;
     }
-    let reasons: Vec<String> = warnings(&fleet).into_iter().map(|(reason, ..)| reason).collect();
+    let reasons: Vec<String> =
+        all_warnings(&fleet).into_iter().map(|(reason, ..)| reason).collect();
     assert_eq!(reasons, ["BadAnnotation"; 3]);
 }
 
@@ -115,7 +116,7 @@ async fn refused_event_fails_nothing() {
     fleet.cluster.refuse("/apis/events.k8s.io/", 403);
     synced(&fleet.function().await).await;
     assert_eq!(
-        (fleet.addresses("prod", "web"), warnings(&fleet)),
+        (fleet.addresses("prod", "web"), all_warnings(&fleet)),
         (vec!["10.0.1.1".into()], vec![])
     );
 }
@@ -135,7 +136,7 @@ async fn events_that_a_namespace_refuses_leave_those_of_others_alone() {
 
     sync(&function).await;
 
-    let [(reason, service, _)] = warnings(&fleet).try_into().expect("one Event");
+    let [(reason, service, _)] = all_warnings(&fleet).try_into().expect("one Event");
     assert_eq!((reason.as_str(), service.as_str()), ("BadAnnotation", "web"));
     // What was refused is tried again after a while, as what was created is.
     fleet.cluster.forget_requests();
@@ -151,7 +152,7 @@ async fn note_is_cut_at_bytes_as_the_api_server_counts() {
     let service = annotated("web", "prod", "web");
     fleet.service(service.annotate("cloudmap.controller/attributes", &pairs));
     sync(&fleet.function().await).await;
-    let [(reason, _, note)] = warnings(&fleet).try_into().expect("one Event");
+    let [(reason, _, note)] = all_warnings(&fleet).try_into().expect("one Event");
     assert_eq!(reason, "BadAnnotation");
     assert!((1021..=1024).contains(&note.len()), "{}", note.len());
 }
@@ -177,5 +178,5 @@ async fn plan_and_dry_run_tell_nothing() {
     let fleet = two_claimants().await;
     plan(&fleet.function().await).await;
     sync(&fleet.function_with(&[("DRY_RUN", "true")]).await).await;
-    assert_eq!(warnings(&fleet), vec![]);
+    assert_eq!(all_warnings(&fleet), vec![]);
 }

@@ -171,7 +171,7 @@ fn outcome(result: &Outcome) -> String {
     }
 }
 
-/// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
+/// Prints the difference of two plans. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
 pub fn show_difference(plans: &arguments::Diff) -> Result<Code, Error> {
     let difference = PlanDifference::between(read_plan(&plans.before)?, read_plan(&plans.after)?)?;
     write(&difference.to_string())?;
@@ -323,7 +323,7 @@ fn of_clusterset(report: &MultiClusterReport) -> Vec<Row> {
 }
 
 const DIFF_HEADINGS: &str = "| Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |\n\
-                        |---|---|---|---|---|---|";
+                             |---|---|---|---|---|---|";
 
 impl Display for PlanDifference {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -183,6 +183,9 @@ impl Front {
         request: Request<Bytes>,
     ) -> Response {
         match &operation {
+            Operation::CloudMap(_) if caller.service != "servicediscovery" => {
+                operation.refuse(&other_service(caller))
+            }
             Operation::CloudMap(name) => match self.wire(caller) {
                 Some(wire) => wire.answer(name, &request).await,
                 None => operation.refuse(&no_registry(caller)),
@@ -206,6 +209,12 @@ impl Front {
         let place = (caller.region.clone(), caller.principal.account.clone());
         self.wires.lock().expect("no poisoned lock").get(&place).cloned()
     }
+}
+
+fn other_service(caller: &Caller) -> Refusal {
+    let message =
+        format!("Credential should be scoped to servicediscovery, not {}", caller.service);
+    Refusal { code: "InvalidSignatureException", message }
 }
 
 /// A test that means another Region or account asks for its registry first; a call there otherwise

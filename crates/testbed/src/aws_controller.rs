@@ -68,11 +68,23 @@ impl AwsController {
     /// The instances of a Cloud Map service that its reader takes: they belong to the clusterset and have all mandatory
     /// attributes.
     fn endpoints(&self, service: &str) -> Vec<(String, Attributes)> {
-        const OPTIONAL: [&str; 2] = ["AWS_INSTANCE_IPV4", "K8S_CONTROLLER"];
+        const MANDATORY: [&str; 12] = [
+            "AWS_INSTANCE_PORT",
+            "CLUSTER_ID",
+            "CLUSTERSET_ID",
+            "ENDPOINT_PORT_NAME",
+            "ENDPOINT_PROTOCOL",
+            "READY",
+            "SERVICE_EXPORT_CREATION_TIMESTAMP",
+            "SERVICE_PORT",
+            "SERVICE_PORT_NAME",
+            "SERVICE_PROTOCOL",
+            "SERVICE_TARGET_PORT",
+            "SERVICE_TYPE",
+        ];
         let is_read = |attributes: &Attributes| {
             let of_set = attributes.get("CLUSTERSET_ID") == Some(&self.clusterset);
-            let has = |key: &str| OPTIONAL.contains(&key) || attributes.contains_key(key);
-            of_set && endpoint("", "", "").iter().all(|(key, _)| has(key))
+            of_set && MANDATORY.iter().all(|key| attributes.contains_key(*key))
         };
         let all = self.cloud_map.instances(service).into_iter();
         all.filter(|(_, attributes)| is_read(attributes)).collect()

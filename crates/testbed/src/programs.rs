@@ -43,7 +43,8 @@ fn built(file: &str, sources: &[&str]) -> PathBuf {
     let profile = test.ancestors().nth(2).expect("the profile's folder");
     let built = profile.join(format!("{file}{}", std::env::consts::EXE_SUFFIX));
     let modified = fs::metadata(&built).and_then(|it| it.modified());
-    let mut sources = sources.iter().flat_map(|folder| files_below(&Path::new(ROOT).join(folder)));
+    let folders = sources.iter().map(|folder| Path::new(ROOT).join(folder));
+    let mut sources = folders.filter(|it| it.is_dir()).flat_map(|folder| files_below(&folder));
     let written = |source: PathBuf| fs::metadata(source).and_then(|it| it.modified());
     let is_fresh = modified.is_ok_and(|modified| {
         sources.all(|source| written(source).expect("the time of a source") <= modified)
@@ -56,11 +57,12 @@ fn built(file: &str, sources: &[&str]) -> PathBuf {
     built
 }
 
-/// The files of a folder and of those below it; none if there is no such folder.
+/// The files of a folder and of those below it.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten() {
+        let entries = fs::read_dir(&folder);
+        for entry in entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
             let path = entry.expect("an entry").path();
             if path.is_dir() { folders.push(path) } else { files.push(path) }
         }

@@ -1,4 +1,5 @@
-//! The changes of one slice of `endpoint_slices`: its creation, or a patch with all that comes and a patch with all that goes.
+//! The changes of one slice of `endpoint_slices`: its creation, or a patch with all that comes and a patch with all
+//! that goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if
-//! it is not, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the signs of AWS's
-//! controller on them.
+//! it is not, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the
+//! signs of AWS's controller on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -389,7 +389,7 @@ impl Kept<'_> {
     }
 }
 
-/// The records under other ids of the member. A sync of a few Services does not look for them.
+/// Reads those of [`Kept::former`]. A sync of a few Services does not look for them.
 async fn former(world: &World<'_>, member: &Member, selection: &Selection) -> Registry {
     let known =
         if *selection == Selection::Everything { world.registry.known().await } else { None };

@@ -3,7 +3,7 @@
 //! with the help of the process's memory (`registry`, `mirror`), and a turn reads again the data that its open changes rest
 //! on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
 //! service that cannot be read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. `lookup`
-//! also finds the Services that a change by another party concerns.
+//! also finds the Services that a change by another party concerns. Last, the records of a member are read here.
 
 mod budget;
 mod cluster;
@@ -274,8 +274,7 @@ fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) 
     }
 }
 
-// The records of a member: the Cloud Map service in the namespace of its clusterset that has its id as name. A sync of a
-// few Services reads single records, and the records of members about themselves are remembered for a short time.
+// The records of a member: the Cloud Map service in the namespace of its clusterset that has its id as name.
 
 /// With more names than this, all records of a member are listed: a page has a hundred.
 const FEW: usize = 8;
@@ -375,7 +374,7 @@ impl SharedRegistry {
     }
 
     /// Reads records of a member, and the one about itself unless it is remembered. One that only imports has no others.
-    pub(super) async fn read_these(
+    async fn read_these(
         &self,
         key: &ServiceKey,
         service: &mut CloudMapService,
@@ -397,7 +396,7 @@ impl SharedRegistry {
     }
 
     /// Remembers the records of members about themselves.
-    pub(super) fn remember_members(&self, registry: &Registry) {
+    fn remember_members(&self, registry: &Registry) {
         for (key, service) in &registry.services {
             let namespace = registry.namespaces.get(&key.namespace);
             if namespace.is_some_and(|it| record::is_namespace(&it.name)) {

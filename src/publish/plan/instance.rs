@@ -34,9 +34,9 @@ pub struct Identity {
 
 impl Identity {
     /// The identity in an instance's attributes. Invalid addresses and ports are ignored.
-    pub fn of(attributes: &Attributes, has_ports: bool) -> Self {
-        let port = attributes.get(PORT).filter(|_| has_ports);
-        let is_exported = has_ports && Flow::Exports.is_of(attributes);
+    pub fn of(attributes: &Attributes, distinguishes_ports: bool) -> Self {
+        let port = attributes.get(PORT).filter(|_| distinguishes_ports);
+        let is_exported = distinguishes_ports && Flow::Exports.is_of(attributes);
         Self {
             ipv4: attributes.get(IPV4).and_then(|text| text.parse().ok()),
             ipv6: attributes.get(IPV6).and_then(|text| text.parse().ok()),
@@ -230,6 +230,7 @@ impl Observation {
         });
         needed.cloned().collect()
     }
+
     /// The attributes to register an instance again without a change. A registration resets the health, so the initial
     /// health is set to the present one.
     pub fn as_it_is(&self, at: &InstanceKey, present: &Attributes) -> Attributes {

@@ -212,7 +212,7 @@ impl Plan {
         self.changes.iter_mut().flat_map(of_turn).collect()
     }
 
-    /// Holds back the changes that the policy does not allow.
+    /// Takes out the changes that the policy does not allow, and holds them back. A policy never adds any.
     pub(super) fn restrict(&mut self, policy: Policy) {
         for (service, change) in self.take(|change| !policy.allows(change)) {
             let reason = Reason::Policy { policy, action: change.to_string() };

@@ -69,7 +69,7 @@ impl InstanceTemplate<'_> {
             match instance {
                 Ok(mut attributes) => {
                     attributes.extend(&marks);
-                    let identity = Identity::of(&attributes, self.has_ports());
+                    let identity = Identity::of(&attributes, self.distinguishes_ports());
                     fit.instances.push((identity, attributes));
                 }
                 Err((reason, mut addresses)) => {
@@ -156,7 +156,7 @@ impl InstanceTemplate<'_> {
     }
 
     /// Whether instances that differ only in their port are different instances.
-    pub fn has_ports(&self) -> bool {
+    pub fn distinguishes_ports(&self) -> bool {
         self.records().is_none_or(|records| records.srv)
     }
 
@@ -164,7 +164,7 @@ impl InstanceTemplate<'_> {
     pub fn remarks(&self) -> Vec<Reason> {
         let unknown = self.claims.ports.iter().filter(|port| self.published.port(port).is_none());
         let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
-        if let (false, Some(port)) = (self.has_ports(), self.claims.ports.first()) {
+        if let (false, Some(port)) = (self.distinguishes_ports(), self.claims.ports.first()) {
             let port = port.clone();
             remarks.push(Reason::PortNotServed { records: self.kind, port });
         }
@@ -224,7 +224,7 @@ impl InstanceTemplate<'_> {
     /// the Cloud Map service, otherwise the first. `None` is an instance without a port.
     fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
         let annotated = &self.claims.ports;
-        let served = if self.has_ports() { annotated.len() } else { 1 };
+        let served = if self.distinguishes_ports() { annotated.len() } else { 1 };
         let targets = annotated.iter().take(served).map(|port| self.target(endpoint, port));
         if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
     }

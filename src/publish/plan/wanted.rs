@@ -86,7 +86,7 @@ impl WantedInstances<'_> {
 
     /// The attributes that it wants for the endpoint of an instance with these ones, if it wants one.
     pub fn attributes_of(&self, present: &Attributes) -> Option<&Attributes> {
-        let identity = Identity::of(present, self.template.has_ports());
+        let identity = Identity::of(present, self.template.distinguishes_ports());
         let mut instances = self.instances.values();
         instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
     }
@@ -266,11 +266,11 @@ type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
 impl<'a> Present<'a> {
     /// Our instances among those that were read under a key, compared as the holders of the name want theirs.
     pub fn of(observation: &'a Observation, key: &ServiceKey, all: &[WantedInstances]) -> Self {
-        let has_ports = all.first().is_some_and(|it| it.template.has_ports());
+        let distinguishes_ports = all.first().is_some_and(|it| it.template.distinguishes_ports());
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
         for (id, attributes) in observation.ours(key) {
-            let identity = Identity::of(attributes, has_ports);
+            let identity = Identity::of(attributes, distinguishes_ports);
             by_identity.entry(identity.clone()).or_default().push(id);
             ours.insert(id, Ours { attributes, identity });
         }

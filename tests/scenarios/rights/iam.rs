@@ -50,7 +50,8 @@ fn actions(value: &Value, is_action: bool) -> Vec<String> {
         Value::String(text) if is_action => vec![text.clone()],
         Value::Array(all) => all.iter().flat_map(|it| actions(it, is_action)).collect(),
         Value::Object(fields) => {
-            fields.iter().flat_map(|(name, it)| actions(it, name == "Action")).collect()
+            let is_action = |name: &str| is_action || name == "Action";
+            fields.iter().flat_map(|(name, it)| actions(it, is_action(name))).collect()
         }
         _ => Vec::new(),
     }

@@ -13,7 +13,8 @@ use super::{Behaviour, CloudMap, Fault, FaultKind, NamespaceKind, RecordType, Se
 
 /// The answer to a call, null where it is empty.
 async fn call(map: &CloudMap, operation: &str, body: Value) -> Value {
-    let request = Request::new(Bytes::from(body.to_string()));
+    let request = Request::post("/").header("content-type", "application/x-amz-json-1.1");
+    let request = request.body(Bytes::from(body.to_string())).expect("a request");
     let answer = map.wire().answer(operation, &request).await;
     let body = to_bytes(answer.into_body(), usize::MAX).await.expect("a whole body");
     serde_json::from_slice(&body).unwrap_or_default()

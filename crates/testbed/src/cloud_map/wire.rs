@@ -1,5 +1,5 @@
-//! The JSON 1.1 protocol: reads the members of a request, whose signature the AWS endpoint has checked, and formats
-//! replies and damaged replies.
+//! The JSON 1.1 protocol: reads the members of a request, a POST to `/` whose signature the AWS endpoint has checked, and
+//! formats replies and damaged replies.
 //!
 //! The error replies of Cloud Map: a name, an HTTP status, a message and sometimes further members. `body` formats one
 //! for the JSON protocol. Modelled errors have the member `Message`, throttles and other errors of the front end
@@ -30,11 +30,16 @@ pub struct Accepted {
 
 /// Reads a request, or says why the front end refuses it.
 pub fn accept(operation: &str, request: &Request<Bytes>) -> Checked<Accepted> {
+    let header = |name| request.headers().get(name).and_then(|it| it.to_str().ok());
+    let content_type = header("content-type").and_then(|it| it.split(';').next());
+    let is_posted = request.method() == "POST" && request.uri().path() == "/";
+    if !is_posted || content_type != Some(CONTENT_TYPE) {
+        return Err(unknown_operation());
+    }
     let Ok(Value::Object(members)) = serde_json::from_slice(request.body()) else {
         return Err(ApiError::new(400, "SerializationException", "The body is not a JSON object"));
     };
-    let host = request.headers().get("host").and_then(|it| it.to_str().ok());
-    let host = host.or(request.uri().host()).unwrap_or_default();
+    let host = header("host").or(request.uri().host()).unwrap_or_default();
     let on_data_host = host.starts_with(DISCOVERY_PREFIX);
     Ok(Accepted { operation: operation.to_owned(), on_data_host, members })
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::{Extent, Guard, Loss, Sighting};
-use crate::import::plan::{GuardedRun, Judgement, Note, Tally};
+use crate::import::plan::limits::Judgement;
+use crate::import::plan::{GuardedRun, Note, Tally};
 use crate::model::{ClusterArn, GuardState, ServiceRef, SignedDuration, Timestamp};
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";

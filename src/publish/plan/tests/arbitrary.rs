@@ -202,11 +202,11 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
     (kind, instances, health, (tags, ttls), unreadable).prop_map(
         move |(kind, instances, (custom_health, healthy), (tags, ttls), unreadable)| {
             let ttls = ttls.into_iter().filter(|_| kind != HTTP).collect();
-            let has_ports = !matches!(kind, A | AAAA | BOTH);
+            let distinguishes_ports = !matches!(kind, A | AAAA | BOTH);
             let mut service = CloudMapService::created("arn".into(), place, kind);
             let instances = instances.into_iter();
-            let instances =
-                instances.map(|(id, attributes)| (id.of(&attributes, has_ports), attributes));
+            let instances = instances
+                .map(|(id, attributes)| (id.of(&attributes, distinguishes_ports), attributes));
             let instances: BTreeMap<String, Attributes> = instances.collect();
             let known = instances
                 .keys()
@@ -234,9 +234,9 @@ enum Id {
 }
 
 impl Id {
-    fn of(&self, attributes: &Attributes, has_ports: bool) -> String {
+    fn of(&self, attributes: &Attributes, distinguishes_ports: bool) -> String {
         let id = |service, attributes: &Attributes| {
-            let identity = Identity::of(attributes, has_ports);
+            let identity = Identity::of(attributes, distinguishes_ports);
             identity.new_id(&world::owner_of("blue"), &named(service))
         };
         match self {
