@@ -123,8 +123,8 @@ impl Invocation<'_> {
         reconciled.await
     }
 
-    /// Runs something with a connection to a cluster. The cluster may have been created again under its name since it
-    /// was described: then it is described again, once.
+    /// Runs something with a connection to a cluster. Since the cluster was described, it may have been created again
+    /// under its name, or EKS may have rotated its certificate authority: then it is described again, once.
     pub(crate) async fn connected<T>(
         &self,
         cluster: &Cluster,
@@ -170,13 +170,12 @@ impl Invocation<'_> {
     /// # Errors
     /// Returns an error if the cluster could not be read.
     pub async fn count_claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
-        let read = async {
-            let connection = self.clients.connect(cluster).await?;
+        let read = self.connected(cluster, async |connection| {
             let services = connection.kubernetes.headless_services(&Selection::Everything).await;
             let services = services.map_err(observe::Error::from)?;
             let desired = services::desired(&services, &self.reading(cluster));
             Ok(desired.all_claims().filter(|claims| claims.publish).count())
-        };
+        });
         self.deadline.until_stop(read).await?
     }
 

@@ -12,6 +12,8 @@ pub mod services;
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::iter::successors;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,6 +190,21 @@ impl Error {
     pub fn may_be_stale(&self) -> bool {
         matches!(self.class, ErrorClass::Unauthenticated | ErrorClass::Unreachable)
     }
+
+    /// Whether the TLS handshake failed: EKS may have rotated the cluster's certificate authority since the cluster was
+    /// described.
+    pub fn is_failed_handshake(&self) -> bool {
+        let causes =
+            successors(Some(&self.source as &dyn std::error::Error), |error| error.source());
+        causes.filter_map(<dyn std::error::Error>::downcast_ref).any(is_failed_handshake)
+    }
+}
+
+/// Whether the error is one of the TLS connector, which reports a failed handshake as invalid data. Other connectors wrap
+/// that error in another one, whose source leaves it out.
+fn is_failed_handshake(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
+    error.kind() == io::ErrorKind::InvalidData || inner.is_some_and(is_failed_handshake)
 }
 
 // The Kubernetes client of an EKS cluster. It verifies TLS against the cluster's own certificate authority, and puts a

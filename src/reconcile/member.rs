@@ -64,7 +64,17 @@ impl Invocation<'_> {
                 Err(clients::Error::NamedTwice { .. }) => return None,
                 Err(error) => return Some(Err(unread(&error))),
             };
-            let member = self.read_member(cluster, connection, selection).await;
+            let is_reused = connection.reused;
+            let member = match self.read_member(cluster, connection, selection).await {
+                // Only this error: a server that does not answer would take its 30 seconds twice.
+                Err(Refused::Cluster(error)) if is_reused && error.is_failed_handshake() => {
+                    match self.clients.reconnect(cluster).await {
+                        Ok(connection) => self.read_member(cluster, connection, selection).await,
+                        Err(error) => return Some(Err(unread(&error))),
+                    }
+                }
+                member => member,
+            };
             Some(member.map_err(Obstacle::from))
         };
         let in_time = self.deadline.until_stop(joined).await;

@@ -307,9 +307,10 @@ async fn cluster_that_does_not_answer_delays_the_answer_for_a_bounded_time_and_n
         } else {
             let facts = Facts {
                 name: "blue".to_owned(),
+                local_id: None,
                 version: world.fleet.cluster.version(),
                 endpoint: format!("https://{}", listener.local_addr().expect("an address")),
-                certificate_authority: world.fleet.cluster.certificate_authority_pem().to_owned(),
+                certificate_authority: world.fleet.cluster.certificate_authority_pem().clone(),
             };
             let arn = world.fleet.sandbox.cluster_arn("blue");
             world.fleet.sandbox.aws().eks.register_other(&arn, facts);

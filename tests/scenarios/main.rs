@@ -36,6 +36,7 @@ mod queue;
 mod read_budget;
 mod refusals;
 mod rights;
+mod rotation;
 mod run;
 mod scale;
 mod service_suite;

@@ -36,7 +36,7 @@ pub struct Facts {
     pub version: String,
     /// The API server's address, https.
     pub endpoint: String,
-    /// The certificate that signed the API server's, as PEM.
+    /// The certificate that signed the API server's, as PEM; in a rotation the old and the new one.
     pub certificate_authority: String,
 }
 
@@ -46,7 +46,7 @@ impl Facts {
             name: server.identity().name,
             version: server.version(),
             endpoint: server.endpoint(),
-            certificate_authority: server.certificate_authority_pem().to_owned(),
+            certificate_authority: server.certificate_authority_pem(),
         }
     }
 }

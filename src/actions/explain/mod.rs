@@ -39,8 +39,7 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
-        let explained = async {
-            let connection = &self.clients.connect(cluster).await?;
+        let explained = self.connected(cluster, async |connection| {
             let read =
                 connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
             let in_clusterset = self.explain_clusterset(cluster, registry, service);
@@ -71,7 +70,7 @@ impl Invocation<'_> {
                 add_names(&mut explanation, registry, &planned).await;
             }
             Ok(explanation.with_clusterset(clusterset))
-        };
+        });
         self.deadline.until_stop(explained).await?
     }
 }

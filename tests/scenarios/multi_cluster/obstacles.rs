@@ -198,3 +198,23 @@ async fn annotated_services_do_not_wait_for_a_member_that_does_not_answer() {
     assert!(cut.is_err(), "the run waits");
     assert_eq!(many.fleet.addresses("prod", "mail"), ["10.0.0.9"]);
 }
+
+/// The exports and imports of a run are read beside its annotated Services, so they meet the new certificate themselves.
+#[tokio::test]
+async fn member_whose_certificate_authority_was_rotated_is_served_in_the_same_run() {
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    members.fleet.sandbox.use_sockets();
+    members.blue.close_connections();
+    let function = members.serving("blue,green", &[]).await;
+    sync(&function).await;
+    members.blue.begin_rotation();
+    members.blue.serve_newest_certificate();
+    members.blue.end_rotation();
+    pods(&members.blue, "web", &["10.0.0.2"]);
+
+    let report = sync(&function).await;
+
+    assert_eq!(obstacles(&report, "blue"), [""; 0], "{report}");
+    assert!(report.ok, "{report}");
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.2:8080");
+}

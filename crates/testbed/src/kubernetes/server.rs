@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::Request;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Request};
 use axum::response::Response;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -24,8 +25,11 @@ use super::{ClusterIdentity, RequestLine, answer};
 pub struct KubernetesServer {
     world: Arc<Mutex<World>>,
     address: SocketAddr,
-    authority: Arc<CertificateAuthority>,
+    /// The authorities that clients are to trust: two while the cluster rotates its own.
+    authorities: Arc<Mutex<Vec<CertificateAuthority>>>,
     current: CurrentConfig,
+    /// Whether each response ends its connection.
+    closes_connections: Arc<AtomicBool>,
     stop: Arc<Notify>,
     is_stopped: Arc<AtomicBool>,
     acceptor: AbortHandle,
@@ -34,7 +38,7 @@ pub struct KubernetesServer {
 impl KubernetesServer {
     /// Starts a server on a free loopback port; it ends with the tokio runtime.
     pub async fn start(identity: ClusterIdentity, identities: Identities) -> Self {
-        let authority = Arc::new(CertificateAuthority::new(&identity.name));
+        let authority = CertificateAuthority::new(&identity.name);
         let current = CurrentConfig::new(Mutex::new(authority.server_config()));
         let listener = TlsListener::bind(current.clone()).await;
         let admin_token = format!("sandbox-admin-{}", &digest(identity.arn().as_bytes())[..16]);
@@ -43,8 +47,9 @@ impl KubernetesServer {
             world: Arc::new(Mutex::new(World::new(identity, access))),
             address: listener.address,
             acceptor: listener.acceptor.clone(),
-            authority,
+            authorities: Arc::new(Mutex::new(vec![authority])),
             current,
+            closes_connections: Arc::default(),
             stop: Arc::new(Notify::new()),
             is_stopped: Arc::default(),
         };
@@ -68,7 +73,12 @@ impl KubernetesServer {
     pub(in super::super) async fn serve(&self, request: Request<Body>) -> Response {
         let (parts, body) = request.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_else(|_| Bytes::new());
-        answer::serve(self.world.clone(), Request::from_parts(parts, body)).await
+        let mut response =
+            answer::serve(self.world.clone(), Request::from_parts(parts, body)).await;
+        if self.closes_connections.load(Ordering::Relaxed) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
 
     /// Whether the port is open.
@@ -85,9 +95,13 @@ impl KubernetesServer {
         format!("https://{}", self.address)
     }
 
-    /// The authority that clients are to trust.
-    pub fn certificate_authority_pem(&self) -> &str {
-        self.authority.pem()
+    /// The authorities that clients are to trust, one PEM block after the other.
+    pub fn certificate_authority_pem(&self) -> String {
+        self.authorities().iter().map(CertificateAuthority::pem).collect()
+    }
+
+    fn authorities(&self) -> MutexGuard<'_, Vec<CertificateAuthority>> {
+        self.authorities.lock().expect("no poisoned lock")
     }
 
     /// Which cluster this is.
@@ -126,9 +140,34 @@ impl KubernetesServer {
         *self.current.lock().expect("no poisoned lock") = other;
     }
 
-    /// Serves the cluster's own certificate again.
+    /// Serves a certificate of the cluster's own authority again, in a rotation of the older one.
     pub fn serve_own_certificate(&self) {
-        *self.current.lock().expect("no poisoned lock") = self.authority.server_config();
+        let own = self.authorities().first().expect("an authority").server_config();
+        *self.current.lock().expect("no poisoned lock") = own;
+    }
+
+    /// From now on each response ends its connection, so that the next request meets the present certificate.
+    pub fn close_connections(&self) {
+        self.closes_connections.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins the rotation of the authority: clients are to trust a new one, too, which signs nothing yet.
+    pub fn begin_rotation(&self) {
+        let next = CertificateAuthority::new(&self.identity().name);
+        self.authorities().push(next);
+    }
+
+    /// From now on new connections see a certificate of the newest authority.
+    pub fn serve_newest_certificate(&self) {
+        let newest = self.authorities().last().expect("an authority").server_config();
+        *self.current.lock().expect("no poisoned lock") = newest;
+    }
+
+    /// Ends the rotation: clients are to trust the newest authority alone.
+    pub fn end_rotation(&self) {
+        let mut authorities = self.authorities();
+        let older = authorities.len() - 1;
+        authorities.drain(..older);
     }
 
     /// Closes the port: connections are refused from now on.
