@@ -120,12 +120,36 @@ pub fn read_saved<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Resul
 }
 
 /// The text of a file; `-` is the standard input.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is in another encoding than UTF-8 and UTF-16 with a byte order mark.
 pub fn read_text(file: &Path) -> io::Result<String> {
-    if file != Path::new("-") {
-        return std::fs::read_to_string(file);
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes)?;
+        bytes
+    } else {
+        std::fs::read(file)?
+    };
+    decode(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NO_TEXT))
+}
+
+const NO_TEXT: &str = "it is neither UTF-8 nor UTF-16 with a byte order mark: in PowerShell, | Out-File -Encoding utf8";
+
+/// The text of a file in UTF-8, or in UTF-16 with a byte order mark: that is what `>` of PowerShell 5 writes, and kubectl
+/// reads it.
+fn decode(bytes: &[u8]) -> Option<String> {
+    match bytes {
+        [0xff, 0xfe, units @ ..] => decode_utf16(units, u16::from_le_bytes),
+        [0xfe, 0xff, units @ ..] => decode_utf16(units, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, text @ ..] | text => String::from_utf8(text.to_vec()).ok(),
     }
-    let mut text = String::new();
-    io::stdin().lock().read_to_string(&mut text).map(|_| text)
+}
+
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+    let (units, rest) = bytes.as_chunks();
+    let units: Vec<u16> = units.iter().map(|bytes| unit(*bytes)).collect();
+    String::from_utf16(&units).ok().filter(|_| rest.is_empty())
 }
 
 /// What a format other than JSON needs of an answer.
@@ -306,6 +330,23 @@ fn colour_line(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_read_in_the_encodings_that_kubectl_reads() {
+        let text = "# \u{e9}\r\nkind: Service\r\n";
+        let with_mark = format!("\u{feff}{text}");
+        let little: Vec<u8> = with_mark.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = with_mark.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for encoded in [text.as_bytes(), with_mark.as_bytes(), &little, &big] {
+            assert_eq!(decode(encoded).as_deref(), Some(text), "{encoded:?}");
+        }
+        let cut_off = &little[..little.len() - 1];
+        let lone_surrogate = [0xff, 0xfe, 0x00, 0xd8];
+        for other in [b"caf\xe9".as_slice(), cut_off, &lone_surrogate] {
+            assert_eq!(decode(other), None, "{other:?}");
+        }
+        assert_eq!(decode(b"").as_deref(), Some(""));
+    }
 
     #[test]
     fn each_line_has_the_colour_of_its_sign() {

@@ -4,8 +4,10 @@
 //! `aws eks update-kubeconfig` names cluster and context by the cluster's ARN; with eksctl and renamed contexts the name is in
 //! the arguments of the credential command. A name is that of one cluster in each Region, so the Region is searched, too.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind::NotFound};
 use std::path::PathBuf;
 
 use kube::config::{ExecConfig, Kubeconfig, KubeconfigError};
@@ -74,15 +76,45 @@ pub fn resolve(arguments: &arguments::PlaceArguments) -> Result<RequestedScope, 
 }
 
 fn read_context(arguments: &arguments::PlaceArguments) -> Result<Context, Error> {
-    let read = match &arguments.kubeconfig {
-        Some(file) => Kubeconfig::read_from(file),
-        None => Kubeconfig::read(),
+    let read = match (&arguments.kubeconfig, env::var_os(KUBECONFIG)) {
+        (Some(file), _) => Kubeconfig::read_from(file)?,
+        (None, Some(list)) if !list.is_empty() => read_list(&list)?,
+        (None, _) => Kubeconfig::read()?,
     };
     let name = arguments.context.as_deref();
-    find_context(&read?, name).ok_or_else(|| match name {
+    find_context(&read, name).ok_or_else(|| match name {
         Some(name) => Error::NoContext(name.to_owned()),
         None => Error::NoCurrentContext,
     })
+}
+
+/// The environment variable of kubectl with a list of files.
+const KUBECONFIG: &str = "KUBECONFIG";
+
+/// Merges the files of a list; the first one that names a cluster, a user or a context wins. As for kubectl, files that
+/// do not exist are passed over, unless all of them are missing: then the error is that of the first one.
+fn read_list(list: &OsStr) -> Result<Kubeconfig, KubeconfigError> {
+    let mut merged: Option<Kubeconfig> = None;
+    let mut missing = None;
+    for file in env::split_paths(list).filter(|file| !file.as_os_str().is_empty()) {
+        match Kubeconfig::read_from(file) {
+            Ok(read) => {
+                merged = Some(match merged {
+                    Some(merged) => merged.merge(read)?,
+                    None => read,
+                });
+            }
+            Err(KubeconfigError::ReadConfig(cause, file)) if cause.kind() == NotFound => {
+                missing.get_or_insert(KubeconfigError::ReadConfig(cause, file));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match (merged, missing) {
+        (Some(merged), _) => Ok(merged),
+        (None, Some(missing)) => Err(missing),
+        (None, None) => Kubeconfig::read(),
+    }
 }
 
 impl From<KubeconfigError> for Error {

@@ -1,3 +1,5 @@
+use std::fs;
+
 use serde_json::json;
 
 use super::*;
@@ -102,6 +104,35 @@ fn a_missing_kubeconfig_is_named_once_with_its_cause() {
     let error = resolve(&arguments).expect_err("there is no such file");
     let expected = "cannot read the kubeconfig; --cluster NAME needs none: /missing/config: No such file or directory (os error 2)";
     assert_eq!(chain(&error), expected);
+}
+
+#[test]
+fn files_of_a_list_are_merged_without_the_missing_ones_and_the_first_one_wins() {
+    let folder = env::temp_dir().join(format!("kubectl-cloudmap-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let file = |name: &str, text: &str| {
+        let file = folder.join(name);
+        fs::write(&file, text).expect("written");
+        file
+    };
+    let context = |cluster: &str| kubeconfig(cluster, "aws", &[]);
+    let text = |cluster: &str| serde_json::to_string(&context(cluster)).expect("JSON");
+    let (one, two) = (file("one", &text("one")), file("two", &text("two")));
+    let invalid = file("invalid", "contexts: 1");
+    let missing = folder.join("missing");
+    let read = |files: &[&PathBuf]| read_list(&env::join_paths(files).expect("a list"));
+
+    let merged = read(&[&missing, &PathBuf::new(), &one, &two]).expect("two files");
+
+    assert_eq!(find_context(&merged, None).expect("current").name, "work");
+    let clusters: Vec<&str> = merged.clusters.iter().map(|cluster| &*cluster.name).collect();
+    assert_eq!(clusters, ["one", "two"]);
+    let work = merged.contexts[0].context.as_ref().expect("a context");
+    assert_eq!((merged.contexts.len(), &*work.cluster), (2, "one"), "two contexts have two names");
+    assert!(matches!(read(&[&one, &invalid]), Err(KubeconfigError::Parse(_))));
+    let error = Error::from(read(&[&missing, &folder.join("other")]).expect_err("no file"));
+    assert!(chain(&error).contains("/missing: No such file"), "{}", chain(&error));
+    fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[test]
