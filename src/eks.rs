@@ -8,7 +8,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sdk_eks::Client;
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
-use aws_sdk_eks::types::Cluster as Description;
+use aws_sdk_eks::types::{Cluster as Description, ComputeConfigResponse};
 use aws_sdk_sts::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
 use aws_sigv4::http_request::{
     PayloadChecksumKind, SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign,
@@ -71,7 +71,9 @@ fn parse_description(name: &str, description: &Description) -> Result<EksCluster
     let encoded = description.certificate_authority().and_then(|ca| ca.data());
     let decoded = encoded.and_then(|text| general_purpose::STANDARD.decode(text).ok());
     let certificate_authority = decoded.ok_or("certificate authority")?;
-    Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority })
+    let compute = description.compute_config();
+    let is_auto_mode = compute.and_then(ComputeConfigResponse::enabled).unwrap_or_default();
+    Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority, is_auto_mode })
 }
 
 /// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's

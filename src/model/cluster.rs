@@ -82,8 +82,10 @@ pub struct EksCluster {
     pub arn: ClusterArn,
     /// Always https.
     pub endpoint: http::Uri,
-    /// PEM.
+    /// PEM. Two certificates while EKS rotates the authority.
     pub certificate_authority: Vec<u8>,
+    /// Whether EKS Auto Mode is enabled: its nodes have a DNS server of their own.
+    pub is_auto_mode: bool,
 }
 
 /// The error of a token that could not be made.

@@ -19,6 +19,8 @@ use super::sigv4::{Caller, Refusal};
 pub struct Eks {
     clusters: Arc<Mutex<BTreeMap<String, Cluster>>>,
     denied: Arc<Mutex<BTreeSet<String>>>,
+    /// The clusters in EKS Auto Mode.
+    auto_mode: Arc<Mutex<BTreeSet<String>>>,
     /// Those about which no call is answered, each with the number of such calls.
     silent: Arc<Mutex<BTreeMap<String, usize>>>,
 }
@@ -92,6 +94,11 @@ impl Eks {
         }
     }
 
+    /// Enables EKS Auto Mode for a cluster.
+    pub fn enable_auto_mode(&self, arn: &str) {
+        self.auto_mode.lock().expect("no poisoned lock").insert(arn.to_owned());
+    }
+
     /// Lets DescribeCluster never answer about a cluster, whether there is one or not.
     pub fn silence(&self, arn: &str) {
         self.silent.lock().expect("no poisoned lock").insert(arn.to_owned(), 0);
@@ -138,7 +145,10 @@ impl Eks {
                 error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
             }
             Some((arn, cluster)) => {
-                let body = json!({"cluster": description(arn, cluster)});
+                let mut description = description(arn, cluster);
+                let is_auto = self.auto_mode.lock().expect("no poisoned lock").contains(arn);
+                description["computeConfig"] = json!({"enabled": is_auto});
+                let body = json!({"cluster": description});
                 respond(StatusCode::OK, "application/json", body.to_string())
             }
         }

@@ -15,6 +15,7 @@ use crate::clients::Connection;
 use crate::clusterset::{attributes, conditions, members, record};
 use crate::error::chain;
 use crate::import::plan::{EXCLUDED, OWNER_LABEL};
+use crate::kubernetes::endpoint_slices::slice_lists;
 use crate::kubernetes::{Error, Kubernetes, access};
 use crate::model::{
     ClusterArn, Flow, Kind, Member, ObjectRef, Owner, Registry, Selection, ServiceRef, join,
@@ -51,6 +52,7 @@ impl Invocation<'_> {
         passed(answered, "rbac", "try again", checks);
         if direction.imports() {
             checks.push(check_admission(kubernetes).await);
+            checks.push(check_coredns(connection).await);
         }
         let joined = match self.join(cluster, &Selection::Everything).await {
             Some(Ok(joined)) => joined,
@@ -235,6 +237,40 @@ fn needed(direction: MultiCluster, has_properties: bool) -> Vec<access::Rights> 
     let properties = properties.into_iter().filter(|_| has_properties);
     exports.chain(imports).chain(properties).collect()
 }
+
+/// Checks which DNS servers answer the pods. The function reads neither nodes nor ConfigMaps, so it reads the endpoints of
+/// the Service of CoreDNS, and Auto Mode from the description of the cluster.
+async fn check_coredns(connection: &Connection) -> Check {
+    let service = ServiceRef { namespace: "kube-system".to_owned(), name: "kube-dns".to_owned() };
+    let services = BTreeSet::from([service]);
+    let read = connection.kubernetes.endpoints(&services, slice_lists(&services)).await;
+    let has_coredns = match read {
+        Ok(read) => read.values().any(|endpoints| !endpoints.all.is_empty()),
+        Err(error) => {
+            return Check::note(COREDNS, format!("not tested: {}", chain(&error)), TRY_AGAIN);
+        }
+    };
+    match (connection.cluster.is_auto_mode, has_coredns) {
+        (false, true) => {
+            Check::ok(COREDNS, "CoreDNS runs in the cluster; its Corefile is not read")
+        }
+        (false, false) => {
+            let detail = "kube-system/kube-dns has no endpoints: no CoreDNS of the cluster answers for clusterset.local";
+            Check::note(COREDNS, detail, "docs/multi-cluster.md, step 4 of \"Set up\"")
+        }
+        (true, false) => {
+            let detail = "EKS Auto Mode answers DNS on its nodes by a CoreDNS that cannot be configured, and the cluster has no CoreDNS of its own: no pod can look up clusterset.local";
+            Check::note(COREDNS, detail, AUTO_MODE_FIX)
+        }
+        (true, true) => {
+            let detail = "pods on nodes of EKS Auto Mode use the CoreDNS of their node, which cannot be configured: only pods on other nodes can look up clusterset.local";
+            Check::note(COREDNS, detail, AUTO_MODE_FIX)
+        }
+    }
+}
+
+const COREDNS: &str = "coredns";
+const AUTO_MODE_FIX: &str = "docs/multi-cluster.md, section \"EKS Auto Mode\"";
 
 const NAME: &str = "admission";
 const ADMISSION_FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer), and name its group cloud-map-sync in the access entry";

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{CLUSTER_ID, CREATED, Members, Said, web};
 use crate::run::sync;
 use testbed::aws_controller::FINALIZER;
-use testbed::kubernetes::{Export, Policy};
+use testbed::kubernetes::{ClusterIp, Export, Pod, Policy};
 
 /// The ClusterRoles of deploy/rbac-multi-cluster.yaml.
 const EXPORT_ROLE: &str = "cloud-map-sync-export";
@@ -58,6 +58,29 @@ async fn member_that_has_all_it_needs_is_well() {
         "  = quota      clusterset.shop-set has 3 records of all members; the default quota of a namespace is 2000",
     ];
     assert_doctor(&members, &[], &[], &lines).await;
+}
+
+#[tokio::test]
+async fn cluster_without_a_coredns_to_configure_is_a_note() {
+    let auto_mode = "    try: docs/multi-cluster.md, section \"EKS Auto Mode\"";
+    for (is_auto, has_coredns, lines) in [
+        (false, true, ["  = coredns    CoreDNS runs in the cluster", "cluster "]),
+        (false, false, ["  ~ coredns    kube-system/kube-dns has no endpoints", "    try: docs/"]),
+        (true, true, ["  ~ coredns    pods on nodes of EKS Auto Mode use the", auto_mode]),
+        (true, false, ["  ~ coredns    EKS Auto Mode answers DNS on its nodes", auto_mode]),
+    ] {
+        let members = Members::in_step(&["10.0.0.1"]).await;
+        if is_auto {
+            members.fleet.sandbox.aws().eks.enable_auto_mode(&members.blue.identity().arn());
+        }
+        if has_coredns {
+            members.blue.service(ClusterIp::new("kube-system", "kube-dns"));
+            members.blue.pods("kube-system", "kube-dns", &[Pod::new("coredns", "10.0.9.9")]);
+        }
+        assert_doctor(&members, &[], &[], &lines).await;
+        let checkup = assert_doctor(&members, &[("MULTI_CLUSTER", "export")], &[], &[]).await;
+        assert!(!checkup.to_string().contains("coredns "), "{checkup}");
+    }
 }
 
 #[tokio::test]
