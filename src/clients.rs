@@ -15,9 +15,10 @@ use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
 use tokio::time::timeout;
 
 use crate::cloud_map::{CloudMap, CustomTags, QuotaShare, Quotas};
+use crate::connections::{aws_client, system_names};
 use crate::eks::{self, TokenSource};
 use crate::error::chain;
-use crate::kubernetes::{self, Kubernetes, Transport, over_tls};
+use crate::kubernetes::{self, Kubernetes, Transport, transport::over_network};
 use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic, join_or};
 use crate::settings::{Cluster, Role};
 
@@ -63,9 +64,10 @@ impl Clients {
     /// Clients with the configuration `base`, which use this share of each account's rate limits, and give these tags to
     /// what they create in Cloud Map.
     pub fn new(base: SdkConfig, quota_share: QuotaShare, custom_tags: CustomTags) -> Self {
+        let clock = base.time_source().unwrap_or_default();
         Self {
             base,
-            transport: over_tls(),
+            transport: over_network(clock),
             quota_share,
             custom_tags: Arc::new(custom_tags),
             quotas: Mutex::default(),
@@ -144,6 +146,7 @@ pub fn sdk_config() -> ConfigLoader {
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
     aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(aws_client(system_names()))
         .retry_config(retries)
         .timeout_config(timeouts)
 }

@@ -31,6 +31,7 @@
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
 //! | [`clusterset`] | pure: the exports of a clusterset as attributes, and the service that follows from them |
 //! | [`cloud_map`], [`kubernetes`], [`eks`] | one outside system each; they know neither each other nor a flow |
+//! | [`connections`] | the order of the addresses of a name, and which connections are reused |
 //! | [`model`], [`error`], [`time`] | the shared nouns; the chain of causes; clock and deadline |
 //!
 //! [`lambda`] is the process as Lambda sees it. The plugin of kubectl and the forwarder are programs of their own in
@@ -72,6 +73,7 @@ pub mod cleanup;
 pub mod clients;
 pub mod cloud_map;
 pub mod clusterset;
+pub mod connections;
 pub mod eks;
 pub mod error;
 pub mod event;

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 const LIMITED: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("model", &[]),
+    ("connections", &[]),
     ("cloud_map", &["error", "model"]),
-    ("kubernetes", &["error", "model"]),
+    ("kubernetes", &["error", "model", "connections"]),
     ("eks", &["error", "model"]),
     ("report", &["error", "model"]),
     ("clusterset", &["error", "model"]),

@@ -11,6 +11,7 @@ mod remembered;
 pub mod services;
 #[cfg(test)]
 mod tests;
+pub mod transport;
 
 use std::io;
 use std::iter::successors;
@@ -228,11 +229,6 @@ pub type ApiServer = util::BoxService<http::Request<Body>, http::Response<Box<Dy
 /// Makes the service that carries the requests of a client with this configuration.
 pub type Transport =
     Arc<dyn Fn(Config) -> Result<ClientBuilder<ApiServer>, kube::Error> + Send + Sync>;
-
-/// Over TLS, as the configuration says.
-pub fn over_tls() -> Transport {
-    Arc::new(ClientBuilder::try_from)
-}
 
 /// A client could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -203,7 +203,7 @@ async fn start_with_refused_offsets() -> Shops {
 /// The others have no room for a note.
 #[tokio::test]
 async fn offset_that_is_refused_may_be_noted_on_an_instance_that_the_run_has_registered() {
-    let shops = start_with_refused_offsets().await;
+    let shops = Box::pin(start_with_refused_offsets()).await;
     shops.fill();
     shops.fleet.web("new", "prod", &["10.9.9.1"]);
 
@@ -215,7 +215,7 @@ async fn offset_that_is_refused_may_be_noted_on_an_instance_that_the_run_has_reg
 
 #[tokio::test]
 async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal() {
-    let shops = start_with_refused_offsets().await;
+    let shops = Box::pin(start_with_refused_offsets()).await;
 
     let report = sync(&shops.function).await;
 

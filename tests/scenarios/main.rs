@@ -8,6 +8,7 @@ mod changes_first;
 mod cleanup;
 mod clusters;
 mod commands;
+mod connections;
 mod dead_clusters;
 mod dns_rights;
 mod doctor;

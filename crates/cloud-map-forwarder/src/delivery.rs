@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::{PodHealth, QueueUrl};
+use cloud_map_sync::connections::{aws_client, system_names};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;
@@ -210,6 +211,7 @@ pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new(queue.region.clone()))
         .endpoint_url(&queue.endpoint)
+        .http_client(aws_client(system_names()))
         .retry_config(retry::RetryConfig::standard().with_max_attempts(ATTEMPTS))
         .timeout_config(timeouts)
 }

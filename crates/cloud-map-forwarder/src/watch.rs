@@ -26,6 +26,7 @@ use super::changes::{Changes, Watch, WatchedObject};
 use super::{ForwarderSettings, PodHealth, SyncScope};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
+use cloud_map_sync::kubernetes::transport;
 use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;
 
@@ -55,11 +56,10 @@ pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    // kube reads HTTPS_PROXY and ignores NO_PROXY, and the API server is not behind a proxy for the internet.
-    config.proxy_url = None;
     // Failed watches are retried and logged here, so the client must not retry them silently.
     config.default_retry = false;
-    Ok(Client::try_from(config)?)
+    // It takes no proxy of the environment: the API server is not behind a proxy for the internet.
+    Ok(transport::of_long_running_process(config)?.build())
 }
 
 /// Watches as long as it is polled, and calls `add` with the place of each change. `health` learns of each watch

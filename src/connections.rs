@@ -1,0 +1,237 @@
+//! The connections of all clients: the order in which the addresses of a name are tried, and how long a connection is
+//! reused. [`aws_client`] carries the calls to AWS; `kubernetes::transport` builds the clients of API servers from the
+//! same parts. TLS, HTTP and proxies are those of the SDK and of kube.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
+use aws_smithy_runtime_api::client::dns::{
+    DnsFuture, ResolveDns, ResolveDnsError, SharedDnsResolver,
+};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+    SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::{
+    RuntimeComponents, RuntimeComponentsBuilder,
+};
+use aws_smithy_types::config_bag::ConfigBag;
+
+/// The longest pause between two requests after which a connection is reused.
+///
+/// Lambda freezes the process between invocations, and a peer that goes away meanwhile cannot close the connection: the
+/// next request on it waits for its whole timeout. A new connection takes a few milliseconds, so five seconds are enough
+/// for an invocation and for a burst of messages.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A client, which is replaced after a pause together with its pool of connections.
+///
+/// The pause is measured by the wall clock. A pool measures the age of its connections by the monotonic clock, which
+/// does not advance while a snapshot (SnapStart) is stored
+/// (<https://github.com/aws/aws-lambda-web-adapter/pull/569>). During other freezes of Lambda it does advance
+/// (<https://github.com/aws/aws-lambda-web-adapter/issues/830>).
+pub struct PausingClient<T> {
+    build: Box<dyn Fn() -> T + Send + Sync>,
+    longest_pause: Duration,
+    /// The client with the time of its last request.
+    current: Mutex<Option<(SystemTime, T)>>,
+}
+
+impl<T: Clone> PausingClient<T> {
+    pub fn new(longest_pause: Duration, build: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self { build: Box::new(build), longest_pause, current: Mutex::default() }
+    }
+
+    /// The client for a request at `now`. Requests under way on a replaced client continue.
+    pub fn at(&self, now: SystemTime) -> T {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let reused = current.take().filter(|(last, _)| {
+            // If the clock was set back there is no age, and the client is replaced.
+            now.duration_since(*last).is_ok_and(|pause| pause <= self.longest_pause)
+        });
+        let client = reused.map_or_else(|| (self.build)(), |(_, client)| client);
+        *current = Some((now, client.clone()));
+        client
+    }
+}
+
+/// The names of the operating system: DNS and the hosts file.
+#[derive(Debug)]
+struct SystemNames;
+
+impl ResolveDns for SystemNames {
+    fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
+        DnsFuture::new(async move {
+            let found = tokio::net::lookup_host((name, 0)).await;
+            let found = found.map_err(ResolveDnsError::new)?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Resolves names as the operating system does.
+pub fn system_names() -> SharedDnsResolver {
+    SharedDnsResolver::new(SystemNames)
+}
+
+/// The addresses of a name in the order in which they are tried.
+#[derive(Debug, Default)]
+struct AddressOrder {
+    addresses: Vec<IpAddr>,
+    /// How often the first address was passed over.
+    passed_over: usize,
+}
+
+/// Remembers of each name which address to try first.
+///
+/// The SDK has one connect timeout for all addresses of a name and tries them in the order of the resolver. If the first
+/// one drops packets, each attempt of a call would wait for it until the timeout, and no other address would ever be
+/// tried. So after a timeout the next attempt begins with the next address, and so does each later connection.
+#[derive(Debug)]
+struct OrderedNames {
+    names: SharedDnsResolver,
+    orders: Mutex<BTreeMap<String, AddressOrder>>,
+}
+
+impl OrderedNames {
+    fn passed_over(&self, name: &str) -> usize {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.get(name).map_or(0, |order| order.passed_over)
+    }
+
+    /// Moves the first address to the end, unless another attempt has done so since `passed_over` was read: attempts
+    /// that run at the same time fail on the same address.
+    fn pass_over_first(&self, name: &str, passed_over: usize) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(order) = orders.get_mut(name) else { return };
+        if order.passed_over == passed_over && !order.addresses.is_empty() {
+            order.addresses.rotate_left(1);
+            order.passed_over += 1;
+        }
+    }
+
+    /// Sorts the addresses in the known order. DNS returns them in a random one.
+    fn sort(&self, name: &str, found: &[IpAddr]) -> Vec<IpAddr> {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let order = orders.entry(name.to_owned()).or_default();
+        order.addresses.retain(|address| found.contains(address));
+        for address in found {
+            if !order.addresses.contains(address) {
+                order.addresses.push(*address);
+            }
+        }
+        order.addresses.clone()
+    }
+}
+
+impl ResolveDns for OrderedNames {
+    fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
+        DnsFuture::new(async move {
+            let found = self.names.resolve_dns(name).await?;
+            Ok(self.sort(name, &found))
+        })
+    }
+}
+
+/// The SDK's own HTTP client, with the order of addresses and the pauses of this module.
+struct AwsClient {
+    client: PausingClient<SharedHttpClient>,
+    names: Arc<OrderedNames>,
+}
+
+/// The HTTP client for AWS calls, which finds addresses with `names`.
+pub fn aws_client(names: SharedDnsResolver) -> SharedHttpClient {
+    let names = Arc::new(OrderedNames { names, orders: Mutex::default() });
+    let resolver = SharedDnsResolver::new(ResolveWith(names.clone()));
+    let client = PausingClient::new(LONGEST_PAUSE, move || sdk_client(resolver.clone()));
+    SharedHttpClient::new(AwsClient { client, names })
+}
+
+/// The client that the SDK makes by default, but for the resolver. It follows `HTTPS_PROXY` and `NO_PROXY`.
+fn sdk_client(resolver: SharedDnsResolver) -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut builder = Connector::builder()
+            .proxy_config(ProxyConfig::from_env())
+            .tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+        builder.set_connector_settings(settings.cloned());
+        if let Some(components) = components {
+            builder.set_sleep_impl(components.sleep_impl());
+        }
+        builder.build_with_resolver(resolver.clone())
+    })
+}
+
+#[derive(Debug)]
+struct ResolveWith(Arc<OrderedNames>);
+
+impl ResolveDns for ResolveWith {
+    fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
+        self.0.resolve_dns(name)
+    }
+}
+
+impl fmt::Debug for AwsClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwsClient").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+impl HttpClient for AwsClient {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let now = components.time_source().unwrap_or_default().now();
+        let connector = self.client.at(now).http_connector(settings, components);
+        SharedHttpConnector::new(AwsConnector { connector, names: self.names.clone() })
+    }
+
+    fn validate_base_client_config(
+        &self,
+        components: &RuntimeComponentsBuilder,
+        config: &ConfigBag,
+    ) -> Result<(), BoxError> {
+        let now = components.time_source().unwrap_or_default().now();
+        self.client.at(now).validate_base_client_config(components, config)
+    }
+
+    fn connector_metadata(&self) -> Option<ConnectorMetadata> {
+        Some(ConnectorMetadata::new("hyper", Some("1.x".into())))
+    }
+}
+
+/// The connector of one attempt of a call.
+#[derive(Debug)]
+struct AwsConnector {
+    connector: SharedHttpConnector,
+    names: Arc<OrderedNames>,
+}
+
+impl HttpConnector for AwsConnector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let uri = request.uri().parse::<http::Uri>().unwrap_or_default();
+        let name = uri.host().unwrap_or_default().to_owned();
+        let names = self.names.clone();
+        let passed_over = names.passed_over(&name);
+        let answer = self.connector.call(request);
+        HttpConnectorFuture::new(async move {
+            let answer = answer.await;
+            if answer.as_ref().is_err_and(ConnectorError::is_timeout) {
+                names.pass_over_first(&name, passed_over);
+            }
+            answer
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! The way of requests to an API server over the network: kube's own, but for the connections. kube gives its connector
+//! one timeout for all addresses of a name, so an address that drops packets would make every run fail, and it reuses
+//! connections that died while the process was frozen.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_smithy_async::time::SharedTimeSource;
+use aws_smithy_runtime_api::client::dns::{ResolveDns, ResolveDnsError, SharedDnsResolver};
+use futures_util::future::BoxFuture;
+use http_body_util::BodyExt;
+use hyper_rustls::HttpsConnector;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use kube::Config;
+use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
+use tower::util::BoxService;
+use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+use tower_http::decompression::DecompressionLayer;
+
+use super::{ApiServer, Transport};
+use crate::connections::{LONGEST_PAUSE, PausingClient, system_names};
+
+/// Over the network, as the configuration says. `clock` is the wall clock that detects that the process was frozen.
+pub fn over_network(clock: SharedTimeSource) -> Transport {
+    Arc::new(move |config| builder(config, system_names(), LONGEST_PAUSE, clock.clone()))
+}
+
+/// The same for a process that is never frozen: connections are reused after any pause.
+///
+/// # Errors
+/// Returns an error if the configuration is invalid.
+pub fn of_long_running_process(config: Config) -> Result<ClientBuilder<ApiServer>, kube::Error> {
+    builder(config, system_names(), Duration::MAX, SharedTimeSource::default())
+}
+
+/// A builder of clients whose requests find addresses with `names`, and which make no request on a connection from
+/// before a pause of more than `longest_pause`.
+///
+/// # Errors
+/// Returns an error if the configuration is invalid.
+pub fn builder(
+    config: Config,
+    names: SharedDnsResolver,
+    longest_pause: Duration,
+    clock: SharedTimeSource,
+) -> Result<ClientBuilder<ApiServer>, kube::Error> {
+    let connector = connector(&config, names)?;
+    let client = Arc::new(PausingClient::new(longest_pause, move || {
+        legacy::Builder::new(TokioExecutor::new()).build::<_, Body>(connector.clone())
+    }));
+    let send =
+        service_fn(move |request: http::Request<Body>| client.at(clock.now()).request(request));
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(DecompressionLayer::new().gzip(!config.disable_compression))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(send);
+    let service = service.map_response(|response: http::Response<_>| {
+        response.map(|body| Box::new(BodyExt::map_err(body, BoxError::from)) as Box<DynBody>)
+    });
+    Ok(ClientBuilder::new(BoxService::new(service), config.default_namespace))
+}
+
+type Connector = TimeoutConnector<HttpsConnector<HttpConnector<Names>>>;
+
+/// The HTTP connector shares its timeout between the addresses of a name. One more of the same length around it, which
+/// kube has alone, ends a handshake of TLS that does not go on.
+fn connector(config: &Config, names: SharedDnsResolver) -> Result<Connector, kube::Error> {
+    let mut tcp = HttpConnector::new_with_resolver(Names(names));
+    tcp.enforce_http(false);
+    tcp.set_connect_timeout(config.connect_timeout);
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let mut connector = TimeoutConnector::new(tls);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    Ok(connector)
+}
+
+/// Names as the HTTP connector looks them up.
+#[derive(Clone)]
+struct Names(SharedDnsResolver);
+
+impl tower::Service<Name> for Names {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = ResolveDnsError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(
+        &mut self,
+        _context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let names = self.0.clone();
+        Box::pin(async move {
+            let found = names.resolve_dns(name.as_str()).await?;
+            // The connector puts in the port of the request.
+            let addresses = found.into_iter().map(|address| SocketAddr::new(address, 0));
+            Ok(addresses.collect::<Vec<_>>().into_iter())
+        })
+    }
+}
